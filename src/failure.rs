@@ -6,6 +6,7 @@
 use std::fmt;
 
 use stagewright_core::cluster::ClusterError;
+use stagewright_core::code::Code;
 use stagewright_core::graph::GraphError;
 use stagewright_core::problem::ProblemError;
 use stagewright_core::text::visible;
@@ -20,7 +21,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 /// An error for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    code: String,
+    code: Code,
     cause: String,
     place: Option<String>,
     /// Lines of the help.
@@ -29,7 +30,7 @@ pub struct Failure {
 
 impl Failure {
     /// An error with a stable code and its cause.
-    pub fn new(code: &str, cause: impl Into<String>) -> Self {
+    pub fn new(code: impl Into<Code>, cause: impl Into<String>) -> Self {
         Failure { code: code.into(), cause: cause.into(), place: None, help: Vec::new() }
     }
 
@@ -39,8 +40,8 @@ impl Failure {
     }
 
     /// The code.
-    pub fn code(&self) -> &str {
-        &self.code
+    pub fn code(&self) -> Code {
+        self.code
     }
 
     /// Place of the error, if it is known.

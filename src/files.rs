@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
+use crate::code::{I001, I002, I005, I006};
 use crate::failure::{Failure, Result};
 
 /// The content of a file, with its name in errors.
@@ -110,14 +111,14 @@ pub fn drain(source: impl Read, label: &str) -> Result<Vec<u8>> {
 
 /// The error for an input that is too large to be held whole (I006).
 pub fn too_large(label: &str) -> Failure {
-    Failure::new("I006", "the input is larger than 1 GiB").at(label).help(
+    Failure::new(I006, "the input is larger than 1 GiB").at(label).help(
         "check that it is the file you mean; only ONNX models with their weights may be larger, as files",
     )
 }
 
 /// The error for a file that cannot be read (I001).
 pub fn unreadable(label: impl Into<String>, error: &io::Error) -> Failure {
-    Failure::new("I001", format!("cannot read the file: {error}"))
+    Failure::new(I001, format!("cannot read the file: {error}"))
         .at(label)
         .help("check the path and its permissions")
 }
@@ -133,10 +134,10 @@ pub fn unpacked(label: &str, packed: Vec<u8>) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match MultiGzDecoder::new(&packed[..]).take(LARGEST + 1).read_to_end(&mut bytes) {
         Ok(_) if bytes.len() as u64 <= LARGEST => Ok(bytes),
-        Ok(_) => Err(Failure::new("I005", "the gzip file unpacks to more than 1 GiB")
+        Ok(_) => Err(Failure::new(I005, "the gzip file unpacks to more than 1 GiB")
             .at(label)
             .help("unpack it with gunzip, and give the unpacked file")),
-        Err(error) => Err(Failure::new("I005", format!("the gzip file cannot be unpacked: {error}"))
+        Err(error) => Err(Failure::new(I005, format!("the gzip file cannot be unpacked: {error}"))
             .at(label)
             .help("create it again: it is truncated or damaged")),
     }
@@ -156,7 +157,7 @@ pub fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>)
         renamed(&target, fill)
     };
     written.map_err(|error| {
-        Failure::new("I002", format!("cannot write the file: {error}"))
+        Failure::new(I002, format!("cannot write the file: {error}"))
             .at(path.display().to_string())
             .help("check that the folder exists and is writable, and that the disk has space")
     })

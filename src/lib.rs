@@ -63,6 +63,7 @@
 #[cfg(not(all(feature = "milp", feature = "policy")))]
 mod absent;
 pub mod bounds;
+pub mod code;
 pub mod diagnose;
 pub mod explain;
 pub mod failure;

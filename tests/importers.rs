@@ -568,7 +568,7 @@ fn depth_is_an_error_and_no_crash() {
     for (format, bomb) in bombs {
         let options = ImportOptions { format: Some(format), ..ImportOptions::default() };
         let error = import_model("bomb", bomb.as_bytes(), &options).unwrap_err();
-        assert!(matches!(error.code, "M006" | "F002"), "{format:?}: {error}");
+        assert!(matches!(error.code.name, "M006" | "F002"), "{format:?}: {error}");
     }
 }
 

@@ -38,19 +38,19 @@ struct Rejection {
 
 impl From<InputError> for Rejection {
     fn from(error: InputError) -> Self {
-        Rejection { code: error.code.to_owned(), place: error.place.at.to_string() }
+        Rejection { code: error.code.name.to_owned(), place: error.place.at.to_string() }
     }
 }
 
 impl From<GraphError> for Rejection {
     fn from(error: GraphError) -> Self {
-        Rejection { code: error.code().to_owned(), place: error.place() }
+        Rejection { code: error.code().name.to_owned(), place: error.place() }
     }
 }
 
 impl From<ClusterError> for Rejection {
     fn from(error: ClusterError) -> Self {
-        Rejection { code: error.code().to_owned(), place: error.place() }
+        Rejection { code: error.code().name.to_owned(), place: error.place() }
     }
 }
 

@@ -333,7 +333,7 @@ fn more_labels_are_added_to_those_that_are_there_and_read_back_as_placements() {
         }
         let other = instance(&recipe, index + 100).problem;
         if other.graph().operator_count() != made.problem.graph().operator_count() {
-            assert_eq!(stored.label(&other).map_err(|error| error.code()).err(), Some("D016"));
+            assert_eq!(stored.label(&other).map_err(|error| error.code().name).err(), Some("D016"));
         }
     }
 }
@@ -371,7 +371,7 @@ fn files_that_hold_something_else_are_refused_with_their_place_and_left_alone() 
         let error = fill_quietly(recipe, 3, &path).expect_err("another file");
         assert_eq!(fs::read_to_string(&path).expect("the file"), text);
         assert!(!error.help().is_empty());
-        (error.code(), error.place().replace(&name, "labels"))
+        (error.code().name, error.place().replace(&name, "labels"))
     };
     let is = |code: &'static str, place: &str| (code, place.to_owned());
     assert_eq!(refused(&whole, &recipe(10, [20, 30])), is("D013", "labels:1: recipe.seed"));
@@ -403,13 +403,13 @@ fn files_that_hold_something_else_are_refused_with_their_place_and_left_alone() 
     let twice = format!("{whole}{}\n", whole.lines().nth(1).expect("a label"));
     assert_eq!(refused(&twice, &ours), is("D014", "labels:4"));
     let none = scratch.0.path().join("no").join("folder");
-    assert_eq!(fill_quietly(&ours, 1, &none).map_err(|error| error.code()), Err("D010"));
+    assert_eq!(fill_quietly(&ours, 1, &none).map_err(|error| error.code().name), Err("D010"));
     let work = Work { seed: 0, threads: 1, interrupt: Arc::new(AtomicBool::new(false)) };
     let seconds = [0.0, -1.0, f64::NAN, f64::INFINITY].map(LabelEffort::Seconds);
     let counts = [0, u64::MAX].map(LabelEffort::Simulations);
     for effort in seconds.into_iter().chain(counts) {
         let label = label(&instance(&ours, 0).problem, &effort, &work);
-        assert_eq!(label.map_err(|error| error.code()), Err("D006"));
+        assert_eq!(label.map_err(|error| error.code().name), Err("D006"));
     }
 }
 
@@ -420,7 +420,7 @@ fn two_programs_do_not_add_to_one_file() {
     let path = scratch.path();
     let second = std::sync::Mutex::new(None);
     let progress = |_: Progress<'_>| {
-        let outcome = fill_quietly(&recipe, 1, &path).map_err(|error| error.code());
+        let outcome = fill_quietly(&recipe, 1, &path).map_err(|error| error.code().name);
         *second.lock().expect("nothing failed") = Some(outcome);
     };
     let filling = Filling {

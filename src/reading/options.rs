@@ -7,6 +7,7 @@ use stagewright_core::document::{GradientsDocument, ModelOptionsDocument, TimeUn
 use stagewright_formats::nearest::instead;
 use stagewright_formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 
+use crate::code::{U001, U005, U012};
 use crate::failure::{Failure, Result};
 
 /// The place of an option in errors and notes, by the option's name: `--memory-reserve` for `memory_reserve`.
@@ -42,7 +43,7 @@ pub fn import_options(
     place: impl Fn(&str) -> String,
 ) -> Result<ImportOptions> {
     let wrong =
-        |name: &str, cause: String, help: &str| Err(Failure::new("U001", cause).at(place(name)).help(help));
+        |name: &str, cause: String, help: &str| Err(Failure::new(U001, cause).at(place(name)).help(help));
     let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = *options;
     for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
         if size == Some(0) {
@@ -83,7 +84,7 @@ fn format(options: &ModelOptionsDocument, place: impl Fn(&str) -> String) -> Res
     let Some(name) = options.format.as_deref() else { return Ok(None) };
     Format::named(name).map(Some).ok_or_else(|| {
         let known = FORMATS.iter().map(|entry| entry.name);
-        Failure::new("U005", format!("unknown model format `{name}`"))
+        Failure::new(U005, format!("unknown model format `{name}`"))
             .at(place("format"))
             .help(format!("{}; omit it to detect the format", instead(name, known)))
     })
@@ -108,7 +109,7 @@ pub fn suit<'a>(
         let others = FORMATS.iter().filter(|entry| entry.options.contains(&name));
         let others: Vec<&str> = others.map(|entry| entry.name).collect();
         let cause = format!("the option has no effect on models of the format {}", format.entry().name);
-        return Err(Failure::new("U012", cause)
+        return Err(Failure::new(U012, cause)
             .at(place(name))
             .help(format!("leave it out; it is an option of {}", others.join(", "))));
     }

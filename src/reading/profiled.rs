@@ -10,6 +10,7 @@ use stagewright_formats::Imported;
 use stagewright_formats::nearest::{instead, nearest};
 use stagewright_formats::reference::ACCELERATOR;
 
+use crate::code::U011;
 use crate::failure::{Failure, Result};
 
 /// Assigns the times of a profile to their device class. `place` says where the class is given.
@@ -33,7 +34,7 @@ pub(super) fn on(
     if let Some(asked) = asked {
         let meant = nearest(asked, classes.iter().copied());
         let meant = meant.map(|class| format!("; did you mean `{class}`?")).unwrap_or_default();
-        return Err(Failure::new("U011", format!("the cluster has no device of class `{asked}`{meant}"))
+        return Err(Failure::new(U011, format!("the cluster has no device of class `{asked}`{meant}"))
             .at(place("profile_class"))
             .help(instead(asked, classes.iter().copied())));
     }
@@ -45,7 +46,7 @@ pub(super) fn on(
             rename(model, only);
             Ok(())
         }
-        _ => Err(Failure::new("U011", "the profile does not state the class of the measured device")
+        _ => Err(Failure::new(U011, "the profile does not state the class of the measured device")
             .at(place("profile_class"))
             .help(instead("", classes.iter().copied()))),
     }

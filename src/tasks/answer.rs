@@ -7,6 +7,7 @@ use stagewright_core::document::PlanStatus;
 use stagewright_report::convergence::Convergence;
 
 use super::Document;
+use crate::code::X001;
 use crate::failure::{Failure, Result};
 
 /// A result as text for a terminal and as JSON for programs.
@@ -38,7 +39,7 @@ impl Shown {
 /// If the value has no JSON, such as a map whose keys are no strings (X001).
 pub(super) fn json(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::new("X001", format!("cannot write JSON: {error}")))?;
+        .map_err(|error| Failure::new(X001, format!("cannot write JSON: {error}")))?;
     Ok(text + "\n")
 }
 

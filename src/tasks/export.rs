@@ -7,6 +7,7 @@ use stagewright_formats::Imported;
 
 use super::placement::unwritten;
 use super::{Document, Kind, PlanFile};
+use crate::code::U013;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 
@@ -40,7 +41,7 @@ pub fn export(
         PlanFile::Whole(_, plan) => {
             let option = place("to");
             let cause = format!("{option} does not apply to a {}", plan.kind().name());
-            return Err(Failure::new("U013", cause)
+            return Err(Failure::new(U013, cause)
                 .at(label)
                 .help("`export --list` shows what each target takes"));
         }

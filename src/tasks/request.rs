@@ -13,6 +13,7 @@ use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::Solver;
 
 use super::Kind;
+use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::reading::{self, ModelOptions, Place};
@@ -122,7 +123,7 @@ impl ObjectiveOptions {
             _ => {
                 let cause = "several schedules are given, but only a joint plan chooses one";
                 let help = format!("give one, or {}", place("parallel"));
-                return Err(Failure::new("U001", cause).at(place("schedule")).help(help));
+                return Err(Failure::new(U001, cause).at(place("schedule")).help(help));
             }
         };
         document.microbatches = self.microbatches.or(document.microbatches);
@@ -135,7 +136,7 @@ impl ObjectiveOptions {
                 _ => format!("{option} is only for {} latency", place("objective")),
             };
             if !why.is_empty() {
-                return Err(Failure::new("U001", why).at(option).help("leave it out"));
+                return Err(Failure::new(U001, why).at(option).help("leave it out"));
             }
             document.calls = Some(calls);
         }

@@ -11,7 +11,7 @@ use super::plans::{
 fn refused(to: &str, plan: &PlanDocument, graph: Option<&Graph>) -> (&'static str, Option<String>, String) {
     let error = export(to, plan, graph).err().unwrap_or_else(|| panic!("{to} takes it"));
     assert!(!error.help().is_empty());
-    (error.code(), error.place().map(str::to_owned), error.to_string())
+    (error.code().name, error.place().map(str::to_owned), error.to_string())
 }
 
 /// Targets that only run pipelines.

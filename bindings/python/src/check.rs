@@ -40,7 +40,7 @@ pub(crate) fn report(shared: &Shared, plan: &PlanDocument) -> Result<Checked, Fa
     let problem = &shared.problem;
     let (graph, cluster) = (problem.graph().document(), problem.cluster().document());
     let report = stagewright_verify::check(graph, cluster, shared.pins.as_ref(), plan).map_err(|error| {
-        Failure::new(&format!("V:{}", error.code()), error.to_string())
+        Failure::new(error.code(), error.to_string())
             .at(&shared.model)
             .help("correct the named document; the plan itself was not checked")
     })?;

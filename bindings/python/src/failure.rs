@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
+use stagewright::code::U001;
 use stagewright::failure::Failure;
 
 /// A result whose errors become exceptions.
@@ -44,7 +45,7 @@ fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
     let class = py.import("stagewright.errors")?.getattr("StagewrightError")?;
     let help = failure.help_lines().join("\n");
     let help = (!help.is_empty()).then_some(help);
-    Ok(PyErr::from_value(class.call1((failure.code(), failure.cause(), failure.place(), help))?))
+    Ok(PyErr::from_value(class.call1((failure.code().name, failure.cause(), failure.place(), help))?))
 }
 
 /// A text from an input on one line in which every character is seen, as the program prints it.
@@ -64,6 +65,6 @@ pub(crate) fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
         let error = error.into_inner();
         // All that the wrapper writes is JSON, except for infinities and NaN.
         let cause = if error.is_syntax() { "not a finite number".to_owned() } else { error.to_string() };
-        Failure::new("U001", cause).at(place).help("correct the argument")
+        Failure::new(U001, cause).at(place).help("correct the argument")
     })
 }

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use stagewright::clusters;
+use stagewright::code::{U001, U005};
 use stagewright::core::document::{ClusterDocument, GraphDocument, ModelOptionsDocument};
 use stagewright::core::graph::Graph;
 use stagewright::failure::Failure;
@@ -104,7 +105,7 @@ impl Model {
             let (label, format, graph, options): (String, String, GraphDocument, ModelOptionsDocument) =
                 arguments(state)?;
             let format = Format::named(&format)
-                .ok_or_else(|| Failure::new("U005", format!("unknown model format `{format}`")))?;
+                .ok_or_else(|| Failure::new(U005, format!("unknown model format `{format}`")))?;
             Ok::<Model, Failure>(Model {
                 label,
                 imported: Imported { graph, format, ids: None },
@@ -184,7 +185,7 @@ struct Workload {
 fn one_of<T: Copy>(argument: &str, name: &str, values: &[(&str, T)]) -> Result<T, Failure> {
     values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<&str> = values.iter().map(|(known, _)| *known).collect();
-        Failure::new("U001", format!("unknown value `{name}`"))
+        Failure::new(U001, format!("unknown value `{name}`"))
             .at(argument)
             .help(format!("give one of {}", known.join(", ")))
     })

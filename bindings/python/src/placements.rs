@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use stagewright::code::Z001;
 use stagewright::core::cluster::DeviceId;
 use stagewright::core::document::ObjectiveKind;
 use stagewright::core::graph::OpId;
@@ -20,7 +21,7 @@ pub(crate) struct Rows<'a> {
 }
 
 fn wrong(argument: &str, cause: String, help: &str) -> Failure {
-    Failure::new("Z001", cause).at(argument).help(help)
+    Failure::new(Z001, cause).at(argument).help(help)
 }
 
 impl<'a> Rows<'a> {

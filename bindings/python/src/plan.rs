@@ -7,6 +7,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use stagewright::bounds;
 use stagewright::calls::assign_calls;
+use stagewright::code::Z003;
 use stagewright::core::document::{ObjectiveDocument, PlanDocument};
 use stagewright::core::placement::Placement;
 use stagewright::core::solver::{self, Solution, Status, Stop};
@@ -65,7 +66,7 @@ impl Plan {
         stop: &Stop,
     ) -> Result<Plan, Failure> {
         let plan = solver::Plan::try_new(&shared.problem, placement).map_err(|violation| {
-            Failure::new("Z003", violation.to_string())
+            Failure::new(Z003, violation.to_string())
                 .at("placement")
                 .help("`Problem.violations` lists every violation")
         })?;

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use stagewright::bounds;
+use stagewright::code::{U001, U002, X001, Z001};
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
     BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
@@ -79,7 +80,7 @@ impl Given {
             (Some(name), ..) => Ok((name.clone(), cluster_of(name)?)),
             (None, Some(text), _) => Ok(("cluster".into(), import_cluster("cluster", text.as_bytes())?)),
             (None, None, Some(own)) => Ok((model.label.clone(), own.clone())),
-            (None, None, None) => Err(Failure::new("U002", "no cluster given, and the model contains none")
+            (None, None, None) => Err(Failure::new(U002, "no cluster given, and the model contains none")
                 .at(&model.label)
                 .help("give one: a name such as dgx-a100 or 8xa100, a file, or a dictionary")),
         }
@@ -127,7 +128,7 @@ impl Given {
             Cluster::from_document(cluster).map_err(|error| Failure::cluster(&cluster_label, &error))?;
         if cluster.device_count() > usize::from(u16::MAX) + 1 {
             let cause = format!("{} devices, and an array of placements has 65536", cluster.device_count());
-            return Err(Failure::new("Z001", cause).at(&cluster_label).help("give fewer devices"));
+            return Err(Failure::new(Z001, cause).at(&cluster_label).help("give fewer devices"));
         }
         let refused = |error: ProblemError| Failure::problem(label, &error);
         let problem = problem::Problem::pinned(graph, cluster, objective, pins.clone().unwrap_or_default())
@@ -169,7 +170,7 @@ fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>, Failure> {
     if let Some((_, _, pool)) = pool.as_ref().filter(|(owner, size, _)| (*owner, *size) == (process, count)) {
         return Ok(pool.clone());
     }
-    let made = thread_pool(count).map_err(|error| Failure::new("X001", error.to_string()))?;
+    let made = thread_pool(count).map_err(|error| Failure::new(X001, error.to_string()))?;
     let made = Arc::new(made);
     if let Some(old) = pool.replace((process, count, made.clone()))
         && old.0 != process
@@ -330,7 +331,7 @@ impl Problem {
     ) -> Result<Plan> {
         check_priorities(&self.inner.problem, "priority", priority.is_some())?;
         if !(0.0..=f64::MAX).contains(&seconds) {
-            let failure = Failure::new("U001", format!("{seconds} seconds")).at("seconds");
+            let failure = Failure::new(U001, format!("{seconds} seconds")).at("seconds");
             return Err(failure.help("give a finite number from 0").into());
         }
         let placement = single(&self.inner.problem, &placement, priority.as_ref())?;
@@ -384,5 +385,5 @@ fn by_parts<T: Send>(
 
 /// Formats a document as JSON.
 pub(crate) fn json(document: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(document).map_err(|error| Failure::new("X001", error.to_string()).into())
+    serde_json::to_string(document).map_err(|error| Failure::new(X001, error.to_string()).into())
 }

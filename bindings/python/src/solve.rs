@@ -11,6 +11,8 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
+use stagewright::code::{U001, U003, U004, X001};
+use stagewright::core::code::Code;
 use stagewright::core::placement::Placement;
 use stagewright::core::solver::{Event, Observer, Stop};
 use stagewright::failure::Failure;
@@ -48,7 +50,7 @@ impl Given {
     /// The options, and the label of the solver in the plan.
     fn options(&self, shared: &Shared) -> Result<(Options, String), Failure> {
         let wrong = |argument: &str, cause: String, help: &str| {
-            Err(Failure::new("U001", cause).at(argument).help(help))
+            Err(Failure::new(U001, cause).at(argument).help(help))
         };
         let mut options = Options::default().memory_limit(self.memory_limit).gap(self.gap).seed(self.seed);
         if !(0.0..1.0).contains(&self.gap) {
@@ -71,14 +73,14 @@ impl Given {
         let objective = shared.problem.objective();
         if self.solver == "auto" {
             let choice = portfolio::auto(objective)
-                .map_err(|error| Failure::new("U004", error.to_string()).at("solver"))?;
+                .map_err(|error| Failure::new(U004, error.to_string()).at("solver"))?;
             let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
             return Ok((options, label));
         }
         let options = options.solver_named(&self.solver).map_err(|error| {
             let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
             let help = format!("{}; auto chooses one", instead(&self.solver, known));
-            Failure::new("U003", error.to_string()).at("solver").help(help)
+            Failure::new(U003, error.to_string()).at("solver").help(help)
         })?;
         Ok((options, self.solver.clone()))
     }
@@ -130,7 +132,7 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) ->
     match (raised, done) {
         (Some(error), _) => Err(error.into()),
         (None, Some(done)) => Ok(done),
-        (None, None) => Err(Failure::new("X001", "cannot start a thread").into()),
+        (None, None) => Err(Failure::new(X001, "cannot start a thread").into()),
     }
 }
 
@@ -182,7 +184,7 @@ pub(crate) fn until_interrupted<T: Send + 'static>(
         // Nobody waits for an answer after a second interrupt.
         let _unread = send.send(work(flag));
     });
-    thread.map_err(|error| Failure::new("X001", format!("cannot start a thread: {error}")))?;
+    thread.map_err(|error| Failure::new(X001, format!("cannot start a thread: {error}")))?;
     let ended = Mutex::new(ended);
     let next = || ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
     let mut raised: Option<PyErr> = None;
@@ -190,7 +192,7 @@ pub(crate) fn until_interrupted<T: Send + 'static>(
         match py.detach(next) {
             Ok(done) => break done,
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(Failure::new("X001", "the solver failed").at("solver").into());
+                return Err(Failure::new(X001, "the solver failed").at("solver").into());
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -223,12 +225,12 @@ fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
 }
 
 fn failed(error: &Error) -> Failure {
-    let code = match error {
-        Error::UnknownSolver { .. } => "U003",
+    let code: Code = match error {
+        Error::UnknownSolver { .. } => U003.into(),
         Error::NoSolver(_) | Error::Solve(stagewright::core::solver::SolveError::Unsupported { .. }) => {
-            "U004"
+            U004.into()
         }
-        _ => "X001",
+        _ => X001.into(),
     };
     Failure::new(code, error.to_string())
         .at("solver")

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use stagewright::code::{U001, U013, X001};
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::solver::{Observer, Silent};
 use stagewright::costs::import;
@@ -67,19 +68,19 @@ impl Limits {
     fn options(&self) -> Result<Options, Failure> {
         if !(0.0..1.0).contains(&self.gap) {
             let cause = format!("the gap is {}", self.gap);
-            return Err(Failure::new("U001", cause).at("gap").help("give a share such as 0.01"));
+            return Err(Failure::new(U001, cause).at("gap").help("give a share such as 0.01"));
         }
         let time = match self.time_limit {
             None => None,
             Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
-                Failure::new("U001", format!("{seconds} seconds"))
+                Failure::new(U001, format!("{seconds} seconds"))
                     .at("time_limit")
                     .help("give a positive number, or None")
             })?),
         };
         let options = Options::default().time_limit(time).gap(self.gap).seed(self.seed);
         match self.threads {
-            Some(0) => Err(Failure::new("U001", "0 threads").at("threads").help("give at least 1")),
+            Some(0) => Err(Failure::new(U001, "0 threads").at("threads").help("give at least 1")),
             Some(threads) => Ok(options.threads(threads)),
             None => Ok(options),
         }
@@ -259,7 +260,7 @@ impl Task {
     fn compare(&self, py: Python<'_>, limits: &str) -> Result<String> {
         if self.kind != Kind::Joint {
             let cause = format!("expert rules do not apply to a {}", self.kind.name());
-            return Err(Failure::new("U013", cause).at("compare").help("give `parallel`").into());
+            return Err(Failure::new(U013, cause).at("compare").help("give `parallel`").into());
         }
         let options = arguments::<Limits>(limits)?.options()?;
         let asked = self.asked.clone();
@@ -344,6 +345,6 @@ impl TaskAnswer {
 fn page(answer: &Answer, cluster: Option<&str>, path: &Path) -> Result<(), Failure> {
     let mut text = Vec::new();
     let written = answer.html(cluster, &Convergence::default(), &mut text)?;
-    written.map_err(|error| Failure::new("X001", format!("cannot write the page: {error}")))?;
+    written.map_err(|error| Failure::new(X001, format!("cannot write the page: {error}")))?;
     files::replace(path, |file| file.write_all(&text))
 }

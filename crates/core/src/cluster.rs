@@ -5,6 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
+use crate::code::C::*;
+use crate::code::Code;
 use crate::document::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
 };
@@ -82,16 +84,17 @@ pub enum ClusterError {
 
 impl ClusterError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            ClusterError::Schema { .. } => "C001",
-            ClusterError::NoDevices => "C002",
-            ClusterError::TooManyDevices { .. } => "C003",
-            ClusterError::BadName { .. } => "C004",
-            ClusterError::UnknownGroup { .. } => "C005",
-            ClusterError::BadNumber { .. } => "C006",
-            ClusterError::BadMatrix { .. } => "C007",
+            ClusterError::Schema { .. } => C001,
+            ClusterError::NoDevices => C002,
+            ClusterError::TooManyDevices { .. } => C003,
+            ClusterError::BadName { .. } => C004,
+            ClusterError::UnknownGroup { .. } => C005,
+            ClusterError::BadNumber { .. } => C006,
+            ClusterError::BadMatrix { .. } => C007,
         }
+        .into()
     }
 
     /// JSON path of the defect.

@@ -6,7 +6,7 @@
 //!
 //! | role | modules |
 //! | --- | --- |
-//! | tools | [`bits`]: sets of small numbers; [`ids`]: typed indices; [`csr`]: lists in one array; [`text`]: names made harmless for display |
+//! | tools | [`bits`]: sets of small numbers; [`ids`]: typed indices; [`code`]: error codes and their texts; [`csr`]: lists in one array; [`text`]: names made harmless for display |
 //! | files | [`document`]: the content of files before any check |
 //! | rules of a solve | [`tolerance`]: every numerical tolerance; [`seed`]: random streams by task; [`stop`]: limits and interrupts; `memo`: results that are computed once; `overhead`: what no limit interrupts |
 //! | the model and the machine | [`graph`]: operators and tensors; [`cluster`]: devices, links and groups; [`objective`]: what is minimised, and how times add up on a device |
@@ -23,6 +23,7 @@ pub mod call_timing;
 pub mod calls;
 pub mod certificate;
 pub mod cluster;
+pub mod code;
 pub mod contraction;
 pub mod cost;
 pub mod csr;

@@ -11,6 +11,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::cluster::{Cluster, DeviceId};
+use crate::code::Code;
+use crate::code::P::*;
 use crate::cost::{Cost, CostError, CostTable};
 use crate::document::{Pass, PinsDocument, Schedule};
 use crate::graph::{Graph, OpId, weight_gradients};
@@ -65,18 +67,19 @@ pub enum ProblemError {
 
 impl ProblemError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            ProblemError::Cost(CostError::NoLink { .. } | CostError::NoLinkForGradient { .. }) => "P001",
-            ProblemError::Cost(CostError::Overflow { .. }) => "P002",
-            ProblemError::Objective(_) => "P003",
-            ProblemError::UnknownPinnedOperator { .. } => "P004",
-            ProblemError::UnknownPinTarget { .. } => "P005",
-            ProblemError::EmptyPin { .. } => "P006",
-            ProblemError::NoLinkForReplicas { .. } => "P007",
-            ProblemError::WholeBackward => "P008",
-            ProblemError::Cost(CostError::Underflow { .. }) => "P009",
+            ProblemError::Cost(CostError::NoLink { .. } | CostError::NoLinkForGradient { .. }) => P001,
+            ProblemError::Cost(CostError::Overflow { .. }) => P002,
+            ProblemError::Objective(_) => P003,
+            ProblemError::UnknownPinnedOperator { .. } => P004,
+            ProblemError::UnknownPinTarget { .. } => P005,
+            ProblemError::EmptyPin { .. } => P006,
+            ProblemError::NoLinkForReplicas { .. } => P007,
+            ProblemError::WholeBackward => P008,
+            ProblemError::Cost(CostError::Underflow { .. }) => P009,
         }
+        .into()
     }
 
     /// Suggested fix.

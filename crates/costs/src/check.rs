@@ -3,6 +3,8 @@
 use stagewright_core::document::{COSTS_SCHEMA, CostsDocument};
 use stagewright_formats::{InputError, Result};
 
+use crate::code::Q::*;
+
 /// Largest dimension, number of bytes, number of seconds and spread: no sum of them overflows.
 const LARGEST: f64 = 1e15;
 
@@ -17,7 +19,7 @@ const SHORTEST: f64 = 1e-12;
 pub(crate) fn check(label: &str, document: &CostsDocument) -> Result<()> {
     if document.schema != COSTS_SCHEMA {
         return Err(InputError::at_path(
-            "Q010",
+            Q010,
             label,
             "schema",
             format!("unknown schema `{}`", document.schema),
@@ -34,7 +36,7 @@ pub(crate) fn check(label: &str, document: &CostsDocument) -> Result<()> {
             number(label, path, "spread", spread, 0.0)?;
             if !operators.seconds.contains_key(name) {
                 return Err(InputError::at_path(
-                    "Q109",
+                    Q109,
                     label,
                     path(),
                     format!("`{name}` has a spread and no seconds"),
@@ -51,7 +53,7 @@ pub(crate) fn check(label: &str, document: &CostsDocument) -> Result<()> {
             let Some((&seconds, dimensions)) = row.split_last().filter(|_| row.len() == names.len() + 1)
             else {
                 return Err(InputError::at_path(
-                    "Q011",
+                    Q011,
                     label,
                     format!("kernels[{i}].rows[{j}]"),
                     format!(
@@ -76,7 +78,7 @@ pub(crate) fn check(label: &str, document: &CostsDocument) -> Result<()> {
         class(label, || format!("links[{i}].class"), &link.class)?;
         if link.devices < 2 {
             return Err(InputError::at_path(
-                "Q014",
+                Q014,
                 label,
                 format!("links[{i}].devices"),
                 format!("a transfer among {} devices", link.devices),
@@ -95,7 +97,7 @@ fn class(label: &str, path: impl FnOnce() -> String, class: &str) -> Result<()> 
     match class.is_empty() {
         false => Ok(()),
         true => Err(InputError::at_path(
-            "Q013",
+            Q013,
             label,
             path(),
             "measurements of a device class without a name",
@@ -113,5 +115,5 @@ fn number(label: &str, path: impl FnOnce() -> String, what: &str, value: f64, le
 
 fn out_of_range(label: &str, path: String, what: &str, value: f64, kind: &str, least: f64) -> InputError {
     let message = format!("`{what}` is {value:?}");
-    InputError::at_path("Q012", label, path, message, format!("write {kind} from {least:?} to {LARGEST:?}"))
+    InputError::at_path(Q012, label, path, message, format!("write {kind} from {least:?} to {LARGEST:?}"))
 }

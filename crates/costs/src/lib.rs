@@ -7,6 +7,7 @@
 mod accuracy;
 mod apply;
 mod check;
+pub mod code;
 mod costs;
 pub mod fit;
 mod grid;

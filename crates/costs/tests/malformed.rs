@@ -74,7 +74,7 @@ fn a_file_and_a_document_are_refused_with_the_same_error() {
         (CostsDocument { links: vec![link(2, [1.0, 0.0])], ..document() }, "Q012", "links[0].rows[0][1]"),
     ] {
         let error = native::import("test", native::write(&document).as_bytes()).unwrap_err();
-        assert_eq!((error.code, error.place.at.to_string().as_str()), (code, place), "{error}");
+        assert_eq!((error.code.name, error.place.at.to_string().as_str()), (code, place), "{error}");
         assert_eq!(Costs::new([("test".to_owned(), document)]).unwrap_err(), error);
     }
 }

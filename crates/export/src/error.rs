@@ -2,17 +2,14 @@
 //!
 //! `data/errors.md` documents every code.
 
+use stagewright_core::code::Code;
 use thiserror::Error;
 
 use super::joint::JointError;
+use crate::code::E::*;
 use stagewright_formats::clusters::suggestion;
 use stagewright_formats::nearest::instead;
 use stagewright_report::units::name as shown;
-
-/// Code of microbatches that a schedule of the runtime does not run, in an ordinary or a joint plan.
-pub(crate) const MICROBATCHES: &str = "E028";
-/// Code of a schedule that the runtime does not have, in an ordinary or a joint plan.
-pub(crate) const SCHEDULE: &str = "E030";
 
 /// Advice for plans that cut layers.
 const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators of every layer together; or give \
@@ -297,34 +294,35 @@ pub enum ExportError {
 
 impl ExportError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            ExportError::UnknownTarget { .. } => "E001",
-            ExportError::NoPlan { .. } => "E002",
-            ExportError::UnknownOperator(_) => "E003",
-            ExportError::NotPlaced { .. } => "E004",
-            ExportError::PlacedTwice(_) => "E005",
-            ExportError::NeedsModel { .. } => "E006",
-            ExportError::Replicas { .. } => "E007",
-            ExportError::Calls { .. } => "E008",
-            ExportError::NoOrder { .. } | ExportError::Backwards { .. } => "E009",
-            ExportError::Cut { .. } => "E010",
-            ExportError::Apart { .. } => "E011",
-            ExportError::Orphan(_) => "E012",
-            ExportError::Loose { .. } => "E013",
-            ExportError::NoStack { .. } => "E014",
-            ExportError::Misplaced { .. } => "E015",
-            ExportError::Devices { .. } => "E016",
-            ExportError::Counts { .. } => "E017",
-            ExportError::Name { .. } => "E018",
-            ExportError::Ring { .. } => "E019",
-            ExportError::Skip { .. } | ExportError::Start { .. } => "E020",
-            ExportError::NoModule(_) => "E021",
-            ExportError::Microbatches { .. } => MICROBATCHES,
-            ExportError::Schedule { .. } => SCHEDULE,
-            ExportError::Shared { .. } => "E031",
-            ExportError::Joint(error) => error.code(),
+            ExportError::UnknownTarget { .. } => E001,
+            ExportError::NoPlan { .. } => E002,
+            ExportError::UnknownOperator(_) => E003,
+            ExportError::NotPlaced { .. } => E004,
+            ExportError::PlacedTwice(_) => E005,
+            ExportError::NeedsModel { .. } => E006,
+            ExportError::Replicas { .. } => E007,
+            ExportError::Calls { .. } => E008,
+            ExportError::NoOrder { .. } | ExportError::Backwards { .. } => E009,
+            ExportError::Cut { .. } => E010,
+            ExportError::Apart { .. } => E011,
+            ExportError::Orphan(_) => E012,
+            ExportError::Loose { .. } => E013,
+            ExportError::NoStack { .. } => E014,
+            ExportError::Misplaced { .. } => E015,
+            ExportError::Devices { .. } => E016,
+            ExportError::Counts { .. } => E017,
+            ExportError::Name { .. } => E018,
+            ExportError::Ring { .. } => E019,
+            ExportError::Skip { .. } | ExportError::Start { .. } => E020,
+            ExportError::NoModule(_) => E021,
+            ExportError::Microbatches { .. } => E028,
+            ExportError::Schedule { .. } => E030,
+            ExportError::Shared { .. } => E031,
+            ExportError::Joint(error) => return error.code(),
         }
+        .into()
     }
 
     /// Path of the offending entry of the plan, such as `devices[1].ops[3]`; `None` if there is no

@@ -25,6 +25,7 @@
 //!
 //! Add a file in `targets` with a `static TARGET`, and its row in [`TARGETS`]; CONTRIBUTING.md has the recipe.
 
+pub mod code;
 pub mod error;
 pub mod joint;
 pub mod layers;

@@ -18,6 +18,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use stagewright_core::document::{ClusterDocument, DeviceDocument, PLAN_SCHEMA, PlanDocument};
 
 use crate::Imported;
+use crate::code::{S007, S008};
 use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
 use crate::plan::{unevaluated, unevaluated_device};
@@ -84,7 +85,7 @@ pub(crate) fn import(
                 let message =
                     format!("{} devices, and the model has {} operators", order.len(), operators.len());
                 let help = "give a device for each operator, in the order of the model, or a map by name";
-                return Err(InputError::new("S007", label, At::Whole, message, help));
+                return Err(InputError::new(S007, label, At::Whole, message, help));
             }
             for (index, (operator, device)) in operators.iter().zip(&order).enumerate() {
                 devices.place(&format!("[{index}]"), device, operator.name.clone())?;
@@ -101,7 +102,7 @@ pub(crate) fn import(
     }
     if devices.documents.is_empty() && !operators.is_empty() {
         let help = "give a device for each operator of the model";
-        return Err(InputError::new("S007", label, At::Whole, "no operator has a device", help));
+        return Err(InputError::new(S007, label, At::Whole, "no operator has a device", help));
     }
     Ok(unevaluated(devices.documents))
 }
@@ -189,7 +190,7 @@ impl Devices<'_> {
     /// Name of the device with a number among all of the cluster.
     fn numbered(&self, place: &str, number: u32) -> Result<String> {
         let refused = |message: String, help: &str| {
-            Err(InputError::at_path("S008", self.label, place.to_owned(), message, help))
+            Err(InputError::at_path(S008, self.label, place.to_owned(), message, help))
         };
         let Some(cluster) = self.cluster else {
             return refused(
@@ -261,7 +262,7 @@ mod tests {
         let known = cluster();
         let error = |text: &str, cluster: Option<&ClusterDocument>| {
             let error = read(text, cluster).unwrap_err();
-            (error.code, error.place.at.to_string())
+            (error.code.name, error.place.at.to_string())
         };
         assert_eq!(error(r#"["x0"]"#, None), ("S007", String::new()));
         assert_eq!(error("[0, 0, 3]", Some(&known)), ("S008", "[2]".into()));

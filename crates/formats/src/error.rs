@@ -5,7 +5,10 @@
 
 use std::fmt;
 
+use stagewright_core::code::Code;
 use stagewright_core::text::visible;
+
+use crate::code::M004;
 
 /// The result of reading or writing a document.
 pub type Result<T, E = InputError> = std::result::Result<T, E>;
@@ -23,7 +26,7 @@ pub type Result<T, E = InputError> = std::result::Result<T, E>;
 #[error("error[{code}]: {message}\n  --> {place}\n  help: {help}")]
 pub struct InputError {
     /// Stable error code, explained in `data/errors.md`.
-    pub code: &'static str,
+    pub code: Code,
     /// Cause.
     pub message: String,
     /// Place of the error.
@@ -66,7 +69,7 @@ const LONGEST_HELP: usize = 1000;
 impl InputError {
     /// An error at a place; the message and the help are cut to a length that a terminal can show.
     pub fn new(
-        code: &'static str,
+        code: impl Into<Code>,
         label: &str,
         position: At,
         message: impl Into<String>,
@@ -77,7 +80,7 @@ impl InputError {
             other => other,
         };
         InputError {
-            code,
+            code: code.into(),
             message: printable(&message.into(), LONGEST_QUOTE),
             place: Place { file: label.to_owned(), at: position },
             help: printable(&help.into(), LONGEST_HELP),
@@ -86,7 +89,7 @@ impl InputError {
 
     /// An error about the value at a path such as `nodes[3].size`.
     pub fn at_path(
-        code: &'static str,
+        code: impl Into<Code>,
         label: &str,
         path: impl Into<String>,
         message: impl Into<String>,
@@ -97,7 +100,7 @@ impl InputError {
 
     /// An error about a model without operators.
     pub(super) fn empty(label: &str, message: &str) -> Self {
-        InputError::new("M004", label, At::Whole, message, "give at least one")
+        InputError::new(M004, label, At::Whole, message, "give at least one")
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::error::{At, InputError};
 use super::strategies::is_strategies;
+use crate::code::F012;
 use stagewright_core::text::quoted;
 
 /// Kind of a model file that cannot be planned directly.
@@ -89,7 +90,7 @@ impl Foreign {
                 "only plan, bound, check and bench take it".to_owned(),
             ),
         };
-        InputError::new("F012", label, At::Whole, message, help)
+        InputError::new(F012, label, At::Whole, message, help)
     }
 }
 

@@ -38,6 +38,7 @@ mod batch;
 pub mod calls;
 pub mod cluster;
 pub mod clusters;
+pub mod code;
 pub mod constants;
 pub mod cost_graph;
 pub mod error;
@@ -83,6 +84,8 @@ pub use reference::{ReferenceIds, write_reference};
 pub use strategies::{import_strategies, import_strategy_plan, is_strategies, write_strategy_plan};
 use text::Sniff;
 pub use text::text as text_of;
+
+use crate::code::{F006, F011};
 
 /// A format of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,7 +248,7 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
     text?;
     let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
     let help = format!("give a model in one of these formats: {}", known.join("; "));
-    Err(InputError::new("F006", label, At::Whole, "unrecognised model format", help))
+    Err(InputError::new(F006, label, At::Whole, "unrecognised model format", help))
 }
 
 /// Reads a model in the given format, or in the detected one if `format` is `None`.
@@ -325,7 +328,7 @@ fn streamed(head: &[u8], options: &ImportOptions) -> Option<StreamImport> {
 
 fn unreadable(label: &str, error: &std::io::Error) -> InputError {
     let help = "check the path and the permissions of the file";
-    InputError::new("F011", label, At::Whole, format!("the file cannot be read: {error}"), help)
+    InputError::new(F011, label, At::Whole, format!("the file cannot be read: {error}"), help)
 }
 
 /// Formats a document as pretty JSON, ending in a newline. The text depends on the document alone.

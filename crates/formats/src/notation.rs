@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::{At, InputError, Result};
 use super::text::{Sniff, clamp, end_of, text};
+use crate::code::F::{self, *};
 
 /// Notation of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl Notation {
             expect_schema(label, "schema", &found, newest)?;
         }
         self.read(label, text).map_err(|mut error| {
-            if matches!(error.code, "F003" | "F004" | "F005") {
+            if [F003, F004, F005].iter().any(|&code| error.code == code) {
                 error.help.push_str("; data/schema has the schema of every document");
             }
             error
@@ -64,7 +65,7 @@ impl Notation {
 ///
 /// ```
 /// let error = stagewright_formats::read_json::<Vec<f64>>("times.json", b"[1.5, true]", &[]).unwrap_err();
-/// assert_eq!((error.code, error.place.to_string().as_str()), ("F005", "times.json: [1]"));
+/// assert_eq!((error.code.name, error.place.to_string().as_str()), ("F005", "times.json: [1]"));
 /// ```
 pub fn read_json<T: DeserializeOwned>(label: &str, bytes: &[u8], schemas: &[&str]) -> Result<T> {
     Notation::Json.read_as(label, text(label, bytes)?, schemas)
@@ -83,7 +84,7 @@ pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str
         "check the order of the files, and that each is of the type that its option expects"
     };
     let message = format!("the document is `{found}`, expected `{expected}`");
-    Err(InputError::at_path("F007", label, path, message, help))
+    Err(InputError::at_path(F007, label, path, message, help))
 }
 
 fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
@@ -109,7 +110,7 @@ fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError 
     let line = At::Line { line: clamp(error.line()), column: clamp(error.column()) };
     if message == "number out of range" {
         let help = "write a number below about 1.8e308";
-        return InputError::new("F010", label, line, message, help);
+        return InputError::new(F010, label, line, message, help);
     }
     if !error.is_data() {
         let help = match message {
@@ -119,10 +120,10 @@ fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError 
             _ if error.is_eof() => "the file is truncated: check that the program that wrote it finished",
             _ => "write valid JSON, which has no comments, trailing commas, NaN or infinity",
         };
-        return InputError::new("F002", label, line, message, help);
+        return InputError::new(F002, label, line, message, help);
     }
     let place = if path == "." || path.is_empty() { At::Whole } else { At::Path(path.to_owned()) };
-    let code = shape_code(message).unwrap_or("F005");
+    let code = shape_code(message).unwrap_or(F005);
     InputError::new(code, label, place, in_plain_words(message), shape_help(code))
 }
 
@@ -131,12 +132,12 @@ fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
         let before = |span: std::ops::Range<usize>| end_of(text.get(..span.start).unwrap_or_default());
         let place = error.span().map_or(At::Whole, before);
         let message = error.message();
-        let code = shape_code(message).unwrap_or("F002");
+        let code = shape_code(message).unwrap_or(F002);
         InputError::new(code, label, place, in_plain_words(message), shape_help(code))
     };
     let table: toml::Table = text.parse().map_err(fault)?;
     if let Some(path) = table.iter().find_map(|(key, value)| not_finite(key.clone(), value)) {
-        return Err(InputError::at_path("F010", label, path, "the number is not finite", shape_help("F010")));
+        return Err(InputError::at_path(F010, label, path, "the number is not finite", shape_help(F010)));
     }
     toml::from_str(text).map_err(fault)
 }
@@ -156,28 +157,28 @@ fn not_finite(path: String, value: &toml::Value) -> Option<String> {
 }
 
 /// Code of an error about the shape of a document.
-fn shape_code(message: &str) -> Option<&'static str> {
-    const STARTS: [(&str, &str); 9] = [
-        ("missing field", "F003"),
-        ("unknown field", "F004"),
-        ("unknown variant", "F005"),
-        ("invalid type", "F005"),
-        ("invalid value", "F005"),
-        ("invalid length", "F005"),
-        ("data did not match", "F005"),
-        ("duplicate field", "F009"),
-        ("duplicate key", "F009"),
+fn shape_code(message: &str) -> Option<F> {
+    const STARTS: [(&str, F); 9] = [
+        ("missing field", F003),
+        ("unknown field", F004),
+        ("unknown variant", F005),
+        ("invalid type", F005),
+        ("invalid value", F005),
+        ("invalid length", F005),
+        ("data did not match", F005),
+        ("duplicate field", F009),
+        ("duplicate key", F009),
     ];
     STARTS.iter().find(|(start, _)| message.starts_with(start)).map(|&(_, code)| code)
 }
 
-fn shape_help(code: &str) -> &'static str {
+fn shape_help(code: F) -> &'static str {
     match code {
-        "F002" => "write valid TOML (or JSON, starting with a brace)",
-        "F003" => "add the field",
-        "F004" => "correct the spelling or remove the field",
-        "F009" => "keep one of the two",
-        "F010" => "write a finite number, or omit the field if the value is unknown or unlimited",
+        F002 => "write valid TOML (or JSON, starting with a brace)",
+        F003 => "add the field",
+        F004 => "correct the spelling or remove the field",
+        F009 => "keep one of the two",
+        F010 => "write a finite number, or omit the field if the value is unknown or unlimited",
         _ => "write a value as the message says",
     }
 }

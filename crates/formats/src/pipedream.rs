@@ -34,6 +34,7 @@ use super::readers::Readers;
 use super::text::{Sniff, position, text};
 use super::work::is_amount;
 use super::{Format, HEAD, Imported, names};
+use crate::code::{F003, F009, M001, M002, M003, M006};
 
 /// Text of every node line, and of no other format.
 const MARK: &[u8] = b"forward_compute_time=";
@@ -162,7 +163,7 @@ fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>
                 if let Some(first) = line_of.insert(name, line) {
                     let message = format!("`{name}` is already defined on line {}", first + 1);
                     let help = "give every node a unique id";
-                    return Err(InputError::new("M001", label, position(line, content, name), message, help));
+                    return Err(InputError::new(M001, label, position(line, content, name), message, help));
                 }
                 nodes.push(node(label, (line, content), [name, description, figures])?);
             }
@@ -170,7 +171,7 @@ fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>
                 let message = if edge { "not an edge" } else { "not a node" };
                 let help = "write a node as `id -- description -- figures`, an edge as a tab and `id -- id`; check \
                             that the file is complete";
-                return Err(InputError::new("M006", label, position(line, content, content), message, help));
+                return Err(InputError::new(M006, label, position(line, content, content), message, help));
             }
         }
     }
@@ -197,7 +198,7 @@ fn node<'a>(
         if !missing.contains(&field) {
             let message = format!("`{name}` has {field} twice");
             return Err(InputError::new(
-                "F009",
+                F009,
                 label,
                 position(line, content, figure),
                 message,
@@ -208,14 +209,14 @@ fn node<'a>(
             let message = format!("{field} of `{name}` is `{value}`");
             let help =
                 "write a finite number that is not negative, or several sizes in brackets, as in [8.0; 4.0]";
-            InputError::new("M003", label, position(line, content, value), message, help)
+            InputError::new(M003, label, position(line, content, value), message, help)
         })?;
         missing.iter_mut().filter(|missing| **missing == field).for_each(|found| *found = "");
     }
     let Some(field) = missing.iter().find(|missing| !missing.is_empty()) else { return Ok(node) };
     let help = "add the figure; check that the file is complete";
     let message = format!("`{name}` has no {field}");
-    Err(InputError::new("F003", label, position(line, content, figures), message, help))
+    Err(InputError::new(F003, label, position(line, content, figures), message, help))
 }
 
 /// Parses a number, or the sum of several in brackets; `None` unless each can be a time or size.
@@ -235,7 +236,7 @@ fn readers(label: &str, nodes: &[Node<'_>], edges: &[Edge<'_>]) -> Result<Reader
             by_name.get(name).copied().ok_or_else(|| {
                 let place = position(edge.line, edge.text, name);
                 let message = format!("there is no node `{name}`");
-                InputError::new("M002", label, place, message, "add the node or remove the edge")
+                InputError::new(M002, label, place, message, "add the node or remove the edge")
             })
         };
         readers.add(end(edge.ends[0])?, 0, end(edge.ends[1])?);

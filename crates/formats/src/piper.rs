@@ -44,6 +44,7 @@ use super::readers::Readers;
 use super::text::{Sniff, text};
 use super::work::is_amount;
 use super::{Format, Imported, names};
+use crate::code::M::*;
 
 pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxMemoryPerDevice", "mbsInBatch", "maxDevices"].iter().any(|key| json.has(key))
@@ -53,14 +54,14 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     let file: PiperDocument = Notation::Json.read(label, text(label, bytes)?)?;
     if file.nodes.is_empty() {
         let help = "give at least one node";
-        return Err(InputError::at_path("M004", label, "nodes", "the model has no nodes", help));
+        return Err(InputError::at_path(M004, label, "nodes", "the model has no nodes", help));
     }
     let mut by_id = BTreeMap::new();
     for (i, node) in file.nodes.iter().enumerate() {
         if let Some(first) = by_id.insert(node.id, i) {
             let message = format!("the id {} is already used by nodes[{first}]", node.id);
             let help = "give every node a unique id";
-            return Err(InputError::at_path("M001", label, format!("nodes[{i}].id"), message, help));
+            return Err(InputError::at_path(M001, label, format!("nodes[{i}].id"), message, help));
         }
     }
     let joined = file.edges.iter().map(|edge| (edge.source_id, edge.dest_id)).collect();
@@ -106,7 +107,7 @@ fn single<'a>(
         let message = format!("the node {} has no profile for one device", node.id);
         let help =
             "profile it on one device too and add that under \"1\": a plan places an operator on one device";
-        InputError::at_path("M012", label, format!("nodes[{i}].TMPCs"), message, help)
+        InputError::at_path(M012, label, format!("nodes[{i}].TMPCs"), message, help)
     })
 }
 
@@ -133,13 +134,13 @@ fn check_way(
             let message = format!("there is no edge from {} to {}", edge.0, edge.1);
             let help = "correct the id or add the edge: syncTimeFw is keyed by predecessors and syncTimeBw by \
                         successors";
-            return Err(InputError::at_path("M002", label, path, message, help));
+            return Err(InputError::at_path(M002, label, path, message, help));
         }
         not_negative(label, &path, time)?;
         if time > 0.0 {
             let message = format!("the node {id} synchronises with {other}, but runs on one device");
             let help = "write 0: only nodes on several devices synchronise";
-            return Err(InputError::at_path("M012", label, path, message, help));
+            return Err(InputError::at_path(M012, label, path, message, help));
         }
     }
     Ok(())
@@ -160,7 +161,7 @@ fn tensors(
             by_id.get(&id).copied().ok_or_else(|| {
                 let message = format!("no node has the id {id}");
                 let help = "add the node or remove the edge";
-                InputError::at_path("M002", label, format!("edges[{i}].{field}"), message, help)
+                InputError::at_path(M002, label, format!("edges[{i}].{field}"), message, help)
             })
         };
         let (source, dest) = (end("sourceId", edge.source_id)?, end("destId", edge.dest_id)?);
@@ -211,7 +212,7 @@ pub fn per_second(label: &str, unit: Option<TimeUnit>) -> Result<f64> {
     unit.map(TimeUnit::per_second).ok_or_else(|| {
         let help = "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s";
         let message = "the format does not state the unit of its times";
-        InputError::new("M005", label, At::Whole, message, help)
+        InputError::new(M005, label, At::Whole, message, help)
     })
 }
 
@@ -236,5 +237,5 @@ fn not_negative(label: &str, path: &str, value: f64) -> Result<()> {
         return Ok(());
     }
     let help = "write a finite number that is not negative";
-    Err(InputError::at_path("M003", label, path, format!("{value} is not a time, size or cost"), help))
+    Err(InputError::at_path(M003, label, path, format!("{value} is not a time, size or cost"), help))
 }

@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::code::Code;
 use stagewright_core::document::{ObjectiveKind, PlanDocument};
 use stagewright_core::graph::OpId;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use thiserror::Error;
+
+use crate::code::L::*;
 
 /// A plan describes no placement for a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -55,15 +58,16 @@ pub enum PlacementError {
 
 impl PlacementError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            PlacementError::UnknownDevice(_) => "L001",
-            PlacementError::UnknownOperator { .. } => "L002",
-            PlacementError::PlacedTwice(_) => "L003",
-            PlacementError::NotPlaced { .. } => "L004",
-            PlacementError::Elsewhere { .. } => "L005",
-            PlacementError::NoCounterpart => "L006",
+            PlacementError::UnknownDevice(_) => L001,
+            PlacementError::UnknownOperator { .. } => L002,
+            PlacementError::PlacedTwice(_) => L003,
+            PlacementError::NotPlaced { .. } => L004,
+            PlacementError::Elsewhere { .. } => L005,
+            PlacementError::NoCounterpart => L006,
         }
+        .into()
     }
 
     /// A hint for fixing the error.

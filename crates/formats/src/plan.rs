@@ -14,6 +14,7 @@ use super::notation::Notation;
 use super::reference::split;
 use super::text::{Sniff, text};
 use super::{Imported, pretty_json};
+use crate::code::S006;
 
 /// A file that describes a plan, read before its model.
 #[derive(Debug)]
@@ -73,12 +74,12 @@ impl<'a> PlanFile<'a> {
             PlanFile::Split { label, .. } => {
                 let help = "give the model in the reference format that the split was made for";
                 let message = "the split lists node ids, which need the model";
-                Err(InputError::new("S006", label, At::Whole, message, help))
+                Err(InputError::new(S006, label, At::Whole, message, help))
             }
             PlanFile::Assignment { label, .. } => {
                 let help = "give the model that it is for";
                 let message = "a list of devices and operators, which needs the model";
-                Err(InputError::new("S006", label, At::Whole, message, help))
+                Err(InputError::new(S006, label, At::Whole, message, help))
             }
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::error::{At, InputError, Result};
+use crate::code::{F001, F008};
 
 /// Text of an input, without a byte order mark.
 ///
@@ -16,11 +17,11 @@ pub fn text<'a>(label: &str, bytes: &'a [u8]) -> Result<&'a str> {
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let help = "save the file as UTF-8; compressed and binary files are not read";
         let message = format!("not UTF-8 text: byte {} is not valid", error.valid_up_to());
-        InputError::new("F001", label, end_of(&before), message, help)
+        InputError::new(F001, label, end_of(&before), message, help)
     })?;
     if text.trim().is_empty() {
         let help = "check that the program that wrote it finished";
-        return Err(InputError::new("F008", label, At::Whole, "the file is empty", help));
+        return Err(InputError::new(F008, label, At::Whole, "the file is empty", help));
     }
     Ok(text)
 }

@@ -1,5 +1,6 @@
 //! `bound`: lower bounds by source.
 
+use stagewright::code::U004;
 use stagewright::tasks::{Session, SolverChoice};
 
 use super::args::BoundArguments;
@@ -13,7 +14,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     let options = resolve::solving(&arguments.solve)?.options();
     let choice = || match arguments.solver.as_deref() {
         Some(name) if name.starts_with(external::PREFIX) => {
-            Err(CliError::new("U004", "a solver in another program proves no bound")
+            Err(CliError::new(U004, "a solver in another program proves no bound")
                 .at("--solver")
                 .help("leave it out, or name a solver of this program"))
         }

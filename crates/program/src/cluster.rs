@@ -22,9 +22,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use stagewright::code::X001;
 
 use super::error::{CliError, Result};
 use super::output;
+use crate::code::A::*;
 
 /// Environment variable of the Python interpreter.
 const PYTHON: &str = "STAGEWRIGHT_PYTHON";
@@ -86,7 +88,7 @@ pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
 #[cfg(feature = "policy")]
 pub(crate) fn own_digest() -> Result<String> {
     digest_of_program().map_err(|error| {
-        CliError::new("A001", format!("cannot read this program: {error}"))
+        CliError::new(A001, format!("cannot read this program: {error}"))
             .help("start it by its full path, in a folder that exists")
     })
 }
@@ -99,7 +101,7 @@ pub(crate) fn own_digest() -> Result<String> {
 pub(crate) fn refuse_other_build(asked: &str, own: &str) -> Result<()> {
     match asked == own {
         true => Ok(()),
-        false => Err(CliError::new("A005", "the node has another build of the program")
+        false => Err(CliError::new(A005, "the node has another build of the program")
             .help("give all nodes the same program, in the same folder")),
     }
 }
@@ -169,7 +171,7 @@ impl Cluster {
     /// If there is no Python. The driver reports everything else when the first reply is read.
     pub(crate) fn start(address: &str, arguments: &[String]) -> Result<Cluster> {
         let unknown = |error: io::Error| {
-            CliError::new("A001", format!("cannot find this program or its folder: {error}"))
+            CliError::new(A001, format!("cannot find this program or its folder: {error}"))
                 .help("start it by its full path, in a folder that exists")
         };
         let head = Head {
@@ -188,7 +190,7 @@ impl Cluster {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| {
-                CliError::new("A001", format!("cannot start Python: {error}"))
+                CliError::new(A001, format!("cannot start Python: {error}"))
                     .at(python.display().to_string())
                     .help(format!("install Python 3.10 or later, or set {PYTHON} to its path"))
             })?;
@@ -251,10 +253,10 @@ impl Cluster {
             }
             Some(Said::NoRay(cause)) => {
                 let cause = format!("cannot import Ray: {cause}");
-                Err(CliError::new("A002", cause).at(self.address.clone()).help(INSTALL))
+                Err(CliError::new(A002, cause).at(self.address.clone()).help(INSTALL))
             }
             Some(Said::NoCluster(cause)) => {
-                Err(CliError::new("A003", format!("cannot reach the Ray cluster: {cause}"))
+                Err(CliError::new(A003, format!("cannot reach the Ray cluster: {cause}"))
                     .at(self.address.clone())
                     .help("start one with `ray start --head`, and give its HOST:PORT, or auto on its nodes"))
             }
@@ -264,7 +266,7 @@ impl Cluster {
 
     fn write(&mut self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(line)
-            .map_err(|error| CliError::new("X001", format!("cannot write JSON: {error}")))?;
+            .map_err(|error| CliError::new(X001, format!("cannot write JSON: {error}")))?;
         text.push(b'\n');
         match self.tasks.as_mut().map(|tasks| tasks.write_all(&text)) {
             Some(Ok(())) => Ok(()),
@@ -282,7 +284,7 @@ impl Cluster {
         }
         let last = self.story.take().and_then(|story| story.join().ok()).unwrap_or_default();
         if last.contains("No module named") {
-            return CliError::new("A002", format!("Python lacks the driver: {last}"))
+            return CliError::new(A002, format!("Python lacks the driver: {last}"))
                 .at(DRIVER)
                 .help(format!("{INSTALL}; {PYTHON} chooses the interpreter"));
         }
@@ -290,7 +292,7 @@ impl Cluster {
     }
 
     fn failed(&self, cause: &str) -> CliError {
-        CliError::new("A004", format!("the driver of the cluster failed: {cause}"))
+        CliError::new(A004, format!("the driver of the cluster failed: {cause}"))
             .at(self.address.clone())
             .help("start again; with a journal, finished tasks are not lost")
     }
@@ -348,7 +350,7 @@ pub(crate) fn serve<Q: DeserializeOwned, A: Serialize>(
             Err(error) => Answer::Error(format!("the request is of another version: {error}")),
         };
         let text = serde_json::to_string(&answer)
-            .map_err(|error| CliError::new("X001", format!("cannot write JSON: {error}")))?;
+            .map_err(|error| CliError::new(X001, format!("cannot write JSON: {error}")))?;
         output::data(&(text + "\n"))?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stagewright::code::{U002, U005};
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
 use stagewright::core::graph::Graph;
@@ -100,21 +101,18 @@ pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result
         "reference" => Ok(write_reference(&label, graph.document())?),
         "toml" => match &graph.document().cluster {
             Some(cluster) => cluster_text(&label, cluster.clone(), arguments),
-            None => Err(CliError::new(
-                "U002",
-                "only clusters can be written as TOML, and the model contains none",
-            )
-            .at(label.clone())
-            .help("write the model as .json")),
+            None => {
+                Err(CliError::new(U002, "only clusters can be written as TOML, and the model contains none")
+                    .at(label.clone())
+                    .help("write the model as .json"))
+            }
         },
         other => Err(no_conversion(other, "a model", "native or reference, or toml for its cluster")),
     }
 }
 
 fn no_conversion(to: &str, what: &str, known: &str) -> CliError {
-    CliError::new("U005", format!("{what} cannot be written as `{to}`"))
-        .at("--to")
-        .help(format!("use {known}"))
+    CliError::new(U005, format!("{what} cannot be written as `{to}`")).at("--to").help(format!("use {known}"))
 }
 
 fn extension_is(path: &Path, extension: &str) -> bool {

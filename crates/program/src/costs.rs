@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use stagewright::clusters;
+use stagewright::code::U001;
 use stagewright::core::document::{ClassDocument, CostsDocument, KernelFitDocument};
 use stagewright::costs::import;
 #[cfg(feature = "parquet")]
@@ -66,7 +67,7 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
 /// Tables of Parquet need their reader.
 #[cfg(not(feature = "parquet"))]
 fn of_folder(folder: &Path, _: &ImportCostsArguments) -> Result<CostsDocument> {
-    Err(CliError::new("U010", "this build cannot read tables of Parquet")
+    Err(CliError::new(stagewright::code::U010, "this build cannot read tables of Parquet")
         .at(folder.display().to_string())
         .help("build with the feature `parquet`, which is on by default"))
 }
@@ -79,7 +80,7 @@ fn of_folder(folder: &Path, arguments: &ImportCostsArguments) -> Result<CostsDoc
         (None, _) => BTreeMap::new(),
         (Some(class), [system]) => BTreeMap::from([(system.clone(), class.clone())]),
         (Some(_), _) => {
-            return Err(CliError::new("U001", "a class is for one system")
+            return Err(CliError::new(U001, "a class is for one system")
                 .at("--class")
                 .help("give one --system"));
         }

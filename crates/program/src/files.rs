@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use stagewright::code::{I002, I004, U001};
 pub(crate) use stagewright::files::{Input, Opened};
 use stagewright::files::{drain, large, replace, unpacked, whole};
 
@@ -24,7 +25,7 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<()> {
     if paths.iter().flatten().filter(|path| is_standard(path)).count() > 1 {
         return Err(
-            CliError::new("I004", "two inputs are `-`, standard input").help("give one of them as a file")
+            CliError::new(I004, "two inputs are `-`, standard input").help("give one of them as a file")
         );
     }
     Ok(())
@@ -58,7 +59,7 @@ pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
         let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
         if let Some((other, _)) = given[..at].iter().find(|(_, earlier)| earlier == path && !is_special) {
             return Err(CliError::new(
-                "U001",
+                U001,
                 format!("{other} and {option} both write to {}", path.display()),
             )
             .at(*option)
@@ -86,7 +87,7 @@ pub(crate) fn kept(path: &Path) -> Result<()> {
 /// The error of an option whose output would be an input (U001).
 pub(crate) fn would_overwrite(option: &str, input: &Path, help: &str) -> CliError {
     let cause = format!("{option} would overwrite {}, which the command reads", input.display());
-    CliError::new("U001", cause).at(option).help(help)
+    CliError::new(U001, cause).at(option).help(help)
 }
 
 /// Whether two paths are of one regular file, perhaps through links.
@@ -177,7 +178,7 @@ pub(crate) fn write_fallibly(
 /// Creates a folder and its parents, if they do not exist.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| {
-        CliError::new("I002", format!("cannot create the folder: {error}"))
+        CliError::new(I002, format!("cannot create the folder: {error}"))
             .at(path.display().to_string())
             .help("check the permissions of its parent folder")
     })

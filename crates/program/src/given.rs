@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use stagewright::calls::assign_calls;
+use stagewright::code::U001;
 use stagewright::core::document::{
     BoundDocument, ClusterDocument, GraphDocument, ModelOptionsDocument, PinsDocument, PlanDocument,
     PlanStatus,
@@ -54,7 +55,7 @@ impl Given {
             };
             if path.is_empty() || name == Some("") {
                 let cause = format!("`{text}` does not name a plan");
-                return Err(CliError::new("U001", cause).at(place).help("write [MODEL:][NAME=]FILE"));
+                return Err(CliError::new(U001, cause).at(place).help("write [MODEL:][NAME=]FILE"));
             }
             let own = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
             let name = name.map(str::to_owned).or(own).unwrap_or_else(|| path.to_owned());
@@ -77,13 +78,13 @@ impl Given {
         for plan in &self.plans {
             let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
             if let Some(model) = unknown {
-                return Err(CliError::new("U001", format!("`{model}` is not one of the models"))
+                return Err(CliError::new(U001, format!("`{model}` is not one of the models"))
                     .at(place)
                     .help(instead(model, models.iter().map(String::as_str))));
             }
             let of_any = models.iter().any(|model| plan.file(model).is_some());
             if !of_any {
-                return Err(CliError::new("U001", format!("no file matches `{}`", plan.path))
+                return Err(CliError::new(U001, format!("no file matches `{}`", plan.path))
                     .at(place)
                     .help("{} stands for the name of a model, or for what follows an underscore in it"));
             }
@@ -228,7 +229,7 @@ impl PlanOfModel<'_> {
         let (graph, cluster) = (&documents.model.graph, &documents.cluster);
         let judged = judge(plan, graph, cluster, documents.pins.as_ref(), objective);
         let (plan, breaks) = judged.map_err(|error| {
-            CliError::new(&format!("V:{}", error.code()), error.to_string())
+            CliError::new(error.code(), error.to_string())
                 .at(label.clone())
                 .help("correct the plan, or leave it out")
         })?;

@@ -1,5 +1,6 @@
 //! `simulate --schedule`: simulates an iteration of a pipeline schedule.
 
+use stagewright::code::U001;
 use stagewright::core::document::{PlanDocument, Schedule};
 use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Throughput;
@@ -22,7 +23,7 @@ pub(crate) fn run(
     label: &str,
 ) -> Result<Exit> {
     let microbatches = arguments.microbatches.or(plan.objective.microbatches).ok_or_else(|| {
-        CliError::new("U001", "an iteration needs a number of microbatches, and the plan does not state one")
+        CliError::new(U001, "an iteration needs a number of microbatches, and the plan does not state one")
             .at("--schedule")
             .help("add --microbatches M")
     })?;

@@ -8,6 +8,7 @@ mod bench;
 mod bound;
 mod check;
 mod cluster;
+mod code;
 mod codes;
 mod compare;
 mod completions;

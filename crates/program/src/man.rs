@@ -4,6 +4,7 @@ mod markdown;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
+use stagewright::code::X001;
 
 use super::args::{Arguments, ManArguments};
 use super::error::{CliError, Result};
@@ -34,7 +35,7 @@ fn page(command: Command) -> Result<(String, String)> {
     let page = Man::new(command).source(concat!("stagewright ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
     page.render(&mut text)
-        .map_err(|error| CliError::new("X001", format!("cannot write the manual: {error}")))?;
+        .map_err(|error| CliError::new(X001, format!("cannot write the manual: {error}")))?;
     Ok((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use stagewright::code::{U001, X001};
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::reading::ModelOptions;
 use stagewright::tasks::{PlanFile, options};
@@ -55,13 +56,13 @@ fn dims<'a>(typed: impl Iterator<Item = &'a str>) -> Result<Value> {
         let (name, size) = match size {
             Some((name, size)) if !name.is_empty() && size > 0 => (name, size),
             _ => {
-                return Err(CliError::new("U001", format!("`{text}` is not a dimension with a size"))
+                return Err(CliError::new(U001, format!("`{text}` is not a dimension with a size"))
                     .at("--dim")
                     .help("write NAME=N, as in --dim sequence_length=128"));
             }
         };
         if dims.insert(name.to_owned(), size.into()).is_some_and(|other| other != size) {
-            return Err(CliError::new("U001", format!("`{name}` has two sizes"))
+            return Err(CliError::new(U001, format!("`{name}` has two sizes"))
                 .at("--dim")
                 .help("give every dimension one size"));
         }
@@ -72,7 +73,7 @@ fn dims<'a>(typed: impl Iterator<Item = &'a str>) -> Result<Value> {
 /// Parses a memory reserve in bytes; `none` means 0.
 fn bytes(text: &str) -> Result<u64> {
     let size = quantity::size(text).map_err(|cause| {
-        CliError::new("U001", cause)
+        CliError::new(U001, cause)
             .at("--memory-reserve")
             .help("give a size with its unit, as in 16GiB, or none to reserve no memory")
     })?;
@@ -104,7 +105,7 @@ fn merged(typed: Map<String, Value>, kept: Option<Kept<'_>>) -> Result<ModelOpti
         }
     }
     let document: ModelOptionsDocument = serde_json::from_value(Value::Object(all))
-        .map_err(|error| CliError::new("X001", format!("cannot merge the options of the plan: {error}")))?;
+        .map_err(|error| CliError::new(X001, format!("cannot merge the options of the plan: {error}")))?;
     // Source of a field: an option, or a path in the plan.
     let names = given.clone();
     let place = move |name: &str| match names.contains(name) {
@@ -112,7 +113,7 @@ fn merged(typed: Map<String, Value>, kept: Option<Kept<'_>>) -> Result<ModelOpti
         false => format!("{plan}: model.{name}"),
     };
     if document.batch == Some(0) {
-        let error = CliError::new("U001", "the batch must be at least 1").at(place("batch"));
+        let error = CliError::new(U001, "the batch must be at least 1").at(place("batch"));
         return Err(error.help("give at least 1"));
     }
     Ok(ModelOptions { document, given, place: Arc::new(place) })

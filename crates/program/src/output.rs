@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
+use stagewright::code::{I003, X001};
 use stagewright::tasks::Shown;
 use stagewright::text::{visible, visible_lines};
 
@@ -31,7 +32,7 @@ pub(crate) fn judged(written: io::Result<()>) -> Result<()> {
     match written {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(CliError::new("I003", format!("cannot write the result: {error}"))
+        Err(error) => Err(CliError::new(I003, format!("cannot write the result: {error}"))
             .at("standard output")
             .help("free disk space, or redirect the output")),
     }
@@ -75,6 +76,6 @@ pub(crate) fn width() -> Option<u16> {
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
     match serde_json::to_string_pretty(value) {
         Ok(text) => Ok(text + "\n"),
-        Err(error) => Err(CliError::new("X001", format!("cannot write JSON: {error}"))),
+        Err(error) => Err(CliError::new(X001, format!("cannot write JSON: {error}"))),
     }
 }

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use stagewright::code::{U001, X001};
 use stagewright::core::document::{ClusterDocument, PlanDocument};
 use stagewright::core::objective::Objective;
 use stagewright::core::solver::Limits;
@@ -183,7 +184,7 @@ pub(crate) fn placed(
 ) -> Result<PlanDocument> {
     match file {
         PlanFile::Placement { file, .. } => Ok(file.for_model(model, cluster)?),
-        PlanFile::Whole(label, _) => Err(CliError::new("X001", "the plan is no placement").at(label)),
+        PlanFile::Whole(label, _) => Err(CliError::new(X001, "the plan is no placement").at(label)),
     }
 }
 
@@ -282,15 +283,15 @@ pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Res
         return Ok(());
     }
     let cause = format!("{option} is {count}, expected {} to {}", range.start(), range.end());
-    Err(CliError::new("U001", cause).at(option).help("correct the number"))
+    Err(CliError::new(U001, cause).at(option).help("correct the number"))
 }
 
 /// The number of worker threads: as requested, else one per processor.
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
     match asked {
-        Some(0) => Err(CliError::new("U001", "0 threads, expected at least 1").at("--threads")),
+        Some(0) => Err(CliError::new(U001, "0 threads, expected at least 1").at("--threads")),
         Some(threads) if threads > MAX_THREADS => Err(CliError::new(
-            "U001",
+            U001,
             format!(
                 "{threads} threads are too many: they take longer to start than they \
                 save"
@@ -305,7 +306,7 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
 
 /// Parses limits, seed and threads.
 pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
-    let wrong = |option: &'static str| move |cause: String| CliError::new("U001", cause).at(option);
+    let wrong = |option: &'static str| move |cause: String| CliError::new(U001, cause).at(option);
     let gap = arguments.gap.as_deref().map(quantity::share).transpose().map_err(wrong("--gap"))?;
     let threads = threads(arguments.threads)?;
     Ok(Solving {
@@ -337,7 +338,5 @@ pub(crate) fn deviation(option: &'static str, text: &str) -> Result<f64> {
         Ok(_) => Err("costs cannot be off by all that they are".into()),
         Err(cause) => Err(cause),
     }
-    .map_err(|cause: String| {
-        CliError::new("U001", cause).at(option).help("give a share below 1, such as 10%")
-    })
+    .map_err(|cause: String| CliError::new(U001, cause).at(option).help("give a share below 1, such as 10%"))
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stagewright::code::U006;
 use stagewright::core::document::{Execution, Schedule};
 use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Objective;
@@ -71,7 +72,7 @@ fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<()> {
     if let Some(first) =
         violations.iter().find(|violation| matches!(violation, Violation::Unsupported { .. }))
     {
-        return Err(CliError::new("U006", first.to_string())
+        return Err(CliError::new(U006, first.to_string())
             .at(label)
             .help("correct the plan: its step cannot be simulated; `check` lists every violation"));
     }

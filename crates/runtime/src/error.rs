@@ -3,7 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use stagewright_core::code::Code;
 use thiserror::Error;
+
+use crate::code::H::*;
 
 /// The result of an operation of this crate.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
@@ -94,21 +97,22 @@ pub enum RunError {
 
 impl RunError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            RunError::NoLibrary => "H001",
-            RunError::BadLibrary { .. } => "H002",
-            RunError::NotCuttable(_) => "H003",
-            RunError::NoWeights { .. } => "H004",
-            RunError::NotRunnable(_) => "H005",
-            RunError::Died { .. } => "H006",
-            RunError::Hung { .. } => "H007",
-            RunError::Failed { .. } => "H008",
-            RunError::WrongOutput { .. } => "H009",
-            RunError::Io { .. } => "H010",
-            RunError::Interrupted => "H011",
-            RunError::OtherOperatorSet { .. } => "H012",
+            RunError::NoLibrary => H001,
+            RunError::BadLibrary { .. } => H002,
+            RunError::NotCuttable(_) => H003,
+            RunError::NoWeights { .. } => H004,
+            RunError::NotRunnable(_) => H005,
+            RunError::Died { .. } => H006,
+            RunError::Hung { .. } => H007,
+            RunError::Failed { .. } => H008,
+            RunError::WrongOutput { .. } => H009,
+            RunError::Io { .. } => H010,
+            RunError::Interrupted => H011,
+            RunError::OtherOperatorSet { .. } => H012,
         }
+        .into()
     }
 
     /// Suggested fix.

@@ -12,6 +12,7 @@
 //! started them ([`protocol`]). A process that dies, fails or hangs ends the run: [`pipeline`] stops the others.
 
 mod children;
+pub mod code;
 pub mod cut;
 pub mod error;
 mod kernels;

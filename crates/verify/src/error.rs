@@ -1,6 +1,9 @@
 //! Documents that don't describe a problem and a plan for it.
 
+use stagewright_core::code::Code;
 use thiserror::Error;
+
+use crate::code::V;
 
 /// Error that prevents a check: the documents are invalid, or use a feature that this version does not check.
 /// A fault of the plan itself is a [`crate::Violation`] instead.
@@ -95,19 +98,20 @@ pub enum CheckError {
 
 impl CheckError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            CheckError::Schema { .. } => "schema",
-            CheckError::Duplicate { .. } => "duplicate",
-            CheckError::Unknown { .. } => "unknown-name",
-            CheckError::Figure { .. } => "figure",
-            CheckError::Cycle { .. } => "cycle",
-            CheckError::NoLink { .. } => "no-link",
-            CheckError::AmbiguousDevice { .. } => "ambiguous-device",
-            CheckError::Matrix { .. } => "matrix",
-            CheckError::Rule { .. } => "rule",
-            CheckError::NotChecked { .. } => "not-checked",
+            CheckError::Schema { .. } => V::Schema,
+            CheckError::Duplicate { .. } => V::Duplicate,
+            CheckError::Unknown { .. } => V::Unknown,
+            CheckError::Figure { .. } => V::Figure,
+            CheckError::Cycle { .. } => V::Cycle,
+            CheckError::NoLink { .. } => V::NoLink,
+            CheckError::AmbiguousDevice { .. } => V::AmbiguousDevice,
+            CheckError::Matrix { .. } => V::Matrix,
+            CheckError::Rule { .. } => V::Rule,
+            CheckError::NotChecked { .. } => V::NotChecked,
         }
+        .into()
     }
 }
 

@@ -4,7 +4,8 @@
 //! writes its result down. Only a second derivation finds all three, so this crate reads the documents of a
 //! problem and of a plan and derives everything again: adjacency, roofline times, transfer times, loads,
 //! memory, the split rule, the value and the bound. Of `stagewright_core` it imports
-//! [`document`](stagewright_core::document) and [`tolerance`](stagewright_core::tolerance), nothing else.
+//! [`document`](stagewright_core::document), [`tolerance`](stagewright_core::tolerance) and [`code`](stagewright_core::code),
+//! which has no arithmetic, nothing else.
 //!
 //! # Checks
 //!
@@ -70,6 +71,7 @@
 
 mod check;
 mod claim;
+pub mod code;
 mod constraint;
 mod error;
 mod joint;

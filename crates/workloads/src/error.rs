@@ -1,8 +1,10 @@
 //! Errors of workload generation.
 
+use stagewright_core::code::Code;
 use thiserror::Error;
 
 use super::sizes::Size;
+use crate::code::W::*;
 use stagewright_formats::nearest::instead;
 
 /// The hyperparameters describe no valid graph.
@@ -75,16 +77,17 @@ pub enum WorkloadError {
 
 impl WorkloadError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            WorkloadError::UnknownFamily { .. } => "W001",
-            WorkloadError::UnknownVariant { .. } => "W002",
-            WorkloadError::NoSuchSize { .. } => "W003",
-            WorkloadError::OutOfRange { .. } => "W004",
-            WorkloadError::NotAMultiple { .. } => "W005",
-            WorkloadError::ImageTooSmall { .. } => "W006",
-            WorkloadError::TooManyOperators { .. } => "W007",
+            WorkloadError::UnknownFamily { .. } => W001,
+            WorkloadError::UnknownVariant { .. } => W002,
+            WorkloadError::NoSuchSize { .. } => W003,
+            WorkloadError::OutOfRange { .. } => W004,
+            WorkloadError::NotAMultiple { .. } => W005,
+            WorkloadError::ImageTooSmall { .. } => W006,
+            WorkloadError::TooManyOperators { .. } => W007,
         }
+        .into()
     }
 
     /// The invalid parameter, named as on the command line.

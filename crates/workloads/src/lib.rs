@@ -13,6 +13,7 @@
 
 mod blocks;
 mod coarsen;
+pub mod code;
 mod draft;
 mod error;
 mod families;

@@ -5,5 +5,6 @@
 //! of the slowest stage. `docs/joint.md` has both cost models.
 
 mod choice;
+pub mod code;
 pub mod iteration;
 pub mod sample;

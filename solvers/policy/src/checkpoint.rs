@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Device, Tensor};
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
+use stagewright_core::code::Code;
 use thiserror::Error;
 
+use crate::code::K::*;
 use crate::features::FEATURES;
 use crate::network::{Config, Network};
 use crate::weights::WeightsError;
@@ -84,17 +86,18 @@ pub enum CheckpointError {
 
 impl CheckpointError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            CheckpointError::Unreadable(_) => "K001",
-            CheckpointError::Foreign(_) => "K002",
-            CheckpointError::Schema(..) | CheckpointError::OtherSystem { .. } => "K003",
-            CheckpointError::Features(_) => "K004",
-            CheckpointError::Size(_) => "K005",
-            CheckpointError::Weights(_) => "K006",
-            CheckpointError::NotFinite(_) => "K007",
-            CheckpointError::Type(_) => "K008",
+            CheckpointError::Unreadable(_) => K001,
+            CheckpointError::Foreign(_) => K002,
+            CheckpointError::Schema(..) | CheckpointError::OtherSystem { .. } => K003,
+            CheckpointError::Features(_) => K004,
+            CheckpointError::Size(_) => K005,
+            CheckpointError::Weights(_) => K006,
+            CheckpointError::NotFinite(_) => K007,
+            CheckpointError::Type(_) => K008,
         }
+        .into()
     }
 
     /// A hint for fixing the error.

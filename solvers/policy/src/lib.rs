@@ -18,6 +18,7 @@
 //! former is unset, it counts the cores again for every matrix product, which takes longer than a small product.
 
 pub mod checkpoint;
+pub mod code;
 mod decode;
 pub mod features;
 mod guide;

@@ -24,7 +24,7 @@ fn code(bytes: &[u8]) -> &'static str {
         Ok(_) => "read",
         Err(error) => {
             assert!(!error.help().is_empty() && !error.to_string().is_empty());
-            error.code()
+            error.code().name
         }
     }
 }

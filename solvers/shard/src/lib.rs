@@ -25,6 +25,7 @@
 //! ```
 
 mod branch;
+pub mod code;
 mod dual;
 mod eliminate;
 mod improve;

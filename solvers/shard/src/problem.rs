@@ -1,7 +1,10 @@
 //! The problem, validated.
 
+use stagewright_core::code::Code;
 use stagewright_core::document::{FORBIDDEN_COST, StrategyProblemDocument};
 use thiserror::Error;
+
+use crate::code::Y::*;
 
 /// Maximum sum of the allowed costs: any sum of costs fits into 64 bits.
 const LARGEST_COST: i128 = 1 << 62;
@@ -78,15 +81,16 @@ pub enum ProblemError {
 
 impl ProblemError {
     /// Stable code; `data/errors.md` explains it.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            ProblemError::Length { .. } => "Y001",
-            ProblemError::NoStrategy { .. } => "Y002",
-            ProblemError::Range { .. } => "Y003",
-            ProblemError::Interval { .. } => "Y004",
-            ProblemError::Ends { .. } => "Y005",
-            ProblemError::Total { .. } => "Y006",
+            ProblemError::Length { .. } => Y001,
+            ProblemError::NoStrategy { .. } => Y002,
+            ProblemError::Range { .. } => Y003,
+            ProblemError::Interval { .. } => Y004,
+            ProblemError::Ends { .. } => Y005,
+            ProblemError::Total { .. } => Y006,
         }
+        .into()
     }
 
     /// Advice for the user.

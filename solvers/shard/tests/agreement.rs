@@ -168,7 +168,7 @@ fn malformed_problems_are_refused() {
     let error = |change: &dyn Fn(&mut StrategyProblemDocument)| {
         let mut document = random::problem(3).document().clone();
         change(&mut document);
-        Problem::new(document).expect_err("the problem is malformed").code()
+        Problem::new(document).expect_err("the problem is malformed").code().name
     };
     assert_eq!(error(&|problem| problem.nodes.intervals.push([0, 1])), "Y001");
     assert_eq!(error(&|problem| problem.nodes.usages[0].push(1)), "Y001");

@@ -17,6 +17,7 @@
 //! - `system`: training runs of the learned systems of the literature, likewise.
 
 pub mod clusters;
+pub mod code;
 mod costs;
 mod draw;
 pub mod families;

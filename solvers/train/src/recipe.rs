@@ -13,12 +13,14 @@
 //! memories are; `alike` makes the devices of a cluster identical.
 
 use serde::{Deserialize, Serialize};
+use stagewright_core::code::Code;
 use stagewright_core::document::Execution;
 use stagewright_core::objective::Objective;
 use thiserror::Error;
 
 use super::clusters::{COMMUNICATION, Proportions, ROOM};
 use super::families::{FAMILIES, FEWEST, Family, MOST, family};
+use crate::code::D::*;
 use stagewright_formats::nearest::instead;
 
 /// Fewest and most devices of a cluster.
@@ -158,14 +160,15 @@ pub enum RecipeError {
 
 impl RecipeError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            RecipeError::Shape { .. } => "D001",
-            RecipeError::UnknownFamily { .. } => "D002",
-            RecipeError::Range { .. } => "D003",
-            RecipeError::NoGraphs { .. } => "D004",
-            RecipeError::Empty { .. } => "D005",
+            RecipeError::Shape { .. } => D001,
+            RecipeError::UnknownFamily { .. } => D002,
+            RecipeError::Range { .. } => D003,
+            RecipeError::NoGraphs { .. } => D004,
+            RecipeError::Empty { .. } => D005,
         }
+        .into()
     }
 
     /// Location in the file: a field, or line and column; empty for the whole file.
@@ -299,7 +302,7 @@ mod tests {
         let text = GOOD.replace(from, to);
         assert_ne!(text, GOOD);
         let error = Recipe::from_toml(&text).expect_err("a wrong recipe");
-        (error.code(), error.place(), error.help())
+        (error.code().name, error.place(), error.help())
     }
 
     #[test]
@@ -335,7 +338,7 @@ mod tests {
     fn a_family_without_graphs_of_the_sizes_is_refused_when_named_and_left_out_otherwise() {
         let small = GOOD.replace("[20, 300]", "[20, 24]");
         let named = Recipe::from_toml(&small.replace("\"bert\"", "\"resnet\""));
-        assert_eq!(named.map_err(|error| error.code()).err(), Some("D004"));
+        assert_eq!(named.map_err(|error| error.code().name).err(), Some("D004"));
         let all =
             Recipe::from_toml(&small.replace("families = [\"layered\", \"bert\"]\n", "")).expect("a recipe");
         let names: Vec<&str> = all.families().iter().map(|family| family.name).collect();

@@ -5,6 +5,7 @@ use stagewright_core::document::JointPlanDocument;
 use stagewright_verify::{CheckError, JointReport, JointVerdict, check_joint, check_joint_layers};
 
 use super::{Joint, PlannedModel, text};
+use crate::code::U002;
 use crate::failure::{Failure, Result};
 use crate::tasks::{Checked, Session, Shown, json};
 
@@ -29,7 +30,7 @@ pub(super) fn check(
 ) -> Result<Checked> {
     let model = task.planned()?;
     let wrong = |error: CheckError| {
-        Failure::new(&format!("V:{}", error.code()), error.to_string())
+        Failure::new(error.code(), error.to_string())
             .at(format!("{}, {label}", model.label()))
             .help("correct the named document; the plan itself was not checked")
     };
@@ -43,7 +44,7 @@ pub(super) fn check(
         }
         PlannedModel::Graph { imported, .. } => {
             let Some(cluster) = task.cluster_of(&plan) else {
-                return Err(Failure::new("U002", "no cluster given, and the plan contains none")
+                return Err(Failure::new(U002, "no cluster given, and the plan contains none")
                     .at(label)
                     .help(format!("give one with {}", task.place()("cluster"))));
             };

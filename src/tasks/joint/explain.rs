@@ -14,6 +14,7 @@ use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 
 use super::{Joint, failed, refused, request_of};
+use crate::code::U008;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 use crate::tasks::{Explaining, Session, Shown, json};
@@ -60,7 +61,7 @@ pub(super) fn explain(
     asked: Explaining,
     session: &mut Session<'_>,
 ) -> Result<Shown> {
-    let nothing = |cause: &str, help: &str| Failure::new("U008", cause).at(label).help(help);
+    let nothing = |cause: &str, help: &str| Failure::new(U008, cause).at(label).help(help);
     let Some((model, imported)) = task.planned_graph() else {
         let help = "plan a training graph; `check` lists the times and the memory of the stages of this plan";
         return Err(nothing("the plan is for a file of Piper, whose times have no parts", help));

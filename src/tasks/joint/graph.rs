@@ -16,6 +16,7 @@ use stagewright_joint::iteration;
 use stagewright_report::joint::JointFigures;
 
 use super::{bound_document, failed, refused, request_of, status};
+use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 use crate::tasks::options::no_effect;
@@ -48,7 +49,7 @@ impl Graph {
         let Some(global_batch) = given.global_batch else {
             let option = place("global_batch");
             let help = format!("give the samples of a batch over all copies, such as {option} 1024");
-            return Err(Failure::new("U001", "the size of the batch is not given").at(option).help(help));
+            return Err(Failure::new(U001, "the size of the batch is not given").at(option).help(help));
         };
         if given.recompute_workspace.is_some() {
             return Err(no_effect("recompute_workspace", "a joint plan", &place));

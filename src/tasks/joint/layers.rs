@@ -13,6 +13,7 @@ use stagewright_formats::{Format, import_piper};
 use stagewright_joint::sample;
 
 use super::{bound_document, failed, status};
+use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::reading::{self, Place};
@@ -76,7 +77,7 @@ impl Layers {
                 "a degree of {} is given, but stages of a file of Piper have degrees of their own",
                 parallelism.name()
             );
-            return Err(Failure::new("U001", cause).at(place("parallel")).help("leave the degree out"));
+            return Err(Failure::new(U001, cause).at(place("parallel")).help("leave the degree out"));
         }
         let mut document = import_piper(label, bytes)?;
         let cluster = match &request.cluster {
@@ -91,7 +92,7 @@ impl Layers {
         if let Some(batch) = given.global_batch {
             let batch = u32::try_from(batch).ok().filter(|&batch| batch > 0);
             document.microbatches = Some(batch.ok_or_else(|| {
-                Failure::new("U001", "the batch must be from 1 to 4294967295").at(place("global_batch"))
+                Failure::new(U001, "the batch must be from 1 to 4294967295").at(place("global_batch"))
             })?);
         }
         let time_unit = reading::import_options(&options.document, model_place)?.time_unit;
@@ -178,7 +179,7 @@ impl Layers {
 /// Puts the devices of a cluster in place of those of a file of Piper.
 fn on_cluster(document: &mut PiperDocument, cluster: &ClusterDocument, place: &Place) -> Result<()> {
     let wrong = |cause: &str| {
-        Failure::new("U001", cause)
+        Failure::new(U001, cause)
             .at(place("cluster"))
             .help("give one kind with a memory and a link, or leave it out")
     };

@@ -32,6 +32,7 @@ use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task, json,
 };
+use crate::code::X001;
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::reading::{self, Place};
@@ -112,7 +113,7 @@ impl Joint {
     fn planned(&self) -> Result<&PlannedModel> {
         match &self.question {
             Question::Planned(planned) => Ok(&planned.model),
-            _ => Err(Failure::new("X001", "the question was read for no plan")),
+            _ => Err(Failure::new(X001, "the question was read for no plan")),
         }
     }
 
@@ -157,7 +158,7 @@ impl Joint {
         match &self.question {
             Question::Graph(graph) => graph.solve(&mut context),
             Question::Layers(layers) => layers.solve(&mut context),
-            Question::Planned(_) => Err(Failure::new("X001", "a plan's question is the plan's own")),
+            Question::Planned(_) => Err(Failure::new(X001, "a plan's question is the plan's own")),
         }
     }
 }
@@ -218,7 +219,7 @@ impl Task for Joint {
         match file {
             PlanFile::Whole(_, document) => Ok(document),
             PlanFile::Placement { label, .. } => {
-                Err(Failure::new("X001", "a placement is no joint plan").at(label))
+                Err(Failure::new(X001, "a placement is no joint plan").at(label))
             }
         }
     }
@@ -274,7 +275,7 @@ impl Task for Joint {
 fn joint(plan: Document) -> Result<JointPlanDocument> {
     match plan {
         Document::Joint(plan) => Ok(*plan),
-        other => Err(Failure::new("X001", format!("a plan of a {} is no joint plan", other.kind().name()))),
+        other => Err(Failure::new(X001, format!("a plan of a {} is no joint plan", other.kind().name()))),
     }
 }
 
@@ -345,7 +346,7 @@ fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure
 
 /// The error of a solve that failed.
 fn failed(error: &SolveError, place: &Place) -> Failure {
-    Failure::new("X001", error.to_string()).at(place("parallel"))
+    Failure::new(X001, error.to_string()).at(place("parallel"))
 }
 
 fn status(status: Status) -> PlanStatus {

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use stagewright_core::document::Parallelism;
 use stagewright_joint::iteration;
 
+use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 
 /// Parses a list of kinds of parallelism, each with an optional degree.
 pub(super) fn parallel(list: &str, place: &Place) -> Result<BTreeMap<Parallelism, Option<u32>>> {
     let wrong = |cause: String| {
-        Failure::new("U001", cause)
+        Failure::new(U001, cause)
             .at(place("parallel"))
             .help("give a list of tp, dp, pp, ep, zero and recompute, such as tp=8,dp,pp")
     };

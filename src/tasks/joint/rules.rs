@@ -16,6 +16,7 @@ use stagewright_report::units::{percent, seconds};
 
 use super::graph::Graph;
 use super::{Joint, Question};
+use crate::code::U013;
 use crate::failure::{Failure, Result};
 use crate::tasks::{Kind, Request, Session, json};
 
@@ -54,7 +55,7 @@ impl Comparison {
         let (task, notes) = Joint::read(request, None)?;
         notes.iter().for_each(|note| session.note(note));
         let Question::Graph(graph) = &task.question else {
-            return Err(Failure::new("U013", "expert rules do not apply to a file of Piper")
+            return Err(Failure::new(U013, "expert rules do not apply to a file of Piper")
                 .at("MODEL")
                 .help("compare a training graph"));
         };

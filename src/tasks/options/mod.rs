@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use stagewright_formats::FORMATS;
 
 use super::Kind;
+use crate::code::{U001, U013};
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 pub use table::OPTIONS;
@@ -142,7 +143,7 @@ pub fn read<T: DeserializeOwned>(given: Map<String, Value>, place: &Place) -> Re
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let name = error.path().iter().next().map(ToString::to_string).unwrap_or_default();
         let cause = error.into_inner().to_string();
-        Failure::new("U001", cause).at(place(&name)).help("correct the option, or leave it out")
+        Failure::new(U001, cause).at(place(&name)).help("correct the option, or leave it out")
     })
 }
 
@@ -161,5 +162,5 @@ pub fn refuse<'a>(kind: Kind, given: impl IntoIterator<Item = &'a str>, place: &
 /// Error for an option without effect on what it is given for, such as "a file of Piper".
 pub(super) fn no_effect(name: &str, what: &str, place: &Place) -> Failure {
     let option = place(name);
-    Failure::new("U013", format!("{option} does not apply to {what}")).at(option).help("leave it out")
+    Failure::new(U013, format!("{option} does not apply to {what}")).at(option).help("leave it out")
 }

@@ -60,7 +60,7 @@ pub(super) fn check(
         session.note("the split does not list calls: they were assigned, as few as the rule of calls finds");
     }
     let report = verify(graph, cluster, documents.pins.as_ref(), &plan).map_err(|error| {
-        Failure::new(&format!("V:{}", error.code()), error.to_string())
+        Failure::new(error.code(), error.to_string())
             .at(format!("{}, {}, {label}", documents.label, documents.cluster_label))
             .help("correct the named document; the plan itself was not checked")
     })?;

@@ -9,6 +9,7 @@ use stagewright_costs::Coverage;
 use stagewright_formats::Imported;
 use stagewright_formats::nearest::nearest_three;
 
+use crate::code::U002;
 use crate::failure::{Failure, Result};
 use crate::reading;
 use crate::tasks::Request;
@@ -63,7 +64,7 @@ impl Documents {
                         "give one with {}: a file, or a name such as dgx-a100 or 8xa100",
                         place("cluster")
                     );
-                    return Err(Failure::new("U002", cause).at(label).help(help));
+                    return Err(Failure::new(U002, cause).at(label).help(help));
                 }
             },
         };

@@ -18,6 +18,7 @@ use stagewright_report::throughput::throughput;
 use stagewright_report::units::percent;
 
 use super::Placement;
+use crate::code::U008;
 use crate::explain::{
     Explanation, Sensitivity, WhatIf, as_it_is, changes, explain as explained, sensitivity, text, what_if,
 };
@@ -71,7 +72,7 @@ pub(super) fn explain(
     let placement = placement(&problem, &plan).map_err(|error| Failure::placement(label, &error))?;
     let explanation = explained(&problem, &placement);
     if !explanation.value_s.is_finite() {
-        return Err(Failure::new("U008", "the plan has no value to explain")
+        return Err(Failure::new(U008, "the plan has no value to explain")
             .at(label)
             .help("`check` lists every violation"));
     }

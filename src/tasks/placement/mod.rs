@@ -32,6 +32,7 @@ use super::{
     Size, SolverChoice, Task, is_same_objective, json,
 };
 use crate::bounds::{self, Proving};
+use crate::code::{U001, U003, U004, X001};
 use crate::diagnose::{DiagnosisEffort, diagnose};
 use crate::explain::Merged;
 use crate::failure::{Failure, Result};
@@ -96,10 +97,10 @@ impl Chosen {
     /// An unknown name (U003), or a solver that does not support the objective (U004).
     pub fn new(choice: &SolverChoice, objective: &Objective, place: &Place) -> Result<Chosen> {
         match choice {
-            SolverChoice::None => Err(Failure::new("X001", "no solver was chosen")),
+            SolverChoice::None => Err(Failure::new(X001, "no solver was chosen")),
             SolverChoice::Auto => {
                 let choice = portfolio::auto(objective).map_err(|error| {
-                    Failure::new("U004", error.to_string())
+                    Failure::new(U004, error.to_string())
                         .at(format!("{} auto", place("solver")))
                         .help("use throughput with a contiguous split, which is solved exactly, with or without a schedule")
                 })?;
@@ -117,7 +118,7 @@ impl Chosen {
         let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
         let ablation = name.strip_prefix(registry::ABLATION).and_then(registry::ablation);
         let solver = ablation.or_else(|| registry::named(name)).ok_or_else(|| {
-            Failure::new("U003", format!("unknown solver `{name}`"))
+            Failure::new(U003, format!("unknown solver `{name}`"))
                 .at(place("solver"))
                 .help(format!("{}; auto chooses one", instead(name, known)))
         })?;
@@ -137,7 +138,7 @@ impl Chosen {
             supporting => format!("solvers that support it: {}", supporting.join(", ")),
         };
         let cause = format!("solver `{}` does not support {what}", solver.name());
-        Err(Failure::new("U004", cause).at(place("solver")).help(help))
+        Err(Failure::new(U004, cause).at(place("solver")).help(help))
     }
 
     /// Solves a problem with all bounds of the registry.
@@ -159,8 +160,8 @@ impl Chosen {
     fn failed(&self, error: &SolveError, place: &Place) -> Failure {
         let option = place("solver");
         match error {
-            SolveError::Unsupported { .. } => Failure::new("U004", error.to_string()).at(option),
-            _ => Failure::new("X001", error.to_string()).at(format!("{option} {}", self.solver.name())),
+            SolveError::Unsupported { .. } => Failure::new(U004, error.to_string()).at(option),
+            _ => Failure::new(X001, error.to_string()).at(format!("{option} {}", self.solver.name())),
         }
     }
 }
@@ -209,7 +210,7 @@ impl Placement {
         match &self.question {
             Question::Asked(asked) => Ok(asked),
             Question::Planned(..) => {
-                Err(Failure::new("X001", "a problem of a plan has no objective of its own"))
+                Err(Failure::new(X001, "a problem of a plan has no objective of its own"))
             }
         }
     }
@@ -223,14 +224,14 @@ impl Placement {
                 .map(|solver| solver.name())
                 .collect();
             let cause = format!("`{}` does not count simulations", chosen.solver.name());
-            return Err(Failure::new("U001", cause)
+            return Err(Failure::new(U001, cause)
                 .at((self.place)("simulations"))
                 .help(format!("leave it out, or use one of {}", counting.join(", "))));
         }
         let objective = self.asked()?.problem.objective();
         if let Some(what) = options.robust.and_then(|_| Uncertainty::unsupported(objective)) {
             let option = (self.place)("robust");
-            return Err(Failure::new("U004", format!("{option} does not support {what}"))
+            return Err(Failure::new(U004, format!("{option} does not support {what}"))
                 .at(option)
                 .help("leave it out; `explain` shows how sensitive any plan is to its costs"));
         }
@@ -241,7 +242,7 @@ impl Placement {
     fn planned(&self) -> Result<(&Documents, &ObjectiveOptions)> {
         match &self.question {
             Question::Planned(documents, rules) => Ok((documents, rules)),
-            Question::Asked(_) => Err(Failure::new("X001", "the problem was read for no plan")),
+            Question::Asked(_) => Err(Failure::new(X001, "the problem was read for no plan")),
         }
     }
 }
@@ -319,7 +320,7 @@ impl Task for Placement {
     fn solve(&self, session: &mut Session<'_>) -> Result<Answer> {
         let asked = self.asked()?;
         let problem = &asked.problem;
-        let chosen = asked.chosen.as_ref().ok_or_else(|| Failure::new("X001", "no solver was chosen"))?;
+        let chosen = asked.chosen.as_ref().ok_or_else(|| Failure::new(X001, "no solver was chosen"))?;
         self.suit(&session.options, chosen)?;
         if let Some(merged) = Merged::from_problem(problem) {
             session.note(&format!("note: {}", merged.text()));
@@ -435,7 +436,7 @@ impl Task for Placement {
 fn placed(plan: Document) -> Result<PlanDocument> {
     match plan {
         Document::Placement(plan) => Ok(*plan),
-        other => Err(Failure::new("X001", format!("a plan of a {} is no placement", other.kind().name()))),
+        other => Err(Failure::new(X001, format!("a plan of a {} is no placement", other.kind().name()))),
     }
 }
 

@@ -22,6 +22,7 @@ use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task, json,
 };
+use crate::code::{U008, U013, X001};
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::reading::Place;
@@ -80,7 +81,7 @@ impl Strategies {
     fn solved(&self, request: ShardRequest<'_>, session: &mut Session<'_>) -> Result<(Solution, f64)> {
         let mut context = session.context();
         let solution = shard::solve(self.problem()?, request, &mut context).map_err(|error| {
-            Failure::new("X001", error.to_string()).at(format!("{} {NAME}", (self.place)("solver")))
+            Failure::new(X001, error.to_string()).at(format!("{} {NAME}", (self.place)("solver")))
         })?;
         let took = context.elapsed().as_secs_f64();
         Ok((solution, took))
@@ -89,7 +90,7 @@ impl Strategies {
     fn problem(&self) -> Result<&Problem> {
         match &self.question {
             Question::Asked(problem) => Ok(problem),
-            Question::Planned(_) => Err(Failure::new("X001", "the problem was read for a plan")),
+            Question::Planned(_) => Err(Failure::new(X001, "the problem was read for a plan")),
         }
     }
 
@@ -114,7 +115,7 @@ impl Task for Strategies {
         match file {
             PlanFile::Whole(_, document) => Ok(document),
             PlanFile::Placement { label, .. } => {
-                Err(Failure::new("X001", "a placement is no plan of strategies").at(label))
+                Err(Failure::new(X001, "a placement is no plan of strategies").at(label))
             }
         }
     }
@@ -154,7 +155,7 @@ impl Task for Strategies {
     fn check(&self, plan: Document, label: &str, _session: &mut Session<'_>) -> Result<Checked> {
         let plan = strategies(plan)?;
         let report = check_strategies(self.document(), &plan).map_err(|error| {
-            Failure::new(&format!("V:{}", error.code()), error.to_string())
+            Failure::new(error.code(), error.to_string())
                 .at(format!("{}, {label}", self.label))
                 .help("correct the named document; the plan itself was not checked")
         })?;
@@ -175,7 +176,7 @@ impl Task for Strategies {
         _asked: Explaining,
         _session: &mut Session<'_>,
     ) -> Result<Shown> {
-        Err(Failure::new("U008", "the costs of strategies have no parts to explain")
+        Err(Failure::new(U008, "the costs of strategies have no parts to explain")
             .at(label)
             .help("`check` shows the cost and the peak usage of the plan"))
     }
@@ -185,7 +186,7 @@ impl Task for Strategies {
 fn strategies(plan: Document) -> Result<StrategyPlanDocument> {
     match plan {
         Document::Strategies(plan) => Ok(*plan),
-        other => Err(Failure::new("X001", format!("a plan of a {} has no strategies", other.kind().name()))),
+        other => Err(Failure::new(X001, format!("a plan of a {} has no strategies", other.kind().name()))),
     }
 }
 
@@ -217,7 +218,7 @@ impl Sheet for StrategySheet {
         _convergence: &Convergence,
         _out: &mut dyn Write,
     ) -> Result<io::Result<()>> {
-        Err(Failure::new("U013", "a plan of strategies has no page"))
+        Err(Failure::new(U013, "a plan of strategies has no page"))
     }
 }
 

@@ -8,6 +8,8 @@ use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use super::{ClassId, Graph, OpId, TensorId};
+use crate::code::Code;
+use crate::code::G::*;
 use crate::csr::Csr;
 use crate::document::{
     GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
@@ -145,22 +147,23 @@ pub enum GraphError {
 
 impl GraphError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            GraphError::Schema { .. } => "G001",
-            GraphError::DuplicateOperator { .. } => "G002",
-            GraphError::EmptyName { .. } => "G003",
-            GraphError::BadNumber { .. } | GraphError::BadDimension { .. } => "G004",
-            GraphError::UnknownOperator { .. } => "G005",
-            GraphError::RepeatedPin { .. } => "G006",
-            GraphError::Cycle { .. } => "G007",
-            GraphError::BackwardToForward { .. } => "G008",
-            GraphError::TooLarge { .. } => "G009",
-            GraphError::ParametersInVersion1 => "G010",
-            GraphError::NoReader { .. } => "G011",
-            GraphError::UnknownReader { .. } => "G012",
-            GraphError::RepeatedReader { .. } => "G013",
+            GraphError::Schema { .. } => G001,
+            GraphError::DuplicateOperator { .. } => G002,
+            GraphError::EmptyName { .. } => G003,
+            GraphError::BadNumber { .. } | GraphError::BadDimension { .. } => G004,
+            GraphError::UnknownOperator { .. } => G005,
+            GraphError::RepeatedPin { .. } => G006,
+            GraphError::Cycle { .. } => G007,
+            GraphError::BackwardToForward { .. } => G008,
+            GraphError::TooLarge { .. } => G009,
+            GraphError::ParametersInVersion1 => G010,
+            GraphError::NoReader { .. } => G011,
+            GraphError::UnknownReader { .. } => G012,
+            GraphError::RepeatedReader { .. } => G013,
         }
+        .into()
     }
 
     /// JSON path of the defect.

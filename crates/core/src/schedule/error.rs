@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::code::Code;
+use crate::code::T::*;
 use crate::simulate::FlowError;
 
 /// A pipeline that cannot be scheduled.
@@ -95,21 +97,22 @@ pub enum ScheduleError {
 
 impl ScheduleError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            ScheduleError::Empty => "T001",
-            ScheduleError::NoSchedule => "T002",
-            ScheduleError::OneStageEach { .. } => "T003",
-            ScheduleError::Uneven { .. } => "T004",
-            ScheduleError::Rounds { .. } => "T005",
-            ScheduleError::TooMany { .. } => "T006",
-            ScheduleError::Transfers { .. } => "T007",
-            ScheduleError::Figure(_) => "T008",
-            ScheduleError::Chunks { .. } => "T009",
-            ScheduleError::Parted { .. } => "T010",
-            ScheduleError::Unsupported { .. } => "T011",
-            ScheduleError::FewUnits { .. } => "T012",
+            ScheduleError::Empty => T001,
+            ScheduleError::NoSchedule => T002,
+            ScheduleError::OneStageEach { .. } => T003,
+            ScheduleError::Uneven { .. } => T004,
+            ScheduleError::Rounds { .. } => T005,
+            ScheduleError::TooMany { .. } => T006,
+            ScheduleError::Transfers { .. } => T007,
+            ScheduleError::Figure(_) => T008,
+            ScheduleError::Chunks { .. } => T009,
+            ScheduleError::Parted { .. } => T010,
+            ScheduleError::Unsupported { .. } => T011,
+            ScheduleError::FewUnits { .. } => T012,
         }
+        .into()
     }
 
     /// Suggested fix.

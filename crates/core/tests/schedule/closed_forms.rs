@@ -89,7 +89,7 @@ fn what_cannot_be_scheduled_is_refused_by_name() {
         let mut pipeline = pipeline(Schedule::Interleaved, 4, &[[1.0, 1.0, 0.0]; 4]);
         pipeline.devices = 2;
         change(&mut pipeline);
-        pipeline.run().err().map(|error: ScheduleError| error.code())
+        pipeline.run().err().map(|error: ScheduleError| error.code().name)
     };
     assert_eq!(code(&|_| {}), None);
     assert_eq!(code(&|pipeline| pipeline.microbatches = 0), Some("T001"));

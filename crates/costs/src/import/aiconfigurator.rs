@@ -29,6 +29,7 @@ use stagewright_core::document::{
 use stagewright_formats::{At, InputError};
 
 use super::columns::{Column, Columns, read};
+use crate::code::{Q001, Q002, Q003, Q007};
 
 /// Frameworks in the order of preference: products of the first are plain calls of `torch.nn.functional.linear`.
 const FRAMEWORKS: [&str; 3] = ["vllm", "sglang", "trtllm"];
@@ -79,7 +80,7 @@ pub fn import(folder: &Path, options: &Options) -> Result<Imported, InputError> 
     let label = folder.display().to_string();
     let data = data_in(folder).ok_or_else(|| {
         InputError::new(
-            "Q001",
+            Q001,
             &label,
             At::Whole,
             "the folder has no tables of aiconfigurator-core",
@@ -91,7 +92,7 @@ pub fn import(folder: &Path, options: &Options) -> Result<Imported, InputError> 
     for system in &options.systems {
         if !known.contains(system) {
             return Err(InputError::at_path(
-                "Q002",
+                Q002,
                 &label,
                 system.clone(),
                 format!("the package has no tables of the system `{system}`"),
@@ -112,7 +113,7 @@ pub fn import(folder: &Path, options: &Options) -> Result<Imported, InputError> 
     }
     if imported.document.kernels.is_empty() && imported.document.links.is_empty() {
         return Err(InputError::new(
-            "Q007",
+            Q007,
             &label,
             At::Whole,
             "the tables have no measurement that can be used",
@@ -182,7 +183,7 @@ impl System<'_> {
             Some(name) if frameworks.iter().any(|known| known == name) => Some(name.to_owned()),
             Some(name) => {
                 return Err(InputError::at_path(
-                    "Q003",
+                    Q003,
                     label,
                     self.name,
                     format!("the system `{}` has no tables of the framework `{name}`", self.name),

@@ -30,6 +30,7 @@ use super::kineto::kind;
 use super::samples::{Samples, seconds};
 use super::trace::Scalar;
 use super::transfers::{Transfers, shortest};
+use crate::code::{Q102, Q107};
 
 /// The first message.
 #[derive(Clone, PartialEq, Message)]
@@ -190,7 +191,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
             "no node of computation has a duration, and no collective a duration, a type, a size and a group";
         let help = "a trace of the host alone has no durations: link it with a trace of PyTorch's profiler \
                     (chakra_trace_link), then convert it; for collectives give --devices NUMBER";
-        return Err(InputError::new("Q102", label, At::Whole, message, help));
+        return Err(InputError::new(Q102, label, At::Whole, message, help));
     }
     let is_cpu = !on_gpu && transfers.is_empty();
     let class = class(label, options, is_cpu.then_some(CPU))?;
@@ -210,7 +211,7 @@ fn nodes(label: &str, bytes: &[u8]) -> Result<Vec<Node>> {
             Some(node) => format!("node[{node}]"),
         };
         let help = "check that the file is whole and a trace of Chakra's schema 0.0.4, as chakra_converter writes it";
-        InputError::at_path("Q107", label, path, message, help)
+        InputError::at_path(Q107, label, path, message, help)
     };
     let mut nodes = Vec::new();
     let mut frames = Frames { bytes, at: 0 };
@@ -389,7 +390,7 @@ mod tests {
             (&trace(&[node(1, "aten::addmm", COMP_NODE, 0)]), "Q102", ""),
         ] {
             let error = import("t.et", bytes, &Options::default()).unwrap_err();
-            assert_eq!((error.code, error.place.at.to_string().as_str()), (code, place), "{error}");
+            assert_eq!((error.code.name, error.place.at.to_string().as_str()), (code, place), "{error}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use stagewright_formats::{At, InputError, Result};
 
 use super::Options;
+use crate::code::Q108;
 
 /// Class of measurements on the processor that runs the program.
 pub(super) const CPU: &str = "cpu";
@@ -32,7 +33,7 @@ pub(super) fn class(label: &str, options: &Options, product: Option<&str>) -> Re
     }
     let message = "the file does not say on which device it was measured";
     let help = "give --class NAME, the name that the class of the device has in the cluster";
-    Err(InputError::new("Q108", label, At::Whole, message, help))
+    Err(InputError::new(Q108, label, At::Whole, message, help))
 }
 
 #[cfg(test)]

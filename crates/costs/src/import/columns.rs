@@ -11,6 +11,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use stagewright_formats::{At, InputError};
 
+use crate::code::{Q004, Q005, Q006};
+
 /// Bytes of the largest table that is read into memory.
 const LARGEST_FILE: u64 = 1 << 30;
 
@@ -71,7 +73,7 @@ pub(super) fn read(path: &Path, columns: &[Column]) -> Result<Columns, InputErro
     let label = path.display().to_string();
     let unreadable = |cause: String| {
         InputError::new(
-            "Q005",
+            Q005,
             &label,
             At::Whole,
             format!("the table cannot be read: {cause}"),
@@ -91,7 +93,7 @@ pub(super) fn read(path: &Path, columns: &[Column]) -> Result<Columns, InputErro
     }
     if bytes.starts_with(LFS_POINTER) {
         return Err(InputError::new(
-            "Q004",
+            Q004,
             &label,
             At::Whole,
             "the file is a Git LFS pointer, not a table",
@@ -105,7 +107,7 @@ pub(super) fn read(path: &Path, columns: &[Column]) -> Result<Columns, InputErro
         Failure::Parquet(error) => unreadable(error.to_string()),
         Failure::Rows(rows) => unreadable(format!("{rows} rows are more than {MOST_ROWS}")),
         Failure::Missing(column) => InputError::at_path(
-            "Q006",
+            Q006,
             &label,
             column,
             format!("the table has no column `{column}`"),

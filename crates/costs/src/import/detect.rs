@@ -5,6 +5,7 @@ use stagewright_formats::{At, InputError, Result, text_of};
 
 use super::{chakra, kineto, native, nccl_tests, onnxruntime};
 use crate::check::check;
+use crate::code::Q101;
 
 /// What a file leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
     }
     let known: Vec<&str> = Format::ALL.iter().map(|format| format.description()).collect();
     let help = format!("give measurements in one of these formats: {}", known.join("; "));
-    Err(InputError::new("Q101", label, At::Whole, "unrecognised format of measurements", help))
+    Err(InputError::new(Q101, label, At::Whole, "unrecognised format of measurements", help))
 }
 
 /// Reads a file of any of the formats.

@@ -50,6 +50,7 @@ use super::class::{CPU, class};
 use super::samples::{Samples, seconds};
 use super::trace::{Event, Trace, list};
 use super::transfers::{Transfers, shortest};
+use crate::code::Q102;
 
 /// Reads a trace.
 ///
@@ -98,7 +99,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
         let message = "no operator was measured";
         let help = "profile with activities=[ProfilerActivity.CPU], and ProfilerActivity.CUDA on a GPU, so that the trace \
                     has operators and what they launch";
-        return Err(InputError::new("Q102", label, At::Whole, message, help));
+        return Err(InputError::new(Q102, label, At::Whole, message, help));
     }
     let product = trace.devices.first().and_then(|device| device.name.text());
     let class = class(label, options, if on_gpu { product } else { Some(CPU) })?;

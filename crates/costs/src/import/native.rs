@@ -19,7 +19,7 @@ use crate::check::check;
 ///   "links": [{"class": "h100", "transfer": "all-reduce", "devices": 8, "source": "x", "rows": [[1e6, -2e-5]]}]
 /// }"#;
 /// let error = native::import("costs.json", text).unwrap_err();
-/// assert_eq!((error.code, error.place.to_string().as_str()), ("Q012", "costs.json: links[0].rows[0][1]"));
+/// assert_eq!((error.code.name, error.place.to_string().as_str()), ("Q012", "costs.json: links[0].rows[0][1]"));
 /// ```
 pub fn import(label: &str, bytes: &[u8]) -> Result<CostsDocument> {
     let costs: CostsDocument = read_json(label, bytes, &[COSTS_SCHEMA])?;

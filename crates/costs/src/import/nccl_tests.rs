@@ -32,6 +32,7 @@ use super::Options;
 use super::class::class;
 use super::samples::{median, seconds};
 use super::transfers::Transfers;
+use crate::code::Q::*;
 
 /// Programs and their transfers; `None` for those that a costs document has no table for.
 const PROGRAMS: [(&str, Option<TransferKind>); 11] = [
@@ -95,12 +96,12 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     if !has_rows {
         let message = "the table has no row";
         let help = "check that the test ran to its end; its rows begin with a size in bytes";
-        return Err(InputError::new("Q102", label, At::Whole, message, help));
+        return Err(InputError::new(Q102, label, At::Whole, message, help));
     }
     if costs.links.is_empty() {
         let message = "no row has a size and a time above 0";
         return Err(InputError::new(
-            "Q102",
+            Q102,
             label,
             At::Whole,
             message,
@@ -198,7 +199,7 @@ impl Columns {
         let fault = |place: At, message: String| {
             let help = "a row has a size, a time and bandwidths in the columns that the head of the table names: check \
                         that the output is whole, and that no other program wrote into the line";
-            InputError::new("Q104", label, place, message, help)
+            InputError::new(Q104, label, place, message, help)
         };
         if words.len() < self.count {
             let message = format!("the row has {} columns, the table {}", words.len(), self.count);
@@ -219,7 +220,7 @@ impl Columns {
             if word != "N/A" && number(wrong)? != 0.0 {
                 let message = format!("the test found {word} wrong results of {bytes} bytes");
                 let help = "a time of wrong results is no measurement: check the devices and their links, then measure again";
-                return Err(InputError::new("Q111", label, column(word), message, help));
+                return Err(InputError::new(Q111, label, column(word), message, help));
             }
         }
         Ok(Some(Row {
@@ -277,7 +278,7 @@ impl Run {
                     "run the test on at least two devices: -g 2, or mpirun -np 2",
                 )
             };
-            return Err(InputError::new("Q105", label, At::Whole, message, help));
+            return Err(InputError::new(Q105, label, At::Whole, message, help));
         }
         let transfer = self.transfer(label, options)?;
         let product = ranks.first().map(|rank| rank.product.as_str());
@@ -306,7 +307,7 @@ impl Run {
         let unknown = |message: String| {
             let help = "give --transfer NAME: send, all-reduce, all-gather, reduce-scatter, all-to-all or broadcast, \
                         which are the tests that can be imported";
-            Err(InputError::new("Q106", label, At::Whole, message, help))
+            Err(InputError::new(Q106, label, At::Whole, message, help))
         };
         if let Some(transfer) = options.transfer {
             return Ok(transfer);
@@ -473,7 +474,7 @@ NCCL version 2.20.5+cuda12.4
         ] {
             let text = format!("{HEAD}{}{rows}", if rows.is_empty() { "" } else { &*good });
             let error = read(&text).unwrap_err();
-            assert_eq!((error.code, error.place.at.to_string().as_str()), (code, place), "{error}");
+            assert_eq!((error.code.name, error.place.at.to_string().as_str()), (code, place), "{error}");
         }
     }
 }

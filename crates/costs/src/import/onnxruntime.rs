@@ -30,6 +30,7 @@ use super::Options;
 use super::class::{CPU, class};
 use super::samples::{Samples, seconds};
 use super::trace::{Event, list};
+use crate::code::{Q102, Q110};
 
 /// Name of the operator that has the seconds of a run of the whole model.
 pub const WHOLE_RUN: &str = "model_run";
@@ -80,7 +81,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     if nodes.is_empty() {
         let message = "no node has run";
         let help = "call run() of the session a few times, then end_profiling()";
-        return Err(InputError::new("Q102", label, At::Whole, message, help));
+        return Err(InputError::new(Q102, label, At::Whole, message, help));
     }
     let on_cpu = providers.iter().all(|provider| provider.starts_with("CPU") || provider.is_empty());
     let class = class(label, options, on_cpu.then_some(CPU))?;
@@ -129,7 +130,7 @@ fn only_launches(label: &str, number: usize, provider: &str) -> InputError {
     let message = format!("{provider} queues kernels, and the profile has only the times to queue them");
     let help = "use a build of ONNX Runtime with GPU profiling, or measure the model with PyTorch: `stagewright exporter \
                 torch` prints a script with --measure";
-    InputError::at_path("Q110", label, format!("[{number}]"), message, help)
+    InputError::at_path(Q110, label, format!("[{number}]"), message, help)
 }
 
 #[cfg(test)]
@@ -190,7 +191,7 @@ mod tests {
     fn kernels_count(parent: &str) {
         let launch = r#"{"cat":"Node","ph":"X","name":"a_kernel_time","dur":9,"args":{"provider":"CUDAExecutionProvider"}}"#;
         let error = read(&format!("[{launch}]")).unwrap_err();
-        assert_eq!((error.code, error.place.to_string().as_str()), ("Q110", "profile.json: [0]"));
+        assert_eq!((error.code.name, error.place.to_string().as_str()), ("Q110", "profile.json: [0]"));
         let kernel = |micros| {
             format!(r#"{{"cat":"Kernel","ph":"X","name":"gemm","dur":{micros},"args":{{{parent}}}}}"#)
         };
@@ -213,7 +214,7 @@ mod tests {
             ("[{]", "F002", "1:3"),
         ] {
             let error = read(text).unwrap_err();
-            assert_eq!((error.code, error.place.at.to_string().as_str()), (code, place), "{text}");
+            assert_eq!((error.code.name, error.place.at.to_string().as_str()), (code, place), "{text}");
         }
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use stagewright_core::document::OperatorCostsDocument;
 use stagewright_formats::{InputError, Result};
 
+use crate::code::Q103;
+
 /// Largest number of microseconds that is a plausible duration: as long as the longest of a costs document.
 const LONGEST: f64 = 1e21;
 
@@ -19,7 +21,7 @@ pub(super) fn seconds(label: &str, path: impl FnOnce() -> String, micros: f64) -
     }
     let message = format!("{micros} is no duration in microseconds");
     let help = "measure again: the program that wrote the file lost the start or the end of the event";
-    Err(InputError::at_path("Q103", label, path(), message, help))
+    Err(InputError::at_path(Q103, label, path(), message, help))
 }
 
 /// Seconds of every call of every operator, in the order of the calls.

@@ -1,10 +1,11 @@
 //! Errors of exporting a joint plan to a runtime.
 
+use stagewright_core::code::Code;
 use thiserror::Error;
 
 use stagewright_report::units::name as shown;
 
-use crate::error::{MICROBATCHES, SCHEDULE};
+use crate::code::E::*;
 
 /// A joint plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -115,18 +116,19 @@ pub enum JointError {
 
 impl JointError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            JointError::PerSample => "E022",
-            JointError::Degrees { .. } => "E023",
-            JointError::Sharding { .. } => "E024",
-            JointError::Recomputation { .. } => "E025",
-            JointError::Stages { .. } => "E026",
-            JointError::Experts { .. } => "E027",
-            JointError::Microbatches { .. } => MICROBATCHES,
-            JointError::Inconsistent { .. } => "E029",
-            JointError::Schedule { .. } => SCHEDULE,
+            JointError::PerSample => E022,
+            JointError::Degrees { .. } => E023,
+            JointError::Sharding { .. } => E024,
+            JointError::Recomputation { .. } => E025,
+            JointError::Stages { .. } => E026,
+            JointError::Experts { .. } => E027,
+            JointError::Microbatches { .. } => E028,
+            JointError::Inconsistent { .. } => E029,
+            JointError::Schedule { .. } => E030,
         }
+        .into()
     }
 
     /// Path of the offending entry of the plan.

@@ -80,7 +80,7 @@ mod tests {
             assert!(std::ptr::eq(joint_target(target.name).unwrap(), *target));
         }
         let error = joint_target("megatron-ml").unwrap_err();
-        assert_eq!((error.code(), error.to_string().contains("megatron-lm")), ("E001", true));
+        assert_eq!((error.code().name, error.to_string().contains("megatron-lm")), ("E001", true));
     }
 
     #[test]

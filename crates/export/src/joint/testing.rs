@@ -116,5 +116,5 @@ pub(super) fn text(plan: &JointPlanDocument, target: &str) -> String {
 pub(super) fn refused(plan: &JointPlanDocument, target: &str) -> (&'static str, Option<String>, String) {
     let error = export_joint(plan, target).err().unwrap_or_else(|| panic!("{target} takes it"));
     assert!(!error.help().is_empty());
-    (error.code(), error.place().map(str::to_owned), error.to_string())
+    (error.code().name, error.place().map(str::to_owned), error.to_string())
 }

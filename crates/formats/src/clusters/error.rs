@@ -1,9 +1,11 @@
 //! Error of a text that names no built-in cluster.
 
+use stagewright_core::code::Code;
 use thiserror::Error;
 
 use super::devices::{Device, devices};
 use super::named::names;
+use crate::code::N::*;
 use crate::nearest::{instead, nearest};
 
 /// Error of a text that names no built-in cluster.
@@ -129,15 +131,16 @@ impl NameError {
     }
 
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            NameError::Unknown { .. } => "N001",
-            NameError::Incomplete { .. } | NameError::Whole { .. } => "N002",
-            NameError::NoDevices { .. } => "N003",
-            NameError::TooManyDevices { .. } | NameError::TooManyTerms { .. } => "N004",
-            NameError::Precision { .. } => "N005",
-            NameError::Link { .. } | NameError::HostLink { .. } | NameError::Bridge { .. } => "N006",
+            NameError::Unknown { .. } => N001,
+            NameError::Incomplete { .. } | NameError::Whole { .. } => N002,
+            NameError::NoDevices { .. } => N003,
+            NameError::TooManyDevices { .. } | NameError::TooManyTerms { .. } => N004,
+            NameError::Precision { .. } => N005,
+            NameError::Link { .. } | NameError::HostLink { .. } | NameError::Bridge { .. } => N006,
         }
+        .into()
     }
 
     /// A hint for fixing the error.

@@ -40,6 +40,7 @@ use super::readers::Readers;
 use super::text::{Sniff, text};
 use super::work::is_amount;
 use super::{Format, Imported, names};
+use crate::code::M::*;
 use textproto::{Event, Reader, unquoted};
 
 /// A node. Text slices are kept to locate errors.
@@ -79,7 +80,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     if nodes.is_empty() {
         let help = "record costs with RunOptions.trace_level FULL_TRACE and build_cost_model, and dump \
                     RunMetadata.cost_graph";
-        return Err(InputError::new("M004", label, At::Whole, "the cost graph has no nodes", help));
+        return Err(InputError::new(M004, label, At::Whole, "the cost graph has no nodes", help));
     }
     let readers = readers(label, text, &nodes)?;
     let names = names::unique(nodes.iter().map(|node| (node.name.as_str(), node.id)));
@@ -138,7 +139,7 @@ fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node
             Event::Scalar("name", value) => {
                 node.name = unquoted(value).ok_or_else(|| {
                     let message = format!("the name `{value}` is not quoted");
-                    InputError::new("M006", label, reader.place(value), message, "put it in quotes")
+                    InputError::new(M006, label, reader.place(value), message, "put it in quotes")
                 })?;
             }
             Event::Scalar("id", value) => {
@@ -187,7 +188,7 @@ fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node
 fn whole(label: &str, reader: &Reader<'_>, value: &str) -> Result<i64> {
     value.parse().map_err(|_| {
         let message = format!("`{value}` is not a whole number");
-        InputError::new("M003", label, reader.place(value), message, "write a whole number")
+        InputError::new(M003, label, reader.place(value), message, "write a whole number")
     })
 }
 
@@ -198,7 +199,7 @@ fn amount(label: &str, reader: &Reader<'_>, value: &str) -> Result<f64> {
             let message = format!("`{value}` is not a time or size");
             let help =
                 "write a finite number that is not negative; a size that was not recorded is -1: record it";
-            Err(InputError::new("M003", label, reader.place(value), message, help))
+            Err(InputError::new(M003, label, reader.place(value), message, help))
         }
     }
 }
@@ -210,7 +211,7 @@ fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers> {
         if let Some(first) = by_id.insert(node.id, index) {
             let message = format!("the id {} is already used by `{}`", node.id, nodes[first].name);
             let help = "dump the graph of one partition, inside which ids are unique, or give every node a unique id";
-            return Err(InputError::new("M001", label, places.place(node.place), message, help));
+            return Err(InputError::new(M001, label, places.place(node.place), message, help));
         }
     }
     let mut readers = Readers::default();
@@ -220,7 +221,7 @@ fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers> {
         for (id, port, place) in data.chain(control) {
             let fault = |message: String| {
                 let help = "correct the input; check that the file is complete";
-                InputError::new("M002", label, places.place(place), message, help)
+                InputError::new(M002, label, places.place(place), message, help)
             };
             // The ends of the executor's graph, which have the first two ids, were removed.
             let Some(&producer) = by_id.get(&id) else {

@@ -3,6 +3,7 @@
 //! The language is that of protobuf.dev/reference/protobuf/textformat-spec without features that no dump of a
 //! cost graph uses: extensions and `Any`, whose names are in brackets.
 
+use crate::code::M006;
 use crate::error::{At, InputError, Result};
 use crate::text::end_of;
 
@@ -178,7 +179,7 @@ impl<'a> Reader<'a> {
 
     fn fault(&self, offset: usize, message: &str) -> InputError {
         let help = "give a CostGraphDef as protobuf text; check that the file is complete";
-        InputError::new("M006", self.label, self.position(offset), message, help)
+        InputError::new(M006, self.label, self.position(offset), message, help)
     }
 }
 

@@ -24,6 +24,7 @@ use super::proto::{GraphProto, NodeProto};
 use super::value::{LARGEST_DIM, Value, precision};
 use super::walk::{Operator, Origin, Walk, draws, is_named_anew};
 use super::work::is_amount;
+use crate::code::{M002, M011};
 use crate::error::{InputError, Result};
 
 /// Deepest nesting of bodies.
@@ -76,7 +77,7 @@ impl<'a> Walk<'a> {
         if self.scopes.len() > DEEPEST {
             let help = "check the program that wrote it";
             let message = format!("bodies are nested deeper than {DEEPEST} levels");
-            return Err(InputError::at_path("M011", self.label, path, message, help));
+            return Err(InputError::at_path(M011, self.label, path, message, help));
         }
         match node.op_type() {
             "If" => self.branches(path, node, inputs),
@@ -86,7 +87,7 @@ impl<'a> Walk<'a> {
                 let help = "remove the bodies from the model, or cut it before the node: a plan needs the cost of \
                             every node";
                 let message = format!("the node has a body that `{kind}` runs an unknown number of times");
-                Err(InputError::at_path("M011", self.label, path, message, help))
+                Err(InputError::at_path(M011, self.label, path, message, help))
             }
         }
     }
@@ -192,7 +193,7 @@ impl<'a> Walk<'a> {
                 self.label
             );
             let message = "a Scan of operator set 8 has data-dependent lengths";
-            return Err(InputError::at_path("M011", self.label, path, message, help));
+            return Err(InputError::at_path(M011, self.label, path, message, help));
         }
         let scans = call.size("num_scan_inputs").and_then(|count| usize::try_from(count).ok());
         let states = scans.and_then(|scans| actual.len().checked_sub(scans).filter(|_| scans > 0));
@@ -294,7 +295,7 @@ impl<'a> Walk<'a> {
             ),
         };
         let message = format!("the trip count of the loop is unknown: {why}");
-        InputError::at_path("M011", self.label, path, message, help)
+        InputError::at_path(M011, self.label, path, message, help)
     }
 
     /// Name of the model input that a value is a view of, if it is safe in a command.
@@ -339,7 +340,7 @@ impl<'a> Walk<'a> {
                 );
                 let help = "export the model with the loop unrolled, or with a buffer of the final length that \
                             iterations write into";
-                Err(InputError::at_path("M011", self.label, path, message, help))
+                Err(InputError::at_path(M011, self.label, path, message, help))
             }
             _ => Ok(after),
         }
@@ -365,7 +366,7 @@ impl<'a> Walk<'a> {
             self.find(output.name()).ok_or_else(|| {
                 let message = format!("no node of its body produces the output `{}`", output.name());
                 let help = "check the program that wrote the model";
-                InputError::at_path("M002", self.label, path, message, help)
+                InputError::at_path(M002, self.label, path, message, help)
             })
         };
         graph.output.iter().map(end).collect()

@@ -9,6 +9,7 @@ use super::proto::type_proto::Value as Kind;
 use super::proto::{GraphProto, TypeProto, ValueInfoProto, tensor_shape_proto};
 use super::value::{LARGEST_DIM, LARGEST_RANK, Value};
 use super::walk::is_cache;
+use crate::code::{M008, M010};
 use crate::error::{InputError, Result};
 use crate::nearest::instead;
 use crate::options::ImportOptions;
@@ -34,13 +35,13 @@ impl<'a> Declared<'a> {
         if let Some(batch) = options.batch.filter(|&batch| batch > LARGEST_DIM) {
             let message = format!("the batch {batch} exceeds the largest dimension");
             let help = format!("give --batch at most {LARGEST_DIM}");
-            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+            return Err(InputError::at_path(M010, label, "graph.input", message, help));
         }
         let batch = options.batch;
         if let Some((name, size)) = given(options).find(|&(_, size)| size > LARGEST_DIM) {
             let message = format!("{size} for {name} exceeds the largest dimension");
             let help = format!("give at most {LARGEST_DIM}");
-            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+            return Err(InputError::at_path(M010, label, "graph.input", message, help));
         }
         check_names(label, graph, options)?;
         let mut bound: FxHashMap<String, u64> =
@@ -74,7 +75,7 @@ impl<'a> Declared<'a> {
                              dimension, `{name}`"
                         );
                         let help = "leave --sequences out, or give both the same size";
-                        return Err(InputError::at_path("M010", label, "graph.input", message, help));
+                        return Err(InputError::at_path(M010, label, "graph.input", message, help));
                     }
                 }
                 (Some(_), _) => continue,
@@ -101,18 +102,18 @@ impl<'a> Declared<'a> {
             let message = format!(
                 "a context of {context} is given, but no input for past keys and values has a symbolic length"
             );
-            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+            return Err(InputError::at_path(M010, label, "graph.input", message, help));
         }
         if let (Some(sequences), false) = (options.sequences, sequences_are_used) {
             let help = "leave --sequences out, or export the model with past keys and values of a symbolic number of sequences";
             let message =
                 format!("{sequences} sequences are given, but no input has a symbolic number of them");
-            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+            return Err(InputError::at_path(M010, label, "graph.input", message, help));
         }
         if let (Some(batch), false) = (batch, batch_is_used) {
             let help = "leave --batch out, or export the model with a symbolic batch";
             let message = format!("a batch of {batch} is given, but no input has a symbolic first dimension");
-            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+            return Err(InputError::at_path(M010, label, "graph.input", message, help));
         }
         let mut values = FxHashMap::default();
         let mut known = Vec::with_capacity(inputs.len());
@@ -157,7 +158,7 @@ fn check_names(label: &str, graph: &GraphProto, options: &ImportOptions) -> Resu
         false => instead(unknown, known.into_iter()),
     };
     let message = format!("no dimension of the model is named `{unknown}`");
-    Err(InputError::at_path("M010", label, "graph.input", message, help))
+    Err(InputError::at_path(M010, label, "graph.input", message, help))
 }
 
 /// Names of the dimensions in the declarations of a graph and of the bodies of its nodes, and those that sums consist
@@ -188,7 +189,7 @@ fn input(
     let Some((elem, shape)) = tensor(input).filter(|(_, shape)| shape.len() <= LARGEST_RANK) else {
         let help = "export the model with a tensor of a known shape for every input";
         let message = "the input has no shape, or is not a tensor";
-        return Err(InputError::at_path("M008", label, path, message, help));
+        return Err(InputError::at_path(M008, label, path, message, help));
     };
     let mut known = Vec::with_capacity(shape.len());
     for (axis, dim) in shape.iter().enumerate() {
@@ -220,7 +221,7 @@ fn input(
                 ),
                 (_, name) => format!("give it with --dim '{}=N', once for every name", in_a_command(name)),
             };
-            return Err(InputError::at_path("M010", label, path, message, help));
+            return Err(InputError::at_path(M010, label, path, message, help));
         };
         known.push(size);
     }

@@ -19,6 +19,7 @@ use super::proto::{
     StringStringEntryProto,
 };
 use super::walk::domain;
+use crate::code::{M001, M002, M009, M011};
 use crate::error::{InputError, Result};
 
 /// Deepest nesting of calls; a function that calls itself exceeds it.
@@ -115,7 +116,7 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
             let message =
                 format!("two functions are `{}` of the domain `{}`, overload `{}`", key.1, key.0, key.2);
             let help = "give each its own overload";
-            return Err(InputError::at_path("M001", label, format!("functions[{index}]"), message, help));
+            return Err(InputError::at_path(M001, label, format!("functions[{index}]"), message, help));
         }
         functions.insert(key, Rc::new(function));
     }
@@ -164,7 +165,7 @@ impl Inliner<'_> {
                     false => format!("inlined functions exceed {MAX_BYTES} bytes"),
                 };
                 let help = "check the program that wrote the model: a function must not call itself";
-                return Err(InputError::at_path("M011", self.label, path(&node), message, help));
+                return Err(InputError::at_path(M011, self.label, path(&node), message, help));
             }
             let proto = &function.proto;
             for (what, actual, formal) in
@@ -174,7 +175,7 @@ impl Inliner<'_> {
                 if given > formal.len() {
                     let message = format!("the call has {given} {what}, but its function {}", formal.len());
                     let help = "check the program that wrote the model";
-                    return Err(InputError::at_path("M009", self.label, path(&node), message, help));
+                    return Err(InputError::at_path(M009, self.label, path(&node), message, help));
                 }
             }
             self.calls += 1;
@@ -195,7 +196,7 @@ impl Inliner<'_> {
         };
         let message = format!("the function `{}` has no overload `{}`", key.1, node.overload());
         let help = format!("call one of its overloads `{}`, or add the function", known.join("`, `"));
-        Err(InputError::at_path("M002", self.label, path(node), message, help))
+        Err(InputError::at_path(M002, self.label, path(node), message, help))
     }
 }
 

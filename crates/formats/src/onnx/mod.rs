@@ -44,6 +44,7 @@ use super::error::{At, InputError, Result};
 use super::options::{CostRules, ImportOptions};
 use super::text::Sniff;
 use super::{Format, Imported, Stream, names, work};
+use crate::code::{M004, M007};
 pub use inline::own_opset;
 use proto::{ModelProto, NodeProto};
 pub use walk::reads_type_alone;
@@ -72,7 +73,7 @@ pub(super) fn import(label: &str, stream: &mut dyn Stream, options: &ImportOptio
     if walked.operators.is_empty() {
         let message = "no node depends on an input: there is nothing to place";
         let help = "remove the initialiser: an input that has one is a constant";
-        return Err(InputError::at_path("M004", label, "graph.node", message, help));
+        return Err(InputError::at_path(M004, label, "graph.node", message, help));
     }
     let name = if graph.name().is_empty() { names::stem(label) } else { graph.name() };
     let graph = match options.cost_rules {
@@ -84,12 +85,12 @@ pub(super) fn import(label: &str, stream: &mut dyn Stream, options: &ImportOptio
 
 fn not_a_model(label: &str, error: &prost::DecodeError) -> InputError {
     let help = "check that the copy is complete, and that it is an ONNX model";
-    InputError::new("M007", label, At::Whole, format!("not an ONNX model: {error}"), help)
+    InputError::new(M007, label, At::Whole, format!("not an ONNX model: {error}"), help)
 }
 
 fn without_nodes(label: &str) -> InputError {
     let help = "check that the program that wrote it finished";
-    InputError::at_path("M004", label, "graph", "the model has no nodes", help)
+    InputError::at_path(M004, label, "graph", "the model has no nodes", help)
 }
 
 /// Name of a node, or else of its first output.

@@ -19,6 +19,7 @@ use super::equal::DIGEST;
 use super::proto::StringStringEntryProto;
 use super::value::{MAX_CONTENT, is_parameter};
 use crate::Stream;
+use crate::code::M007;
 use crate::error::{At, InputError, Result};
 
 /// Bytes of values kept per tensor: enough for all that are read, each of which takes at most ten.
@@ -262,7 +263,7 @@ impl Reader<'_> {
     fn malformed(&self, what: &str) -> InputError {
         let message = format!("not an ONNX model: {what}");
         let help = "check that the copy is complete, and that it is an ONNX model and not its weights";
-        InputError::new("M007", self.label, At::Path(format!("byte {}", self.at)), message, help)
+        InputError::new(M007, self.label, At::Path(format!("byte {}", self.at)), message, help)
     }
 }
 

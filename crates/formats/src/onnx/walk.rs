@@ -17,6 +17,7 @@ use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::value::{LARGEST_RANK, Value, cast, is_parameter, of_tensor};
 use super::work::is_amount;
 use super::{cost, infer, inline};
+use crate::code::{M001, M002, M008, M009};
 use crate::error::{InputError, Result};
 use crate::options::{CostRules, ImportOptions};
 
@@ -187,7 +188,7 @@ impl<'a> Walk<'a> {
             let path = format!("{path}.initializer[{index}]");
             let Some(value) = of_tensor(tensor) else {
                 let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
-                return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+                return Err(InputError::at_path(M009, self.label, path, message, "correct the shape"));
             };
             self.stored(&path, tensor.name(), value, Some(tensor), false)?;
         }
@@ -198,7 +199,7 @@ impl<'a> Walk<'a> {
             let dims = super::value::dims(tensor.dims.iter().copied());
             let (Some(values), Some(dims)) = (values, dims) else {
                 let message = "the sparse tensor has no values, or an invalid shape";
-                return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+                return Err(InputError::at_path(M009, self.label, path, message, "correct the shape"));
             };
             if !given.contains(values.name()) {
                 self.stored(&path, values.name(), Value::new(values.data_type(), dims), None, false)?;
@@ -241,7 +242,7 @@ impl<'a> Walk<'a> {
                     let message = format!("it reads `{name}`, which no earlier node produces");
                     let help = "sort the nodes topologically; if that is impossible, the graph has a cycle or a \
                                 value is missing";
-                    return Err(InputError::at_path("M002", self.label, path, message, help));
+                    return Err(InputError::at_path(M002, self.label, path, message, help));
                 }
             });
         }
@@ -269,7 +270,7 @@ impl<'a> Walk<'a> {
         let Some(bytes_moved) = cost::bytes_moved(&call, &read, &made) else {
             let message = "it reads or produces strings, or elements of a type without a size";
             let help = "cut the model after its operators on strings";
-            return Err(InputError::at_path("M008", self.label, path, message, help));
+            return Err(InputError::at_path(M008, self.label, path, message, help));
         };
         let unread = cost::unread(&call).min(bytes_moved);
         let flop = cost::flop(&call, &made);
@@ -317,7 +318,7 @@ impl<'a> Walk<'a> {
                          onnx.shape_inference.infer_shapes_path('{}', 'shaped.onnx', data_prop=True)\"",
                         self.label
                     );
-                    return Err(InputError::at_path("M008", self.label, path, message, help));
+                    return Err(InputError::at_path(M008, self.label, path, message, help));
                 }
             }
         }
@@ -336,7 +337,7 @@ impl<'a> Walk<'a> {
             "check the model with: python3 -c \"import onnx; onnx.checker.check_model('{}', full_check=True)\"",
             self.label
         );
-        InputError::at_path("M009", self.label, path, message, help)
+        InputError::at_path(M009, self.label, path, message, help)
     }
 
     /// Whether a node is folded into a constant.
@@ -351,7 +352,7 @@ impl<'a> Walk<'a> {
     /// An error about a node whose work is not a finite number.
     pub(super) fn unbounded(&self, path: &str) -> InputError {
         let help = "check the attributes of the node";
-        InputError::at_path("M009", self.label, path, "the work of the node is not finite", help)
+        InputError::at_path(M009, self.label, path, "the work of the node is not finite", help)
     }
 
     /// Whether there are values, all of them constant.
@@ -491,7 +492,7 @@ impl<'a> Walk<'a> {
         if scope.is_some_and(|names| names.insert(name, value).is_some()) {
             let help = "give every value a unique name";
             let message = format!("`{name}` is produced twice");
-            return Err(InputError::at_path("M001", self.label, path, message, help));
+            return Err(InputError::at_path(M001, self.label, path, message, help));
         }
         Ok(())
     }
@@ -502,7 +503,7 @@ impl<'a> Walk<'a> {
         // A chain of operators that add dimensions would be quadratic.
         if value.rank() > LARGEST_RANK || value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
             let message = format!("`{name}` has the shape {:?}", value.dims);
-            return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
+            return Err(InputError::at_path(M009, self.label, path, message, "correct the shape"));
         }
         let number = self.walked.values.len();
         self.walked.values.push(Entry {

@@ -34,6 +34,7 @@ use super::options::{CostRules, ImportOptions};
 use super::text::{Sniff, end_of, text};
 use super::work::is_amount;
 use super::{Format, Imported, names};
+use crate::code::{M004, M006, M009};
 use net::{Layer, Net};
 
 /// Largest number of XML elements of a model: each takes some hundred bytes of memory.
@@ -54,7 +55,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     let text = text(label, bytes)?;
     let malformed = |message: String, place: At| {
         let help = "give the .xml of an OpenVINO model; check that it is complete";
-        InputError::new("M006", label, place, message, help)
+        InputError::new(M006, label, place, message, help)
     };
     check_elements(text).map_err(|(offset, what)| malformed(what.into(), end_of(&text[..offset])))?;
     let parsing = ParsingOptions { nodes_limit: MAX_ELEMENTS, ..ParsingOptions::default() };
@@ -182,7 +183,7 @@ impl Net<'_> {
         if placed.is_empty() {
             let message = "no layer depends on a parameter: there is nothing to place";
             let help = "check that the model is whole";
-            return Err(InputError::new("M004", self.label, At::Whole, message, help));
+            return Err(InputError::new(M004, self.label, At::Whole, message, help));
         }
         let names = names::unique(placed.iter().map(|&index| (self.layers[index].name, index as i64)));
         Ok((placed, names))
@@ -194,7 +195,7 @@ impl Net<'_> {
         if flop.is_some_and(|flop| !is_amount(flop)) {
             let help = "check the attributes of the layer";
             return Err(self.fault(
-                "M009",
+                M009,
                 self.layers[index].node,
                 "the work of the layer is not finite",
                 help,

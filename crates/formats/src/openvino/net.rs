@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::document::{BatchDocument, Precision};
 
 use crate::batch::{self, Input};
+use crate::code::M::{self, *};
 use crate::error::{At, InputError, Result};
 use crate::text::clamp;
 use crate::work::{elements, is_amount};
@@ -73,7 +74,7 @@ pub(super) struct Net<'a> {
 impl<'a> Net<'a> {
     pub(super) fn fault(
         &self,
-        code: &'static str,
+        code: M,
         node: Node<'_, '_>,
         message: impl Into<String>,
         help: impl Into<String>,
@@ -87,7 +88,7 @@ impl<'a> Net<'a> {
         node.attribute(attribute).and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
             let found = node.attribute(attribute);
             let message = format!("`{attribute}` of <{}> is {found:?}", node.tag_name().name());
-            self.fault("M006", node, message, "write a whole number that is not negative")
+            self.fault(M006, node, message, "write a whole number that is not negative")
         })
     }
 
@@ -97,7 +98,7 @@ impl<'a> Net<'a> {
             if ["body", "then_body", "else_body"].iter().any(|body| children(node, body).next().is_some()) {
                 let help = "convert the model with loops unrolled and branches resolved: a plan needs the work of \
                             each layer";
-                return Err(self.fault("M011", node, format!("the {kind} has a body"), help));
+                return Err(self.fault(M011, node, format!("the {kind} has a body"), help));
             }
             let inputs = self.ports(node, "input")?;
             let outputs = self.ports(node, "output")?;
@@ -129,7 +130,7 @@ impl<'a> Net<'a> {
                         );
                         let open =
                             matches!(text.chars().next(), None | Some('-' | '?')) || text.contains("..");
-                        return Err(self.fault(if open { "M010" } else { "M009" }, dim, message, help));
+                        return Err(self.fault(if open { M010 } else { M009 }, dim, message, help));
                     }
                 }
             }
@@ -145,14 +146,14 @@ impl<'a> Net<'a> {
             let (bits, is_parameter, precision) = known.map_err(|message| {
                 let help =
                     "cut the model after its operators on strings, and give every output its precision";
-                self.fault("M008", node, message, help)
+                self.fault(M008, node, message, help)
             })?;
             let (id, element) = (self.number(node, "id")?, name.unwrap_or_default());
             let port = Port { id, dims, element, bits, is_parameter, precision };
             // Checked with the widest type, since the type of an input may not be known yet.
             if !is_amount(8.0 * port.elements()) {
                 let help = "check the program that wrote the file";
-                return Err(self.fault("M009", node, format!("{:?} is not a tensor shape", port.dims), help));
+                return Err(self.fault(M009, node, format!("{:?} is not a tensor shape", port.dims), help));
             }
             ports.push(port);
         }
@@ -166,7 +167,7 @@ impl<'a> Net<'a> {
             if let Some(first) = by_id.insert(id, index) {
                 let message =
                     format!("the id {id} is already used by the layer `{}`", self.layers[first].name);
-                return Err(self.fault("M001", layer.node, message, "give every layer a unique id"));
+                return Err(self.fault(M001, layer.node, message, "give every layer a unique id"));
             }
         }
         for edge in children(root, "edges").flat_map(|edges| children(edges, "edge")) {
@@ -180,14 +181,14 @@ impl<'a> Net<'a> {
                     .and_then(|index| Some((index, ports(index).iter().position(|other| other.id == port)?)))
                     .ok_or_else(|| {
                         let message = format!("no layer has `{layer}` and its port");
-                        self.fault("M002", edge, message, "add the layer or remove the edge")
+                        self.fault(M002, edge, message, "add the layer or remove the edge")
                     })
             };
             let from = end("from-layer", "from-port", true)?;
             let to = end("to-layer", "to-port", false)?;
             if self.layers[to.0].sources[to.1].replace(from).is_some() {
                 let message = "two edges lead to one input";
-                return Err(self.fault("M009", edge, message, "remove one of them"));
+                return Err(self.fault(M009, edge, message, "remove one of them"));
             }
             let Port { element, bits, precision, .. } = self.layers[from.0].outputs[from.1];
             let input = &mut self.layers[to.0].inputs[to.1];

@@ -8,6 +8,7 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::file::{Edge, ModelFile, Node};
+use crate::code::R::*;
 use crate::error::{InputError, Result};
 
 /// Edges out of one node are profiles of one tensor: the package treats their costs as equal up to this many
@@ -43,7 +44,7 @@ pub(super) fn check(label: &str, file: &ModelFile) -> Result<Checked> {
         let ids: Vec<i64> = cycle.iter().map(|&v| file.nodes[v].id).collect();
         let message = format!("the edges form a cycle through the nodes {}", list(&ids));
         let help = "make the model acyclic: unroll loops, and give every gradient its own backward node";
-        return Err(InputError::at_path("R006", label, "edges", message, help));
+        return Err(InputError::at_path(R006, label, "edges", message, help));
     }
     Ok(Checked { by_id, edges, fpgas, cpus })
 }
@@ -51,7 +52,7 @@ pub(super) fn check(label: &str, file: &ModelFile) -> Result<Checked> {
 fn check_nodes(label: &str, nodes: &[Node]) -> Result<BTreeMap<i64, usize>> {
     if nodes.is_empty() {
         let help = "give at least one node";
-        return Err(InputError::at_path("R009", label, "nodes", "the model has no nodes", help));
+        return Err(InputError::at_path(R009, label, "nodes", "the model has no nodes", help));
     }
     let mut by_id = BTreeMap::new();
     for (i, node) in nodes.iter().enumerate() {
@@ -67,7 +68,7 @@ fn check_nodes(label: &str, nodes: &[Node]) -> Result<BTreeMap<i64, usize>> {
             Entry::Occupied(taken) => {
                 let message = format!("the id {} is already used by nodes[{}]", node.id, taken.get());
                 let help = "give every node a unique id; ids may have gaps";
-                return Err(InputError::at_path("R001", label, format!("nodes[{i}].id"), message, help));
+                return Err(InputError::at_path(R001, label, format!("nodes[{i}].id"), message, help));
             }
         };
     }
@@ -82,14 +83,14 @@ fn check_edges(label: &str, file: &ModelFile, by_id: &BTreeMap<i64, usize>) -> R
         let end = |field: &str, id: i64| {
             by_id.get(&id).copied().ok_or_else(|| {
                 let message = format!("no node has the id {id}");
-                InputError::at_path("R002", label, path(field), message, "add the node or remove the edge")
+                InputError::at_path(R002, label, path(field), message, "add the node or remove the edge")
             })
         };
         let Edge { source_id, dest_id, cost, size } = *edge;
         let (source, dest) = (end("sourceId", source_id)?, end("destId", dest_id)?);
         if source == dest {
             let message = format!("the edge joins the node {source_id} to itself");
-            return Err(InputError::at_path("R003", label, format!("edges[{i}]"), message, "remove it"));
+            return Err(InputError::at_path(R003, label, format!("edges[{i}]"), message, "remove it"));
         }
         not_negative(label, &path("cost"), cost)?;
         not_negative(label, &path("size"), size.unwrap_or(0.0))?;
@@ -99,13 +100,13 @@ fn check_edges(label: &str, file: &ModelFile, by_id: &BTreeMap<i64, usize>) -> R
                 format!("the cost {cost} differs from {expected} of edges[{first}] out of node {source_id}");
             let help = "make the costs equal, or give each tensor its own node: a node sends one tensor, to every \
                         reader at the same cost";
-            return Err(InputError::at_path("R004", label, path("cost"), message, help));
+            return Err(InputError::at_path(R004, label, path("cost"), message, help));
         }
         if file.nodes[source].is_backward_node && !file.nodes[dest].is_backward_node {
             let message =
                 format!("the edge leads from the backward node {source_id} to the forward node {dest_id}");
             let help = "correct `isBackwardNode` or remove the edge: forward nodes run before backward ones";
-            return Err(InputError::at_path("R005", label, format!("edges[{i}]"), message, help));
+            return Err(InputError::at_path(R005, label, format!("edges[{i}]"), message, help));
         }
         pairs.push((source, dest));
     }
@@ -116,7 +117,7 @@ fn count(label: &str, field: &str, value: f64) -> Result<u32> {
     if !(0.0..=MAX_DEVICES).contains(&value) || value.fract() != 0.0 {
         let message = format!("{value} is not a number of devices");
         let help = format!("write a whole number from 0 to {MAX_DEVICES}");
-        return Err(InputError::at_path("R008", label, field, message, help));
+        return Err(InputError::at_path(R008, label, field, message, help));
     }
     Ok(value as u32)
 }
@@ -128,7 +129,7 @@ fn not_negative(label: &str, path: &str, value: f64) -> Result<()> {
     }
     let message = format!("{value} is not a time, size or cost");
     let help = "write a finite number that is not negative";
-    Err(InputError::at_path("R007", label, path, message, help))
+    Err(InputError::at_path(R007, label, path, message, help))
 }
 
 /// Nodes of some cycle in order, if there is one.

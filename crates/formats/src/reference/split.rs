@@ -20,6 +20,7 @@ use stagewright_core::document::{DeviceDocument, GraphDocument, PlanDocument};
 
 use super::check::list;
 use super::{ACCELERATOR, HOST};
+use crate::code::S::*;
 use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
 use crate::plan::{unevaluated, unevaluated_device};
@@ -51,7 +52,7 @@ pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDo
     let Some(ids) = &model.ids else {
         let help = "give the model in the reference format that the split was made for, or a native plan";
         let message = "the split lists node ids, but the model has none";
-        return Err(InputError::new("S006", label, At::Whole, message, help));
+        return Err(InputError::new(S006, label, At::Whole, message, help));
     };
     let lists = [("fpgas", ACCELERATOR, &file.fpgas), ("cpus", HOST, &file.cpus)];
     let mut devices: Vec<(&str, usize)> = Vec::new();
@@ -65,14 +66,14 @@ pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDo
                 let message =
                     format!("there is no {kind}{number}: the model's cluster has {count} of that kind");
                 let help = "give a split for this cluster, or leave devices without nodes empty";
-                return Err(InputError::at_path("S003", label, format!("{field}[{number}]"), message, help));
+                return Err(InputError::at_path(S003, label, format!("{field}[{number}]"), message, help));
             }
             for (i, &id) in machine.nodes.iter().enumerate() {
                 let path = format!("{field}[{number}].nodes[{i}]");
                 let Some(&operator) = ids.by_id.get(&id) else {
                     let message = format!("the model has no node with the id {id}");
                     return Err(InputError::at_path(
-                        "S001",
+                        S001,
                         label,
                         path,
                         message,
@@ -81,7 +82,7 @@ pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDo
                 };
                 if let Some(before) = place_of.get(&id) {
                     let message = format!("the node {id} is already at {before}");
-                    return Err(InputError::at_path("S002", label, path, message, "keep one of the two"));
+                    return Err(InputError::at_path(S002, label, path, message, "keep one of the two"));
                 }
                 device_of[operator] = Some(devices.len());
                 place_of.insert(id, path);
@@ -133,7 +134,7 @@ fn extend(
                     name(*second)
                 );
                 let help = "list the node, or keep its colour class on one device";
-                return Err(InputError::new("S005", label, At::Whole, message, help));
+                return Err(InputError::new(S005, label, At::Whole, message, help));
             }
         }
     }
@@ -143,7 +144,7 @@ fn extend(
     let message =
         format!("nodes are not placed, nor is any node of their colour classes: {}", list(&stranded));
     let help = "list them; only nodes with a placed node in their colour class may be omitted";
-    Err(InputError::new("S004", label, At::Whole, message, help))
+    Err(InputError::new(S004, label, At::Whole, message, help))
 }
 
 fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<usize>]) -> PlanDocument {

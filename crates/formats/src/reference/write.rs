@@ -13,6 +13,7 @@ use stagewright_core::document::{
 
 use super::MS_PER_SECOND;
 use super::file::{Edge, ModelFile, Node};
+use crate::code::R::*;
 use crate::error::{At, InputError, Result};
 use crate::pretty_json;
 
@@ -21,12 +22,12 @@ use crate::pretty_json;
 pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String> {
     let Some(cluster) = &graph.cluster else {
         let help = "give a cluster: the format holds a model together with its cluster";
-        return Err(InputError::new("R011", label, At::Whole, "the model has no cluster", help));
+        return Err(InputError::new(R011, label, At::Whole, "the model has no cluster", help));
     };
     if graph.is_version_2() {
         let message = "the memory of a `stagewright.graph/2` is not a sum over its operators";
         let help = "write a graph of version 1; `--cost-rules 1` imports one from ONNX and OpenVINO";
-        return Err(InputError::at_path("R017", label, "schema", message, help));
+        return Err(InputError::at_path(R017, label, "schema", message, help));
     }
     let (accelerator, host) = kinds(label, cluster)?;
     let mut by_name = BTreeMap::new();
@@ -34,7 +35,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String> {
         if by_name.insert(operator.name.as_str(), i).is_some() {
             let message = format!("two operators are named `{}`", operator.name);
             let path = format!("operators[{i}].name");
-            return Err(InputError::at_path("R016", label, path, message, "give each a unique name"));
+            return Err(InputError::at_path(R016, label, path, message, "give each a unique name"));
         }
     }
     let numbers = |prefix, text: fn(&OperatorDocument) -> &Option<String>| {
@@ -50,7 +51,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String> {
             let message =
                 format!("`{}` cannot run on the host, which the format cannot express", operator.name);
             let help = "give it a time on the host's class, or write for a cluster without a host";
-            return Err(InputError::at_path("R013", label, format!("operators[{i}]"), message, help));
+            return Err(InputError::at_path(R013, label, format!("operators[{i}]"), message, help));
         }
         sayable(label, i, operator)?;
         nodes.push(Node {
@@ -89,7 +90,7 @@ fn kinds<'a>(
     {
         let message = "the cluster has more than one kind of accelerator and one kind of host";
         let help = "write for a cluster without groups and matrix, with one kind of each";
-        return Err(InputError::at_path("R012", label, "cluster", message, help));
+        return Err(InputError::at_path(R012, label, "cluster", message, help));
     }
     let host = kinds_of(true).next();
     if host.is_some_and(|kind| kind.memory_bytes.is_some()) {
@@ -97,7 +98,7 @@ fn kinds<'a>(
         let message = "the memory of the host is limited, which the format cannot express";
         let help = "write for a host without `memory_bytes`";
         return Err(InputError::at_path(
-            "R012",
+            R012,
             label,
             format!("cluster.kinds[{index}].memory_bytes"),
             message,
@@ -120,7 +121,7 @@ fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<()> {
             operator.name
         );
         let help = "fold it into the backward operator before it";
-        return Err(InputError::at_path("R017", label, format!("operators[{i}].pass"), message, help));
+        return Err(InputError::at_path(R017, label, format!("operators[{i}].pass"), message, help));
     }
     if operator.activation_bytes > 0.0 {
         let message = format!(
@@ -129,7 +130,7 @@ fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<()> {
         );
         let help = "count them in `parameter_bytes` if they are held once";
         return Err(InputError::at_path(
-            "R017",
+            R017,
             label,
             format!("operators[{i}].activation_bytes"),
             message,
@@ -150,7 +151,7 @@ fn time(label: &str, i: usize, operator: &OperatorDocument, kind: &KindDocument)
         None => {
             let message = format!("`{}` has no measured time on `{}`", operator.name, kind.class);
             let help = "the format has no FLOP and bytes to derive a time from: give measured seconds";
-            Err(InputError::at_path("R013", label, format!("operators[{i}].seconds"), message, help))
+            Err(InputError::at_path(R013, label, format!("operators[{i}].seconds"), message, help))
         }
     }
 }
@@ -167,7 +168,7 @@ fn edges(
         let id = |path: String, name: &str| {
             by_name.get(name).copied().ok_or_else(|| {
                 let message = format!("no operator is named `{name}`");
-                InputError::at_path("R016", label, path, message, "correct the name, or add the operator")
+                InputError::at_path(R016, label, path, message, "correct the name, or add the operator")
             })
         };
         let producer = id(format!("tensors[{t}].producer"), &tensor.producer)?;
@@ -175,12 +176,12 @@ fn edges(
             let message = format!("`{}` already produces tensors[{before}]", tensor.producer);
             let help =
                 "give each further tensor an operator without cost: the format has one tensor per operator";
-            return Err(InputError::at_path("R014", label, format!("tensors[{t}]"), message, help));
+            return Err(InputError::at_path(R014, label, format!("tensors[{t}]"), message, help));
         }
         let cost = accelerator.map_or(Some(0.0), |kind| seconds(tensor, kind)).ok_or_else(|| {
             let message = format!("the tensor of `{}` has no seconds, and there is no link", tensor.producer);
             let help = "give the tensor measured seconds, or the kind of accelerators a link";
-            InputError::at_path("R015", label, format!("tensors[{t}]"), message, help)
+            InputError::at_path(R015, label, format!("tensors[{t}]"), message, help)
         })?;
         for (c, consumer) in tensor.consumers.iter().enumerate() {
             edges.push(Edge {

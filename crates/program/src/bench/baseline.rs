@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::suite::BaselineTable;
+use crate::code::B003;
 use crate::error::{CliError, Result};
 use crate::files;
 
@@ -19,7 +20,7 @@ impl Baseline {
             return Ok(None);
         }
         let input = files::read(Path::new(&table.file))?;
-        let bad = |cause: String| CliError::new("B003", cause).at(input.label.clone());
+        let bad = |cause: String| CliError::new(B003, cause).at(input.label.clone());
         let mut reader =
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(&input.bytes[..]);
         let header = reader.headers().map_err(|error| bad(error.to_string()))?.clone();

@@ -18,6 +18,7 @@ use super::convergence::{self, Moment};
 use super::runs::Runs;
 use super::suite::Suite;
 use super::variant::Variant;
+use crate::code::B004;
 use crate::error::{CliError, Result};
 use crate::external::External;
 use crate::{cluster, instances};
@@ -268,7 +269,7 @@ impl Case {
                     row.moments = convergence::read(file.path())?;
                     if row.value_s.is_some() && row.moments.is_empty() {
                         let cause = format!("a run has not reported its convergence: {}", story.trim_end());
-                        return Err(CliError::new("B004", cause)
+                        return Err(CliError::new(B004, cause)
                             .at(self.input.clone())
                             .help("free disk space for temporary files"));
                     }
@@ -304,14 +305,14 @@ impl Case {
     /// Creates a temporary file, which is removed when dropped.
     fn file(&self, what: &str) -> Result<NamedTempFile> {
         NamedTempFile::new().map_err(|error| {
-            CliError::new("B004", format!("cannot create a file for {what}: {error}")).at(self.input.clone())
+            CliError::new(B004, format!("cannot create a file for {what}: {error}")).at(self.input.clone())
         })
     }
 
     /// Runs this program in a child process; `None` if runs were ended before it finished.
     fn call(&self, runs: &Runs, options: impl Iterator<Item = String>) -> Result<Option<Output>> {
         let failed = |doing: &str, error: std::io::Error| {
-            CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())
+            CliError::new(B004, format!("cannot {doing}: {error}")).at(self.input.clone())
         };
         let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
         let starts_others = matches!(self.method, Method::Command(_));

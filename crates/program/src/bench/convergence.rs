@@ -12,6 +12,7 @@ use stagewright::text;
 use super::case::Row;
 use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show, title_of};
 use super::table::median;
+use crate::code::B004;
 use crate::error::{CliError, Result};
 
 /// A suite's settings for convergence.
@@ -48,7 +49,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Moment>> {
         value_s: Option<f64>,
     }
     let failed = |error: csv::Error| {
-        CliError::new("B004", format!("cannot read the convergence of a run: {error}"))
+        CliError::new(B004, format!("cannot read the convergence of a run: {error}"))
             .at(path.display().to_string())
     };
     let mut moments = Vec::new();

@@ -14,6 +14,7 @@ use stagewright::lock::{self, Locked};
 
 use super::case::Row;
 use crate::cluster;
+use crate::code::{B004, B005, B006};
 use crate::error::{CliError, Result};
 use crate::files;
 
@@ -34,7 +35,7 @@ const CUT_OFF: &[u8] = b" cut off\n";
 
 fn digest() -> Result<String> {
     cluster::digest_of_program()
-        .map_err(|error| CliError::new("B004", format!("cannot read this program: {error}")))
+        .map_err(|error| CliError::new(B004, format!("cannot read this program: {error}")))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,7 +49,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<Vec<String>, Row>> {
     let input = files::read(path)?;
     match input.bytes.strip_prefix(HEAD) {
         Some(text) => Ok(lines(text)),
-        None => Err(CliError::new("B005", "not a journal of `bench`")
+        None => Err(CliError::new(B005, "not a journal of `bench`")
             .at(input.label)
             .help("give the journals of the shards, which --journal named")),
     }
@@ -71,7 +72,7 @@ impl Journal {
         files::kept(path)?;
         let label = path.display().to_string();
         let bad = |cause: String| {
-            CliError::new("B005", cause).at(label.clone()).help("give a journal of `bench`, or a new file")
+            CliError::new(B005, cause).at(label.clone()).help("give a journal of `bench`, or a new file")
         };
         if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(bad("not a regular file".into()));
@@ -80,7 +81,7 @@ impl Journal {
         let file = opened.map_err(|error| bad(format!("cannot open the journal: {error}")))?;
         let locked = lock::take(file).map_err(|error| bad(format!("cannot lock the journal: {error}")))?;
         let Some(mut file) = locked else {
-            return Err(CliError::new("B006", "another `bench` process is writing this journal")
+            return Err(CliError::new(B006, "another `bench` process is writing this journal")
                 .at(label)
                 .help("wait for it to end, or give another file"));
         };
@@ -112,7 +113,7 @@ impl Journal {
     pub(super) fn keep(&self, case: Vec<String>, row: &Row) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let failed = |cause: String| {
-            CliError::new("B005", format!("cannot write the journal: {cause}"))
+            CliError::new(B005, format!("cannot write the journal: {cause}"))
                 .at(self.label.clone())
                 .help("free disk space; finished cases are not lost")
         };

@@ -6,6 +6,7 @@ use super::case::{Case, Row};
 use super::suite::Suite;
 use super::{Bench, Journal, journal, outputs};
 use crate::args::MergeArguments;
+use crate::code::B008;
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
 use crate::output;
@@ -64,6 +65,6 @@ impl Bench {
                 "give the suite that the shards ran, in the same folder, with the same files",
             )
         };
-        CliError::new("B008", cause).at(label).help(help)
+        CliError::new(B008, cause).at(label).help(help)
     }
 }

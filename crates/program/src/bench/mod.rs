@@ -33,6 +33,7 @@ use case::{Case, Row};
 use journal::Journal;
 use runs::Runs;
 use shard::Shard;
+use stagewright::code::U001;
 use suite::Suite;
 
 /// Start of the line in which a child reports its peak memory in bytes.
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit> {
     match (&arguments.command, &arguments.suite) {
         (Some(BenchCommand::Merge(arguments)), _) => merge::run(arguments),
         (None, Some(suite)) => sweep(suite, arguments),
-        (None, None) => Err(CliError::new("U001", "a suite is missing").at("SUITE").help("see bench --help")),
+        (None, None) => Err(CliError::new(U001, "a suite is missing").at("SUITE").help("see bench --help")),
     }
 }
 

@@ -9,6 +9,7 @@ use super::Bench;
 use super::case::{Case, Row};
 use super::runs::Runs;
 use crate::cluster::{Cluster, Task, serve};
+use crate::code::{B002, B004, B007};
 use crate::error::{CliError, Result};
 use crate::{output, quantity};
 
@@ -40,7 +41,7 @@ impl Bench {
                 none => none.insert(Cluster::start(address, &["bench", suite, WORKER].map(str::to_owned))?),
             };
             let memory = self.suite.memory_limit.as_deref().map(quantity::size).transpose();
-            let wrong = |cause| CliError::new("B002", cause).at("memory_limit").help("correct the suite");
+            let wrong = |cause| CliError::new(B002, cause).at("memory_limit").help("correct the suite");
             cluster.submit(&Task {
                 id: at,
                 label: case.describe(),
@@ -72,7 +73,7 @@ impl Bench {
                 let case = case.ok_or_else(|| self.other(&request))?;
                 let row = case.run(&self.suite, runs)?;
                 match row.is_cut_off {
-                    true => Err(CliError::new("B004", "the run was ended").at(case.input.clone())),
+                    true => Err(CliError::new(B004, "the run was ended").at(case.input.clone())),
                     false => Ok(row),
                 }
             },
@@ -95,7 +96,7 @@ impl Bench {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let place = [host.trim(), place.map_or("", String::as_str)].map(str::to_owned);
         let place: Vec<String> = place.into_iter().filter(|part| !part.is_empty()).collect();
-        CliError::new("B007", cause)
+        CliError::new(B007, cause)
             .at(place.join(": "))
             .help("give all nodes the same program and files, in the same folders")
     }

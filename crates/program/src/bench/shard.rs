@@ -1,5 +1,7 @@
 //! A shard of a suite: every `count`-th case, so that long and short inputs are in every shard.
 
+use stagewright::code::U001;
+
 use crate::error::{CliError, Result};
 
 /// One of several parts of a suite.
@@ -17,7 +19,7 @@ impl Shard {
             Some(Shard { number: number.parse().ok()?, count: count.parse().ok()? })
         });
         parts.filter(|shard| (1..=shard.count).contains(&shard.number)).ok_or_else(|| {
-            CliError::new("U001", format!("`{text}` is not a shard"))
+            CliError::new(U001, format!("`{text}` is not a shard"))
                 .at("--shard")
                 .help("write I/N with I from 1 to N: 1/4 to 4/4 are the shards of four machines")
         })

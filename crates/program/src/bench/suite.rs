@@ -12,6 +12,7 @@ use super::case::{Case, Method, OF_SOLVERS, stem};
 use super::convergence::Asked;
 use super::variant::Variant;
 use crate::args::{ObjectiveArguments, ParallelArguments};
+use crate::code::{B001, B002, B009};
 use crate::error::{CliError, Result};
 use crate::external::{External, PREFIX};
 use crate::given::Given;
@@ -132,7 +133,7 @@ impl Suite {
     pub(super) fn read(path: &Path) -> Result<Suite> {
         let input = files::read(path)?;
         let at = |place: String, cause: String| {
-            CliError::new("B002", cause).at(place).help("see data/suites for examples")
+            CliError::new(B002, cause).at(place).help("see data/suites for examples")
         };
         let bad = |cause: String| at(input.label.clone(), cause);
         let text = std::str::from_utf8(&input.bytes).map_err(|error| bad(error.to_string()))?;
@@ -185,7 +186,7 @@ impl Suite {
         given.fit(&suite.inputs.iter().map(|input| stem(input)).collect::<Vec<_>>(), &place)?;
         if let Some(twice) = given.names().find(|name| suite.solvers.iter().any(|solver| solver == name)) {
             let cause = format!("`{twice}` is the name of both a solver and a plan");
-            return Err(CliError::new("B002", cause).at(place).help("give the plan another name: NAME=FILE"));
+            return Err(CliError::new(B002, cause).at(place).help("give the plan another name: NAME=FILE"));
         }
         suite.given = given;
         match suite.case_count() {
@@ -207,7 +208,7 @@ impl Suite {
             count => format!(" and {count} more"),
         };
         let words = first.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-        Err(CliError::new("B009", format!("the suite runs commands: {words}{others}"))
+        Err(CliError::new(B009, format!("the suite runs commands: {words}{others}"))
             .at(path.display().to_string())
             .help("if you trust it, run it with --allow-exec"))
     }
@@ -277,7 +278,7 @@ impl Suite {
             return Ok(Vec::new());
         };
         let pattern = path.display().to_string();
-        let none = |why: String| CliError::new("B001", why).at(pattern.clone()).help("correct the suite");
+        let none = |why: String| CliError::new(B001, why).at(pattern.clone()).help("correct the suite");
         let found = glob::glob(&pattern).map_err(|error| none(error.msg.to_owned()))?;
         let files: Vec<String> =
             found.filter_map(Result::ok).map(|path| path.display().to_string()).collect();

@@ -1,5 +1,6 @@
 //! The table as Markdown and as CSV.
 
+use stagewright::code::X001;
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bytes, percent, seconds};
 use stagewright::text;
@@ -96,7 +97,7 @@ const HEADER: &str = "input,cluster,objective,solver,seed,status,value_s,bound_s
 
 /// The rows as CSV for programs, in SI units. Cases that were not run say so as their status.
 pub(super) fn csv(rows: &[Row]) -> Result<String> {
-    let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot write CSV: {error}"));
+    let failed = |error: &dyn std::fmt::Display| CliError::new(X001, format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER.split(',')).map_err(|error| failed(&error))?;
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use stagewright::registry;
 
+use crate::code::B001;
 use crate::error::{CliError, Result};
 
 /// A variant of a solver, with its own name.
@@ -60,7 +61,7 @@ impl Variant {
         let checkpoint = self.checkpoint.as_ref().map(|file| folder.join(file));
         if let Some(file) = checkpoint.as_ref().filter(|file| !file.is_file()) {
             return Err(CliError::new(
-                "B001",
+                B001,
                 format!("the checkpoint of the variant `{}` does not exist", self.name),
             )
             .at(file.display().to_string())

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 use stagewright::bounds;
+use stagewright::code::{U001, U007, X001};
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{BOUNDS_SHARE, Observer, Silent, Stop};
@@ -56,13 +57,13 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     one_standard_input(arguments, &given)?;
     given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>(), "--plan")?;
     if entrants.is_empty() && arguments.plan.is_empty() {
-        return Err(CliError::new("U001", "nothing takes part")
+        return Err(CliError::new(U001, "nothing takes part")
             .at("--solvers")
             .help("give a solver or a --plan"));
     }
     let baseline = baseline(arguments, &entrants, &given)?;
     if arguments.html.is_some() && arguments.models.len() > 1 {
-        return Err(CliError::new("U001", "an HTML page shows one model")
+        return Err(CliError::new(U001, "an HTML page shows one model")
             .at("--html")
             .help("give one model, or leave --html out"));
     }
@@ -126,7 +127,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
 /// Compares the best joint plan with those of expert rules.
 fn joint(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     let [model] = &arguments.models[..] else {
-        return Err(CliError::new("U001", "joint plans are compared for one model at a time")
+        return Err(CliError::new(U001, "joint plans are compared for one model at a time")
             .at("MODEL")
             .help("give one model"));
     };
@@ -221,7 +222,7 @@ fn baseline(arguments: &CompareArguments, entrants: &[Entrant], given: &Given) -
     const USUAL: &str = "one-device";
     let mut names: Vec<&str> = entrants.iter().map(|entrant| entrant.name.as_str()).collect();
     if let Some(twice) = given.names().find(|name| names.contains(name)) {
-        return Err(CliError::new("U001", format!("`{twice}` is the name of both a solver and a plan"))
+        return Err(CliError::new(U001, format!("`{twice}` is the name of both a solver and a plan"))
             .at("--plan")
             .help("give the plan another name: --plan NAME=FILE"));
     }
@@ -233,7 +234,7 @@ fn baseline(arguments: &CompareArguments, entrants: &[Entrant], given: &Given) -
     if names.contains(&asked.as_str()) {
         return Ok(Some(asked.clone()));
     }
-    Err(CliError::new("U007", format!("`{asked}` is not part of the comparison"))
+    Err(CliError::new(U007, format!("`{asked}` is not part of the comparison"))
         .at("--baseline")
         .help(instead(asked, names.into_iter())))
 }
@@ -246,7 +247,7 @@ fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<()> 
     if arguments.csv {
         let csv = comparison::csv(comparisons);
         return output::data(
-            &csv.map_err(|error| CliError::new("X001", format!("cannot write CSV: {error}")))?,
+            &csv.map_err(|error| CliError::new(X001, format!("cannot write CSV: {error}")))?,
         );
     }
     let (grid, reasons) = match comparisons {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use stagewright::code::{U001, U004};
 use stagewright::core::document::{ObjectiveKind, Schedule, Split};
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
@@ -54,7 +55,7 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
         if names.is_empty() {
             let supporting = registry::supporting(&objective).join(", ");
             return Err(CliError::new(
-                "U004",
+                U004,
                 format!("no solver of the group `{name}` supports the objective"),
             )
             .at("--solvers")
@@ -118,7 +119,7 @@ fn members<'a>(name: &'a str, objective: &Objective) -> (Vec<&'a str>, bool) {
 
 fn split_named(entry: &str, split: &str, objective: &Objective) -> Result<Split> {
     let wrong = |cause: String| {
-        Err(CliError::new("U001", cause)
+        Err(CliError::new(U001, cause)
             .at("--solvers")
             .help("write NAME@contiguous, NAME@convex or NAME@free"))
     };

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde::Deserialize;
+use stagewright::code::U001;
 use stagewright::core::bound::strongest_before;
 use stagewright::core::document::{PROBLEM_SCHEMA, ProblemDocument};
 use stagewright::core::objective::Objective;
@@ -57,7 +58,7 @@ impl External {
             }
         };
         if external.command.is_empty() {
-            return Err(CliError::new("U001", "a solver in another program needs a command")
+            return Err(CliError::new(U001, "a solver in another program needs a command")
                 .at("--solver")
                 .help("write \"exec:python3 my_solver.py\""));
         }

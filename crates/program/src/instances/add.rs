@@ -5,6 +5,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use stagewright::code::{U001, X001};
 use stagewright::core::tolerance;
 
 use super::digest;
@@ -14,6 +15,7 @@ use super::list::amount;
 use super::model::{self, place};
 use super::subject::Subject;
 use crate::args::AddArguments;
+use crate::code::{O005, O006, O008, O009};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
 use crate::{files, interrupt, output};
@@ -23,7 +25,7 @@ const HEAD: &str = "# Instances with their best-known plans. `stagewright instan
 
 pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exit> {
     let Some(folder) = folder else {
-        return Err(CliError::new("U001", "a plan can be added only to a library in a folder")
+        return Err(CliError::new(U001, "a plan can be added only to a library in a folder")
             .at("--library")
             .help("give the folder, such as data/instances in the repository"));
     };
@@ -42,7 +44,7 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
             let input = files::read(path)?;
             let checked = subject.check(&input)?;
             if let Some(violation) = checked.violations.first() {
-                return Err(CliError::new("O005", format!("the checker refuses the plan: {violation}"))
+                return Err(CliError::new(O005, format!("the checker refuses the plan: {violation}"))
                     .at(input.label.clone())
                     .help("give a plan of this instance; `check` shows all that is wrong"));
             }
@@ -51,7 +53,7 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
             {
                 let (found, best) = (amount(&entry, found), amount(&entry, best));
                 return Err(CliError::new(
-                    "O009",
+                    O009,
                     format!("the plan takes {found}, the best-known one {best}"),
                 )
                 .at(input.label.clone())
@@ -71,7 +73,7 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
             Proof::Solver(_) => {
                 let solved = subject.solve(&interrupt)?;
                 if entry.value.is_none() && !solved.is_infeasible {
-                    return Err(CliError::new("O008", "the instance has no plan, and is not infeasible")
+                    return Err(CliError::new(O008, "the instance has no plan, and is not infeasible")
                         .at(place(&entry))
                         .help("give a plan"));
                 }
@@ -83,7 +85,7 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
         if let Some(bound) = known.bound.filter(|&bound| !holds(bound)) {
             let cause =
                 format!("the proof gives no bound as high as the known one, {}", amount(&entry, bound));
-            return Err(CliError::new("O006", cause)
+            return Err(CliError::new(O006, cause)
                 .at(place(&entry))
                 .help("give a plan whose certificate proves it, or another `proof` in the index"));
         }
@@ -111,7 +113,7 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
         *other = entry.clone();
     }
     let text = toml::to_string(&library.index)
-        .map_err(|error| CliError::new("X001", format!("cannot write TOML: {error}")))?;
+        .map_err(|error| CliError::new(X001, format!("cannot write TOML: {error}")))?;
     files::write(&folder.join(INDEX), &format!("{HEAD}{text}"))?;
     output::result(&format!("{name}: {claims}\n"))?;
     Ok(Exit::Done)

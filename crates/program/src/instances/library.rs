@@ -6,6 +6,7 @@ use stagewright::nearest::instead;
 
 use super::embedded;
 use super::entry::{Entry, Index, SCHEMA};
+use crate::code::{O001, O002};
 use crate::error::{CliError, Result};
 use crate::files::{self, Input};
 
@@ -26,7 +27,7 @@ impl Library {
         let library = Library { folder: folder.map(Path::to_owned), index: empty };
         let Input { label, bytes } = library.file(INDEX)?;
         let wrong = |place: String, cause: String| {
-            CliError::new("O002", cause).at(place).help("data/instances/README.md describes the index")
+            CliError::new(O002, cause).at(place).help("data/instances/README.md describes the index")
         };
         let text = std::str::from_utf8(&bytes).map_err(|error| wrong(label.clone(), error.to_string()))?;
         let index: Index = toml::from_str(text).map_err(|error| {
@@ -55,7 +56,7 @@ impl Library {
             Some(folder) => files::read(&folder.join(name)),
             None => match embedded::file(name) {
                 Some(bytes) => files::unpack(format!("data/instances/{name}"), bytes.to_vec()),
-                None => Err(CliError::new("O002", format!("the library has no file {name}"))
+                None => Err(CliError::new(O002, format!("the library has no file {name}"))
                     .at(format!("data/instances/{INDEX}"))),
             },
         }
@@ -65,7 +66,7 @@ impl Library {
     pub(super) fn find(&self, name: &str) -> Result<&Entry> {
         let known = || self.index.instances.iter().map(|entry| entry.name.as_str());
         self.index.instances.iter().find(|entry| entry.name == name).ok_or_else(|| {
-            CliError::new("O001", format!("unknown instance `{name}`"))
+            CliError::new(O001, format!("unknown instance `{name}`"))
                 .help(format!("{}; `instances list` shows all", instead(name, known())))
         })
     }

@@ -28,6 +28,7 @@ use stagewright::core::tolerance;
 use super::args::{InstancesArguments, InstancesCommand};
 use super::error::{CliError, Result};
 use super::exit::Exit;
+use crate::code::O001;
 use entry::Entry;
 use library::Library;
 
@@ -60,7 +61,7 @@ pub(crate) fn document(name: &str) -> Result<Vec<u8>> {
 pub(crate) fn matching(pattern: &str) -> Result<Option<Vec<String>>> {
     let Some(wanted) = pattern.strip_prefix(SCHEME) else { return Ok(None) };
     let wrong =
-        |cause: String| CliError::new("O001", cause).at(pattern).help("`instances list` shows all names");
+        |cause: String| CliError::new(O001, cause).at(pattern).help("`instances list` shows all names");
     let wanted = Pattern::new(wanted).map_err(|error| wrong(error.msg.to_owned()))?;
     let library = Library::open(None)?;
     let all =

@@ -11,6 +11,7 @@ use super::embedded;
 use super::entry::{Entry, Source};
 use super::library::Library;
 use crate::args::{Arguments, Asked, Command, PlanArguments};
+use crate::code::{O002, O007};
 use crate::error::{CliError, Result};
 use crate::files::{self, Input, Opened};
 use crate::{convert, external, resolve, workload};
@@ -30,7 +31,7 @@ pub(super) fn text(library: &Library, entry: &Entry, published: Option<&Path>) -
         }
         Source::Export { export, options } => {
             let bytes = embedded::export(export).ok_or_else(|| {
-                CliError::new("O002", format!("no export is called `{export}`"))
+                CliError::new(O002, format!("no export is called `{export}`"))
                     .at(place(entry))
                     .help(instead(export, embedded::exports()))
             })?;
@@ -44,11 +45,9 @@ pub(super) fn text(library: &Library, entry: &Entry, published: Option<&Path>) -
         Source::File { file, .. } => library.file(file).map(|input| input.bytes),
         Source::Published { published: file, from } => match published {
             Some(folder) => files::read(&folder.join(file)).map(|input| input.bytes),
-            None => {
-                Err(CliError::new("O007", format!("{file} is a published file, not part of the library"))
-                    .at(place(entry))
-                    .help(format!("get it from {from}, and give its folder to `verify --published`")))
-            }
+            None => Err(CliError::new(O007, format!("{file} is a published file, not part of the library"))
+                .at(place(entry))
+                .help(format!("get it from {from}, and give its folder to `verify --published`"))),
         },
     }
 }
@@ -65,7 +64,7 @@ pub(super) fn with_cluster(library: &Library, entry: &Entry) -> Result<Vec<u8>> 
 /// The arguments of `plan` for an instance whose model is in a file.
 pub(super) fn arguments(entry: &Entry, model: &Path, solver: &str) -> Result<PlanArguments> {
     if solver.starts_with(external::PREFIX) {
-        return Err(CliError::new("O002", "the proof runs another program")
+        return Err(CliError::new(O002, "the proof runs another program")
             .at(place(entry))
             .help("name a solver of this program"));
     }
@@ -85,13 +84,13 @@ fn parsed(entry: &Entry, words: &str) -> Result<Command> {
         Err(error) => {
             let story = error.to_string();
             let cause = story.lines().next().unwrap_or_default().trim_start_matches("error: ");
-            Err(CliError::new("O002", cause).at(place(entry)).help("correct its options in the index"))
+            Err(CliError::new(O002, cause).at(place(entry)).help("correct its options in the index"))
         }
     }
 }
 
 fn not_a(entry: &Entry, what: &str) -> CliError {
-    CliError::new("O002", format!("its options are not those of `{what}`"))
+    CliError::new(O002, format!("its options are not those of `{what}`"))
         .at(place(entry))
         .help("correct them in the index")
 }

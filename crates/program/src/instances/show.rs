@@ -11,6 +11,7 @@ use super::library::Library;
 use super::list::amount;
 use super::model::{self, place};
 use crate::args::ShowArguments;
+use crate::code::O008;
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
 use crate::files::{self, is_standard};
@@ -43,7 +44,7 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 fn absent(entry: &Entry, what: &str) -> CliError {
-    CliError::new("O008", format!("the instance has no {what}"))
+    CliError::new(O008, format!("the instance has no {what}"))
         .at(place(entry))
         .help("`instances show NAME` says what it has")
 }

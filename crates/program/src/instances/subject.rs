@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use stagewright::bounds;
+use stagewright::code::I002;
 use stagewright::core::document::PlanStatus;
 use stagewright::core::solver::{Silent, Stop};
 use stagewright::tasks::{Kind, Session, Size, SolverChoice, Task};
@@ -13,6 +14,7 @@ use tempfile::TempDir;
 use super::entry::{Entry, Proof};
 use super::model::{arguments, place};
 use crate::args::PlanArguments;
+use crate::code::O002;
 use crate::error::{CliError, Result};
 use crate::files::Input;
 use crate::resolve::{self, Question};
@@ -49,7 +51,7 @@ impl Subject {
     /// Writes the model to a temporary file.
     pub(super) fn new(entry: &Entry, model: &[u8]) -> Result<Subject> {
         let failed = |error: std::io::Error| {
-            CliError::new("I002", format!("cannot write a temporary file: {error}"))
+            CliError::new(I002, format!("cannot write a temporary file: {error}"))
                 .at(place(entry))
                 .help("check that the folder for temporary files is writable and has space")
         };
@@ -116,7 +118,7 @@ impl Subject {
     pub(super) fn bound(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
         if self.task()?.kind() != Kind::Placement {
             return Err(CliError::new(
-                "O002",
+                O002,
                 "no bounds without a search exist for joint plans and strategies",
             )
             .at(self.label.clone())

@@ -17,6 +17,7 @@ use super::list::amount;
 use super::model::{self, place};
 use super::subject::Subject;
 use crate::args::VerifyArguments;
+use crate::code::{O, O003, O004, O005, O006};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
 use crate::{interrupt, output};
@@ -71,7 +72,7 @@ pub(super) fn run(library: &Library, arguments: &VerifyArguments) -> Result<Exit
             bound: entry.bound,
             proof: entry.proof.text(),
             holds: outcome.is_ok(),
-            refused: outcome.as_ref().err().map(|error| [error.code().into(), error.cause().into()]),
+            refused: outcome.as_ref().err().map(|error| [error.code().name.into(), error.cause().into()]),
             better: outcome.ok().flatten(),
             seconds: begun.elapsed().as_secs_f64(),
             entry,
@@ -144,17 +145,17 @@ fn verify(
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Option<f64>> {
     let refused =
-        |code: &str, cause: String, help: &str| Err(CliError::new(code, cause).at(place(entry)).help(help));
+        |code: O, cause: String, help: &str| Err(CliError::new(code, cause).at(place(entry)).help(help));
     let model = model::text(library, entry, published).map_err(|error| named(error, entry))?;
     let found = digest(&model);
     if found != entry.model_sha256 {
         let cause = format!("the model has the digest {found}, the index has {}", entry.model_sha256);
-        return refused("O003", cause, "get the model that the index describes");
+        return refused(O003, cause, "get the model that the index describes");
     }
     if entry.status != entry.standing() {
         let (claimed, follows) = (entry.status.name(), entry.standing().name());
         let cause = format!("the status is {claimed}, but value and bound say {follows}");
-        return refused("O006", cause, "correct the index");
+        return refused(O006, cause, "correct the index");
     }
     if entry.is_published() && entry.plan_sha256.is_none() {
         return Ok(None);
@@ -171,7 +172,7 @@ fn verify(
             entry.operators,
             shown(entry.devices)
         );
-        return refused("O003", cause, "correct the index");
+        return refused(O003, cause, "correct the index");
     }
     let mut certified = None;
     match (model::plan(library, entry).map_err(|error| named(error, entry))?, entry.value) {
@@ -180,12 +181,12 @@ fn verify(
             if Some(&found) != entry.plan_sha256.as_ref() {
                 let claimed = entry.plan_sha256.as_deref().unwrap_or_default();
                 let cause = format!("the plan has the digest {found}, the index has {claimed}");
-                return refused("O004", cause, "get the plan that the index describes");
+                return refused(O004, cause, "get the plan that the index describes");
             }
             let checked = subject.check(&plan).map_err(|error| named(error, entry))?;
             if let Some(violation) = checked.violations.first() {
                 return refused(
-                    "O005",
+                    O005,
                     format!("the checker refuses the plan: {violation}"),
                     "give a correct plan",
                 );
@@ -193,18 +194,18 @@ fn verify(
             if !checked.value.is_some_and(|found| tolerance::same(found, value)) {
                 let found = checked.value.map_or_else(|| "none".into(), |found| amount(entry, found));
                 let cause = format!("the plan has the value {found}, the index has {}", amount(entry, value));
-                return refused("O005", cause, "correct the value in the index");
+                return refused(O005, cause, "correct the value in the index");
             }
             certified = checked.bound.filter(|_| checked.is_proved);
         }
         (None, None) => {}
-        _ => return refused("O005", "a value and a plan need each other".into(), "give both or neither"),
+        _ => return refused(O005, "a value and a plan need each other".into(), "give both or neither"),
     }
     let solved = match &entry.proof {
         Proof::None | Proof::Published(_) => {
             return match (&entry.proof, entry.bound) {
                 (Proof::None, Some(_)) => {
-                    refused("O006", "a bound is claimed without a proof".into(), "give `proof`")
+                    refused(O006, "a bound is claimed without a proof".into(), "give `proof`")
                 }
                 _ => Ok(None),
             };
@@ -218,7 +219,7 @@ fn verify(
         return match is_infeasible && entry.status == Standing::Infeasible {
             true => Ok(None),
             false => refused(
-                "O006",
+                O006,
                 format!("the status is {}, but the solver does not confirm it", entry.status.name()),
                 "correct the status",
             ),
@@ -236,7 +237,7 @@ fn verify(
                 entry.proof.text(),
                 shown(proved)
             );
-            return refused("O006", cause, "correct the bound, or give a proof of it");
+            return refused(O006, cause, "correct the bound, or give a proof of it");
         }
     }
     let better = solved.and_then(|solved| solved.value).zip(entry.value);
@@ -248,8 +249,8 @@ fn verify(
 /// An error of a document of an instance, as a refusal of the instance.
 fn named(error: CliError, entry: &Entry) -> CliError {
     match error.code() {
-        code if code.starts_with('O') => error,
-        code => CliError::new("O005", format!("its documents cannot be used: {code}: {}", error.cause()))
+        code if code.name.starts_with('O') => error,
+        code => CliError::new(O005, format!("its documents cannot be used: {code}: {}", error.cause()))
             .at(place(entry))
             .help(format!("`--explain {code}` explains it")),
     }

@@ -1,11 +1,13 @@
 //! Stub of the `machine` module for builds that cannot run models.
 
+use stagewright::code::U010;
+
 use crate::args::{ProfileArguments, RunArguments};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
 
 fn absent() -> CliError {
-    CliError::new("U010", "this build cannot run models")
+    CliError::new(U010, "this build cannot run models")
         .help("build with the feature `onnxruntime`, which is on by default")
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stagewright::code::U010;
 use stagewright::tasks::SolverChoice;
 
 use crate::args::{FinetuneArguments, TrainArguments};
@@ -9,7 +10,7 @@ use crate::error::{CliError, Result};
 use crate::exit::Exit;
 
 fn absent() -> CliError {
-    CliError::new("U010", "this build does not include the learned policy")
+    CliError::new(U010, "this build does not include the learned policy")
         .help("build with the feature `policy`, which is on by default")
 }
 

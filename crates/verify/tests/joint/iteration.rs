@@ -196,5 +196,5 @@ fn a_link_that_is_needed_must_be_there() {
     cluster["kinds"][0]["link"] = Value::Null;
     cluster["kinds"][0]["server"] = Value::Null;
     let error = check(graph(), cluster, pipeline()).expect_err("no link");
-    assert_eq!(error.code(), "no-link");
+    assert_eq!(error.code(), "V:no-link");
 }

@@ -91,7 +91,7 @@ fn a_cluster_replaces_the_devices_of_the_file() {
     plan["cluster"]["kinds"][0]["reserve_bytes"] = json!(6.0);
     assert_eq!(kinds(&check(file(), plan.clone()).expect("documents")), ["memory"]);
     plan["cluster"]["kinds"] = json!([]);
-    assert_eq!(check(file(), plan).expect_err("no kind").code(), "rule");
+    assert_eq!(check(file(), plan).expect_err("no kind").code(), "V:rule");
 }
 
 #[test]
@@ -138,14 +138,14 @@ fn invalid_documents_are_errors() {
     let error = |change: fn(&mut Value, &mut Value)| {
         let (mut file, mut plan) = (file(), two_stages());
         change(&mut file, &mut plan);
-        check(file, plan).expect_err("documents that describe no problem").code()
+        check(file, plan).expect_err("documents that describe no problem").code().name
     };
-    assert_eq!(error(|_, plan| plan["schema"] = json!("")), "schema");
-    assert_eq!(error(|_, plan| plan["options"] = Value::Null), "rule");
-    assert_eq!(error(|_, plan| plan["objective"]["kind"] = json!("iteration")), "rule");
-    assert_eq!(error(|_, plan| plan["objective"]["global_batch"] = json!(0)), "figure");
-    assert_eq!(error(|file, _| file["bandwidth"] = json!(0.0)), "figure");
-    assert_eq!(error(|file, _| file["nodes"][1]["id"] = json!(0)), "duplicate");
-    assert_eq!(error(|file, _| file["edges"][0]["destId"] = json!(7)), "unknown-name");
-    assert_eq!(error(|file, _| file["edges"][0]["destId"] = json!(0)), "cycle");
+    assert_eq!(error(|_, plan| plan["schema"] = json!("")), "V:schema");
+    assert_eq!(error(|_, plan| plan["options"] = Value::Null), "V:rule");
+    assert_eq!(error(|_, plan| plan["objective"]["kind"] = json!("iteration")), "V:rule");
+    assert_eq!(error(|_, plan| plan["objective"]["global_batch"] = json!(0)), "V:figure");
+    assert_eq!(error(|file, _| file["bandwidth"] = json!(0.0)), "V:figure");
+    assert_eq!(error(|file, _| file["nodes"][1]["id"] = json!(0)), "V:duplicate");
+    assert_eq!(error(|file, _| file["edges"][0]["destId"] = json!(7)), "V:unknown-name");
+    assert_eq!(error(|file, _| file["edges"][0]["destId"] = json!(0)), "V:cycle");
 }

@@ -1,6 +1,9 @@
 //! Errors of models and clusters that no joint plan can be made for.
 
+use stagewright_core::code::Code;
 use thiserror::Error;
+
+use crate::code::J::*;
 
 /// A graph, a cluster or a request that no joint plan can be made for.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -88,14 +91,15 @@ pub enum ModelError {
 
 impl ModelError {
     /// Stable code; `data/errors.md` explains it.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            ModelError::Name { .. } | ModelError::Cycle { .. } | ModelError::Order { .. } => "J006",
-            ModelError::NoBackward => "J007",
-            ModelError::Kind { .. } | ModelError::Unpriced { .. } => "J008",
-            ModelError::Kinds { .. } | ModelError::Layers { .. } | ModelError::Combinations { .. } => "J009",
-            ModelError::Range { .. } | ModelError::Schedules => "J010",
+            ModelError::Name { .. } | ModelError::Cycle { .. } | ModelError::Order { .. } => J006,
+            ModelError::NoBackward => J007,
+            ModelError::Kind { .. } | ModelError::Unpriced { .. } => J008,
+            ModelError::Kinds { .. } | ModelError::Layers { .. } | ModelError::Combinations { .. } => J009,
+            ModelError::Range { .. } | ModelError::Schedules => J010,
         }
+        .into()
     }
 
     /// Advice for the user.

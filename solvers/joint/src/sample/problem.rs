@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
+use stagewright_core::code::Code;
 use stagewright_core::document::{PiperConfigurationDocument, PiperDocument, RecomputeWorkspace};
 use thiserror::Error;
+
+use crate::code::J::*;
 
 /// Largest number that is read: sums of a million of them stay finite.
 const LARGEST: f64 = 1e200;
@@ -151,16 +154,17 @@ pub enum ProblemError {
 
 impl ProblemError {
     /// Stable code; `data/errors.md` explains it.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            ProblemError::NoLayers | ProblemError::TooMany { .. } => "J001",
+            ProblemError::NoLayers | ProblemError::TooMany { .. } => J001,
             ProblemError::SameLayer { .. } | ProblemError::Unknown { .. } | ProblemError::SameEdge { .. } => {
-                "J002"
+                J002
             }
-            ProblemError::Range { .. } => "J003",
-            ProblemError::Cycle { .. } => "J004",
-            ProblemError::NoBatch => "J005",
+            ProblemError::Range { .. } => J003,
+            ProblemError::Cycle { .. } => J004,
+            ProblemError::NoBatch => J005,
         }
+        .into()
     }
 
     /// Advice for the user.

@@ -2,6 +2,7 @@
 
 use candle_core::{DType, Device};
 use serde::{Deserialize, Serialize};
+use stagewright_core::code::Code;
 use thiserror::Error;
 
 use super::adam::AdamConfig;
@@ -9,6 +10,7 @@ use super::descent::{Descent, Parts};
 use super::example::Example;
 use super::loss::{Losses, imitation};
 use crate::checkpoint::{self, Card, CheckpointError};
+use crate::code::{K009, K010};
 use crate::network::Network;
 
 /// The value of `schema` in a training state.
@@ -34,12 +36,13 @@ pub enum TrainError {
 
 impl TrainError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            TrainError::Tensor(_) => "K009",
-            TrainError::State(error) => error.code(),
-            TrainError::Diverged { .. } => "K010",
+            TrainError::Tensor(_) => K009,
+            TrainError::State(error) => return error.code(),
+            TrainError::Diverged { .. } => K010,
         }
+        .into()
     }
 
     /// A hint for fixing the error.

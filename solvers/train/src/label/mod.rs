@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use stagewright_core::code::Code;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -27,6 +28,7 @@ use thiserror::Error;
 
 use self::best::Best;
 use super::instance::first_plan;
+use crate::code::{D006, D007, D008, D009};
 
 /// Most placements per label.
 pub const MAX_PLANS: usize = 4;
@@ -153,13 +155,14 @@ pub enum LabelError {
 
 impl LabelError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            LabelError::Effort(_) => "D006",
-            LabelError::Objective => "D007",
-            LabelError::NoPlan => "D008",
-            LabelError::Solver(_) => "D009",
+            LabelError::Effort(_) => D006,
+            LabelError::Objective => D007,
+            LabelError::NoPlan => D008,
+            LabelError::Solver(_) => D009,
         }
+        .into()
     }
 
     /// A hint for fixing the error.

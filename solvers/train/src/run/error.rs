@@ -1,5 +1,6 @@
 //! Errors of training runs.
 
+use stagewright_core::code::Code;
 use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::SolveError;
 use stagewright_policy::checkpoint::CheckpointError;
@@ -8,6 +9,7 @@ use thiserror::Error;
 
 use super::super::recipe::RecipeError;
 use super::super::store::StoreError;
+use crate::code::D::*;
 
 /// The result of a step of a run.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
@@ -94,21 +96,22 @@ pub enum RunError {
 
 impl RunError {
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            RunError::Config { .. } | RunError::Count { .. } => "D018",
-            RunError::Recipe { error, .. } => error.code(),
-            RunError::Store(error) => error.code(),
-            RunError::Checkpoint { error, .. } => error.code(),
-            RunError::Train(error) => error.code(),
-            RunError::Solver(_) => "D019",
-            RunError::Problem(error) => error.code(),
-            RunError::File { .. } => "D020",
-            RunError::OtherRun => "D021",
-            RunError::Device(_) => "D022",
-            RunError::InUse { .. } => "D023",
-            RunError::Replaced { .. } => "D025",
+            RunError::Config { .. } | RunError::Count { .. } => D018,
+            RunError::Recipe { error, .. } => return error.code(),
+            RunError::Store(error) => return error.code(),
+            RunError::Checkpoint { error, .. } => return error.code(),
+            RunError::Train(error) => return error.code(),
+            RunError::Solver(_) => D019,
+            RunError::Problem(error) => return error.code(),
+            RunError::File { .. } => D020,
+            RunError::OtherRun => D021,
+            RunError::Device(_) => D022,
+            RunError::InUse { .. } => D023,
+            RunError::Replaced { .. } => D025,
         }
+        .into()
     }
 
     /// A hint for fixing the error.

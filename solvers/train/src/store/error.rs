@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use stagewright_core::code::Code;
 use thiserror::Error;
 
 use super::super::label::LabelError;
+use crate::code::D::*;
 
 /// Error of a label file.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -93,19 +95,20 @@ impl StoreError {
     }
 
     /// Stable error code.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> Code {
         match self {
-            StoreError::File { .. } => "D010",
-            StoreError::NoLabels { .. } => "D011",
-            StoreError::Schema { .. } => "D012",
-            StoreError::OtherRecipe { .. } => "D013",
-            StoreError::Line { .. } => "D014",
-            StoreError::InUse { .. } => "D015",
-            StoreError::OtherProblem { .. } => "D016",
-            StoreError::Threads(_) => "D017",
-            StoreError::Elsewhere { .. } => "D024",
-            StoreError::Label { error, .. } => error.code(),
+            StoreError::File { .. } => D010,
+            StoreError::NoLabels { .. } => D011,
+            StoreError::Schema { .. } => D012,
+            StoreError::OtherRecipe { .. } => D013,
+            StoreError::Line { .. } => D014,
+            StoreError::InUse { .. } => D015,
+            StoreError::OtherProblem { .. } => D016,
+            StoreError::Threads(_) => D017,
+            StoreError::Elsewhere { .. } => D024,
+            StoreError::Label { error, .. } => return error.code(),
         }
+        .into()
     }
 
     /// Location: the file, with the line or the field if known.

@@ -42,7 +42,7 @@ fn earlier(model: &Model, batch: Option<u64>) -> GraphDocument {
 /// Code and text of the error.
 fn rejection(model: &Model) -> (&'static str, String) {
     let error = import_bytes(&model.bytes(), None).expect_err("a faulty model");
-    (error.code, error.to_string())
+    (error.code.name, error.to_string())
 }
 
 fn total(graph: &GraphDocument, figure: impl Fn(&OperatorDocument) -> f64) -> f64 {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use plotters::prelude::*;
+use stagewright::code::X001;
 use stagewright::text::visible;
 
 use super::super::case::Row;
@@ -39,7 +40,7 @@ pub(in crate::bench) fn write(folder: &Path, name: &str, rows: &[Row], summaries
         // XML has no way to write most control characters.
         let title = visible(&title);
         let suffix = if index == 0 { String::new() } else { format!("-{}", index + 1) };
-        let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot draw: {error}"));
+        let failed = |error: &dyn std::fmt::Display| CliError::new(X001, format!("cannot draw: {error}"));
         let profile = profile(&title, group).map_err(|error| failed(&error))?;
         files::write(&folder.join(format!("profile{suffix}.svg")), &profile)?;
         let means = means(&title, group).map_err(|error| failed(&error))?;

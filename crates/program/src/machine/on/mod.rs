@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use stagewright::code::{U001, X001};
 use stagewright::formats::onnx::Whole;
 use stagewright::formats::{Format, ImportOptions, Imported};
 use stagewright::reading::{ModelOptions, import_options};
@@ -43,10 +44,10 @@ fn host(arguments: &HostArguments) -> Result<Host> {
     let library = library::find(arguments.onnxruntime.as_deref()).and_then(library::checked);
     let library = library.map_err(|error| failed("--onnxruntime", &error))?;
     let patience = quantity::time(&arguments.patience)
-        .map_err(|cause| CliError::new("U001", cause).at("--patience"))?
+        .map_err(|cause| CliError::new(U001, cause).at("--patience"))?
         .unwrap_or(EVER);
     let program = std::env::current_exe().map_err(|error| {
-        CliError::new("X001", format!("this program cannot be found: {error}"))
+        CliError::new(X001, format!("this program cannot be found: {error}"))
             .help("start it by its full path")
     })?;
     let stop = interrupt::watch();
@@ -71,7 +72,7 @@ fn cores(list: Option<&str>) -> Result<Vec<usize>> {
     let Some(list) = list else { return Ok(allowed) };
     let wrong = |cause: String| {
         let all: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-        CliError::new("U001", cause)
+        CliError::new(U001, cause)
             .at("--cores")
             .help(format!("this process may use the cores {}", all.join(", ")))
     };

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use stagewright::code::{I002, U001};
 use stagewright::learned;
 use stagewright::report::units::seconds;
 use stagewright::text::visible;
@@ -31,14 +32,14 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
     // Checked before the time is spent, not after.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        return Err(CliError::new("I002", "the folder of the checkpoint does not exist")
+        return Err(CliError::new(I002, "the folder of the checkpoint does not exist")
             .at(folder.display().to_string())
             .help("create it, or give another"));
     }
     let (network, card) = network(arguments.checkpoint.as_deref())?;
     let label = arguments.model.model.display().to_string();
     let Some(time) = solving.limits.time else {
-        return Err(CliError::new("U001", "fine-tuning needs a time limit")
+        return Err(CliError::new(U001, "fine-tuning needs a time limit")
             .at("--time-limit")
             .help("give one, such as 30s"));
     };

@@ -10,6 +10,7 @@ mod train;
 use std::path::Path;
 use std::sync::Arc;
 
+use stagewright::code::U001;
 use stagewright::core::solver::Solver;
 use stagewright::tasks::SolverChoice;
 use stagewright::{learned, registry};
@@ -49,7 +50,7 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, choice: SolverChoic
             Arc::new(found.map_err(|error| finetune::refused(&input.label, &error))?)
         }
         None if name == learned::NAME && is_zero_shot => {
-            return Err(CliError::new("U001", format!("`{name}` does not learn while planning"))
+            return Err(CliError::new(U001, format!("`{name}` does not learn while planning"))
                 .at("--zero-shot")
                 .help("leave it out"));
         }
@@ -59,7 +60,7 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, choice: SolverChoic
         None => {
             let systems = learned::SYSTEMS.iter().map(|system| system.name());
             let names: Vec<&str> = [learned::NAME].into_iter().chain(systems).collect();
-            return Err(CliError::new("U001", format!("`{name}` does not take a checkpoint"))
+            return Err(CliError::new(U001, format!("`{name}` does not take a checkpoint"))
                 .at("--checkpoint")
                 .help(format!("use it with one of {}", names.join(", "))));
         }

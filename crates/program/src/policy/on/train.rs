@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stderr};
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use stagewright::code::U001;
 use stagewright::report::units::seconds;
 use stagewright::text::visible;
 use stagewright::train::LabelEffort;
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
 /// The folder of a run, opened.
 fn folder(arguments: &TrainArguments, label: &str) -> Result<Folder> {
     let Some(out) = &arguments.out else {
-        return Err(CliError::new("U001", "a run needs a folder").at("--out").help("give one"));
+        return Err(CliError::new(U001, "a run needs a folder").at("--out").help("give one"));
     };
     Folder::new(out).map_err(|error| at(label, error))
 }
@@ -105,7 +106,7 @@ fn folder(arguments: &TrainArguments, label: &str) -> Result<Folder> {
 fn nodes(arguments: &TrainArguments) -> Result<Option<Nodes>> {
     let Some(address) = &arguments.ray else { return Ok(None) };
     if files::is_standard(&arguments.configuration) {
-        return Err(CliError::new("U001", "the nodes cannot read the configuration from standard input")
+        return Err(CliError::new(U001, "the nodes cannot read the configuration from standard input")
             .at("--ray")
             .help("write it to a file in a folder that all nodes have"));
     }
@@ -123,7 +124,7 @@ fn is_of_system(text: &str) -> bool {
 fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit> {
     let document = SystemRunDocument::from_toml(text).map_err(|error| at(label, error))?;
     if arguments.ray.is_some() || arguments.worker {
-        return Err(CliError::new("U001", "a learned system is trained without labels")
+        return Err(CliError::new(U001, "a learned system is trained without labels")
             .at(if arguments.worker { "--worker" } else { "--ray" })
             .help("leave it out"));
     }

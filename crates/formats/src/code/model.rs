@@ -1,0 +1,86 @@
+//! Error codes about models of other programs.
+
+stagewright_core::codes! {
+    /// models of other programs
+    pub enum M {
+        /// duplicate node name or id
+        ///
+        /// Edges refer to nodes by name or id, so these must be unique. In a cost graph, ids are unique within a partition: dump the
+        /// graph of one. In ONNX, functions are told apart by domain, name and overload.
+        M001,
+
+        /// edge to an unknown node
+        ///
+        /// An edge or an input names something that is neither a node nor an output of one. In ONNX, nodes are listed after the
+        /// nodes that make their inputs; if no such order exists, the graph has a cycle. A call of a function names an overload that
+        /// the model has. Check that the file is complete.
+        M002,
+
+        /// negative or non-finite value
+        ///
+        /// A time, size, cost or id is negative or not a finite number. TensorFlow writes a size that it did not record as −1:
+        /// record it.
+        M003,
+
+        /// model without nodes
+        ///
+        /// There is nothing to place: the file has no nodes, or none that depends on an input. In ONNX, an input that also has an
+        /// initialiser is a constant.
+        M004,
+
+        /// times without a unit
+        ///
+        /// Piper's format does not declare the unit of its times. Give it with `--time-unit s`, `ms`, `us` or `ns`; the published
+        /// BERT-32 profile is in seconds.
+        M005,
+
+        /// line, field or element that cannot be parsed
+        ///
+        /// The file begins in its format and then continues in another form; usually it is truncated. The place is the line where
+        /// parsing stopped.
+        M006,
+
+        /// malformed ONNX model
+        ///
+        /// The bytes are not a protobuf message of a model, or are truncated. Check that the file was copied completely, and that it
+        /// is the model and not the file of its weights.
+        M007,
+
+        /// unknown shape or type
+        ///
+        /// The work of a node follows from the shapes of its inputs and outputs, and one of them is unknown, or is of text or of a
+        /// type without a size. Add shapes, as the help of the error says, or cut the model after its operators on strings.
+        M008,
+
+        /// contradictory shapes
+        ///
+        /// The inputs of a node contradict its attributes or its declared outputs, or the size of a tensor or the work of a node is
+        /// not finite; or a call has more inputs or outputs than its function. The model would not run either: check the program that
+        /// wrote it.
+        M009,
+
+        /// open dimension
+        ///
+        /// A dimension of an input is a symbol instead of a number, or an option gives a size that no dimension takes: `--batch` or
+        /// `--sequences` without an open first dimension, different ones for the same dimension, `--context` without an open length of the
+        /// cache, `--dim` with a name that the model lacks. Give `--batch N` for the first dimension and `--dim NAME=N` for any other; the
+        /// help of the error has the names.
+        M010,
+
+        /// node with a body of unknown work
+        ///
+        /// The node has a body, such as that of a loop, and the number of iterations or the work of one is unknown. In ONNX, a `Loop`
+        /// needs a trip count that is constant or follows from shapes, a condition that stays true, and carried values whose shapes
+        /// do not change. A `Scan` and an `If` need nothing; for an `If` whose condition is data, the branch with more work counts. If
+        /// the trip count is an input of the model, the help of the error has the command that makes it a constant. Anything else
+        /// needs an export with a fixed number of steps or with the loop unrolled. Functions that call themselves, bodies and
+        /// functions nested without end, and every node with a body in OpenVINO IR are M011 too.
+        M011,
+
+        /// node that cannot run on one device
+        ///
+        /// A plan puts an operator on one device, and Piper's profile of this node has no entry for one device under `TMPCs`, or one
+        /// that synchronises with others. Profile it on one device and add that under `"1"`.
+        M012,
+    }
+}

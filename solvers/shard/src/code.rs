@@ -1,0 +1,42 @@
+//! Error codes of strategy problems.
+
+pub use Y::*;
+
+stagewright_core::codes! {
+    /// strategy problems
+    pub enum Y {
+        /// columns of different lengths
+        ///
+        /// Every node of a strategy problem has an interval, costs and usages, one of each of these for every strategy, and every edge has
+        /// a cost for every pair of strategies of its ends. Correct the file.
+        Y001,
+
+        /// node without strategies
+        ///
+        /// A node has no strategy to choose. Give it at least one; what is not allowed has a cost of 10^18.
+        Y002,
+
+        /// number out of range
+        ///
+        /// A cost, a usage or the limit is negative. Give 0 or more.
+        Y003,
+
+        /// interval that ends before it begins
+        ///
+        /// The second number of an interval is the first time at which the node is no longer live, so it is not less than the first one.
+        Y004,
+
+        /// edge without two nodes
+        ///
+        /// An end of an edge is the number of no node, or both ends are the same node. Nodes are numbered from 0. Costs of one node belong
+        /// to its own costs.
+        Y005,
+
+        /// sums out of range
+        ///
+        /// The largest usages of all nodes add up to more than 2^53, beyond which sums in double precision are not exact, or the largest
+        /// costs of nodes and edges to more than 2^62. Scale the numbers down. A cost of 10^18 or more is not counted: it means that
+        /// something is not allowed.
+        Y006,
+    }
+}

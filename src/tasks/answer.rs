@@ -1,10 +1,13 @@
 //! What a task answers: a plan, bounds, a verdict or an explanation, each as data, text and JSON.
 
+use std::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
 use stagewright_core::document::PlanStatus;
+use stagewright_core::text::visible;
 use stagewright_report::convergence::Convergence;
+use stagewright_report::wrap::{self, facts};
 
 use super::Document;
 use crate::code::X001;
@@ -41,6 +44,32 @@ pub(super) fn json(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::new(X001, format!("cannot write JSON: {error}")))?;
     Ok(text + "\n")
+}
+
+/// The text of a checked plan: the lines of its figures, the result, and the violations.
+pub(super) fn checked_text(
+    mut lines: Vec<(&'static str, String)>,
+    status: PlanStatus,
+    has_plan: bool,
+    violations: &[impl fmt::Display],
+    width: Option<u16>,
+) -> String {
+    let result = match violations.len() {
+        0 if status == PlanStatus::Infeasible => "not verified: infeasibility".into(),
+        0 if !has_plan => "no plan to check".into(),
+        0 => "the plan is feasible, and its claims hold".into(),
+        1 => "1 violation".into(),
+        count => format!("{count} violations"),
+    };
+    lines.push(("result", result));
+    let mut text = facts(lines, width);
+    if !violations.is_empty() {
+        text.push('\n');
+        for violation in violations {
+            text.push_str(&wrap::lines(&visible(&violation.to_string()), width));
+        }
+    }
+    text
 }
 
 /// The plan that answers a question, with its claims.

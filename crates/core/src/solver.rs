@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use crate::bound::{Bound, CLOSED_FORMS, LowerBound, strongest_until};
+use crate::document::PlanStatus;
 use crate::evaluate::{Evaluation, Violation, evaluate};
 use crate::objective::Objective;
 use crate::placement::Placement;
@@ -477,6 +478,17 @@ pub enum Status {
     Infeasible,
     /// No placement found, and infeasibility not proved.
     Unknown,
+}
+
+impl From<Status> for PlanStatus {
+    fn from(status: Status) -> PlanStatus {
+        match status {
+            Status::Optimal => PlanStatus::Optimal,
+            Status::Feasible => PlanStatus::Feasible,
+            Status::Infeasible => PlanStatus::Infeasible,
+            Status::Unknown => PlanStatus::Unknown,
+        }
+    }
 }
 
 /// The outcome of a solve.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
+use stagewright::clusters;
 #[cfg(feature = "parquet")]
 use stagewright::code::U001;
-use stagewright::clusters;
 use stagewright::core::document::{ClassDocument, CostsDocument, KernelFitDocument};
 use stagewright::costs::import;
 #[cfg(feature = "parquet")]

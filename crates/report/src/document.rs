@@ -2,7 +2,7 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{
-    BoundDocument, DeviceDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, UplinkDocument,
+    BoundDocument, DeviceDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, UplinkDocument,
 };
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Solution, Status};
@@ -25,12 +25,7 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
     let plan = solution.plan.as_ref();
     PlanDocument {
         schema: PLAN_SCHEMA.into(),
-        status: match solution.status {
-            Status::Optimal => PlanStatus::Optimal,
-            Status::Feasible => PlanStatus::Feasible,
-            Status::Infeasible => PlanStatus::Infeasible,
-            Status::Unknown => PlanStatus::Unknown,
-        },
+        status: solution.status.into(),
         solver: provenance.solver,
         objective: problem.objective().to_document(solution.value()),
         bound: bound_document(problem, solution),

@@ -15,7 +15,7 @@ use stagewright_formats::layers;
 use stagewright_joint::iteration;
 use stagewright_report::joint::JointFigures;
 
-use super::{bound_document, failed, refused, request_of, status};
+use super::{bound_document, failed, refused, request_of};
 use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
@@ -122,7 +122,7 @@ impl Graph {
             iteration::solve(&self.problem, context).map_err(|error| failed(&error, &self.place))?;
         Ok(JointPlanDocument {
             schema: JOINT_PLAN_SCHEMA.into(),
-            status: status(solution.status),
+            status: solution.status.into(),
             solver: iteration::NAME.into(),
             model: match self.graph.name.as_str() {
                 "" => self.label.clone(),

@@ -12,7 +12,7 @@ use stagewright_formats::piper::{self, configuration_names, layer_names};
 use stagewright_formats::{Format, import_piper};
 use stagewright_joint::sample;
 
-use super::{bound_document, failed, status};
+use super::{bound_document, failed};
 use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::files::Input;
@@ -158,7 +158,7 @@ impl Layers {
         };
         Ok(JointPlanDocument {
             schema: JOINT_PLAN_SCHEMA.into(),
-            status: status(solution.status),
+            status: solution.status.into(),
             solver: sample::NAME.into(),
             model: self.label.clone(),
             options: self.options.clone(),

@@ -18,7 +18,7 @@ use stagewright_core::document::{
     ClusterDocument, GraphDocument, JointBoundDocument, JointObjectiveDocument, JointObjectiveKind,
     JointPartsDocument, JointPlanDocument, PiperDocument, PlanStatus, Schedule,
 };
-use stagewright_core::solver::{SolveError, Status};
+use stagewright_core::solver::SolveError;
 use stagewright_formats::{Format, Imported, import_piper, is_piper};
 use stagewright_joint::iteration;
 use stagewright_report::convergence::Convergence;
@@ -347,15 +347,6 @@ fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure
 /// The error of a solve that failed.
 fn failed(error: &SolveError, place: &Place) -> Failure {
     Failure::new(X001, error.to_string()).at(place("parallel"))
-}
-
-fn status(status: Status) -> PlanStatus {
-    match status {
-        Status::Optimal => PlanStatus::Optimal,
-        Status::Feasible => PlanStatus::Feasible,
-        Status::Infeasible => PlanStatus::Infeasible,
-        Status::Unknown => PlanStatus::Unknown,
-    }
 }
 
 fn bound_document(value: Option<f64>, source: &str) -> JointBoundDocument {

@@ -1,14 +1,14 @@
 //! Joint plans for a terminal.
 
-use stagewright_core::document::{
-    JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus, Schedule,
-};
+use stagewright_core::document::{JointObjectiveKind, JointPlanDocument, JointStageDocument, Schedule};
 use stagewright_core::text::visible;
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::joint::{self, JointFigures};
 use stagewright_report::units::{bytes, percent, seconds};
-use stagewright_report::wrap::{self, facts};
+use stagewright_report::wrap::facts;
 use stagewright_verify::{JointReport, JointVerdict};
+
+use crate::tasks::answer::checked_text;
 
 /// Formats a plan.
 pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Option<u16>) -> String {
@@ -140,22 +140,6 @@ pub(super) fn checked(plan: &JointPlanDocument, report: &JointReport, width: Opt
     let mut lines = vec![("value", report.value_s.map_or_else(|| "none".into(), seconds))];
     lines.extend(plan.objective.value_s.map(|value| ("claimed", seconds(value))));
     lines.push(("bound", format!("{}: {verdict}", bound_text(plan))));
-    lines.push((
-        "result",
-        match report.violations.len() {
-            0 if plan.status == PlanStatus::Infeasible => "not verified: infeasibility".into(),
-            0 if plan.stages.is_empty() => "no plan to check".into(),
-            0 => "the plan is feasible, and its claims hold".into(),
-            1 => "1 violation".into(),
-            count => format!("{count} violations"),
-        },
-    ));
-    let mut text = facts(lines, width);
-    if !report.violations.is_empty() {
-        text.push('\n');
-        for violation in &report.violations {
-            text.push_str(&wrap::lines(&visible(&violation.to_string()), width));
-        }
-    }
-    text
+    let has_plan = !plan.stages.is_empty();
+    checked_text(lines, plan.status, has_plan, &report.violations, width)
 }

@@ -364,7 +364,7 @@ impl Task for Placement {
             throughput(&document.objective, value, asked.batch, problem.graph().document())
         });
         let of_worst_case = document.robust.as_ref().map(|robust| robust.gap);
-        let hint = hint_of_layers(problem, &solution);
+        let hint = hint_of_layers(problem, &solution, &self.place);
         let sheet = PlacementSheet { label: self.label.clone(), problem: problem.clone(), solution };
         let mut answer = Answer::new(Document::Placement(Box::new(document)), sheet);
         answer.gap = of_worst_case.or(answer.gap);
@@ -461,7 +461,7 @@ impl BoundsDocument {
 
 /// A hint to keep layers whole, where a limit of time or memory ended the search for a contiguous split and they are fewer
 /// units by far.
-fn hint_of_layers(problem: &Problem, solution: &Solution) -> Option<String> {
+fn hint_of_layers(problem: &Problem, solution: &Solution, place: &Place) -> Option<String> {
     let graph = problem.graph();
     let rules = problem.objective().rules();
     let is_cut_short = solution.status != Status::Optimal
@@ -479,7 +479,8 @@ fn hint_of_layers(problem: &Problem, solution: &Solution) -> Option<String> {
     let (units, layers) = (graph.class_count(), classes.len() + alone);
     (layers * FEWER <= units).then(|| {
         format!(
-            "hint: {units} units smaller than layers make the search long; --whole-layers leaves {layers}"
+            "hint: {units} units smaller than layers make the search long; {} leaves {layers}",
+            place("whole_layers")
         )
     })
 }

@@ -4,19 +4,18 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use stagewright_core::document::{
-    PlanStatus, STRATEGY_PLAN_SCHEMA, StrategyBoundDocument, StrategyPlanDocument, StrategyProblemDocument,
+    STRATEGY_PLAN_SCHEMA, StrategyBoundDocument, StrategyPlanDocument, StrategyProblemDocument,
 };
 use stagewright_core::solver::Status;
-use stagewright_core::text::visible;
 use stagewright_core::tolerance;
 use stagewright_formats::{import_strategies, import_strategy_plan};
 use stagewright_report::convergence::Convergence;
 use stagewright_report::units::{percent, seconds};
-use stagewright_report::wrap::{self, facts};
+use stagewright_report::wrap::facts;
 use stagewright_shard::{self as shard, NAME, Problem, Request as ShardRequest, Solution};
 use stagewright_verify::{StrategyReport, StrategyVerdict, check_strategies};
 
-use super::answer::Sheet;
+use super::answer::{Sheet, checked_text};
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
@@ -239,12 +238,7 @@ fn document(problem: &Problem, solution: &Solution, seed: u64, took: f64) -> Str
     let known = solution.cost.zip(solution.bound);
     StrategyPlanDocument {
         schema: STRATEGY_PLAN_SCHEMA.into(),
-        status: match solution.status {
-            Status::Optimal => PlanStatus::Optimal,
-            Status::Feasible => PlanStatus::Feasible,
-            Status::Infeasible => PlanStatus::Infeasible,
-            Status::Unknown => PlanStatus::Unknown,
-        },
+        status: solution.status.into(),
         solver: NAME.into(),
         problem: problem.document().name.clone(),
         cost: solution.cost,
@@ -301,24 +295,7 @@ fn checked(plan: &StrategyPlanDocument, report: &StrategyReport, width: Option<u
     let mut lines = vec![("cost", or_none(report.cost)), ("peak usage", or_none(report.peak_usage))];
     lines.extend(plan.cost.map(|cost| ("claimed", cost.to_string())));
     lines.push(("bound", format!("{}: {}", shown(&plan.bound), verdict(report.bound))));
-    lines.push((
-        "result",
-        match report.violations.len() {
-            0 if plan.status == PlanStatus::Infeasible => "not verified: infeasibility".into(),
-            0 if report.peak_usage.is_none() => "no plan to check".into(),
-            0 => "the plan is feasible, and its claims hold".into(),
-            1 => "1 violation".into(),
-            count => format!("{count} violations"),
-        },
-    ));
-    let mut text = facts(lines, width);
-    if !report.violations.is_empty() {
-        text.push('\n');
-        for violation in &report.violations {
-            text.push_str(&wrap::lines(&visible(&violation.to_string()), width));
-        }
-    }
-    text
+    checked_text(lines, plan.status, report.peak_usage.is_some(), &report.violations, width)
 }
 
 /// The report as JSON.

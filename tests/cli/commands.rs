@@ -1,13 +1,13 @@
 //! Solvers in other programs: their place in suites and comparisons, and the end of everything that they start.
 
 #[cfg(unix)]
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[cfg(target_os = "linux")]
 use super::suites::ended;
 #[cfg(unix)]
 use super::suites::rows_of;
-use super::{chain, cluster, code, folder, path, run, stderr};
+use super::{chain, cluster, code, command, folder, path, run, stderr};
 #[cfg(unix)]
 use super::{demo, json, root};
 
@@ -182,6 +182,20 @@ fn a_command_ends_with_its_limit_and_its_children_with_it() {
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert_eq!(rows_of(&table)[0][3], "no plan within the time limit and 5 s");
     assert!(!runs(seconds), "its child is killed as well");
+}
+
+/// A solve handles an interrupt itself; nothing before it does.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_the_program_before_its_inputs_are_read() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let mut child = command(&["plan", "-", "--cluster", "4xt4"]);
+    // Standard input stays open, and nothing is written to it.
+    let mut child = child.stdin(Stdio::piped()).spawn().expect("the program starts");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("it exists");
+    assert!(sent.success());
+    assert_eq!(child.wait().expect("a child").signal(), Some(2));
 }
 
 #[cfg(target_os = "linux")]

@@ -301,6 +301,8 @@ fn what_a_joint_plan_cannot_be_made_for_is_refused() {
     };
     assert!(refused(&["tp,xp", "--global-batch", "8"]).contains("U001"));
     assert!(refused(&["tp", "--split", "free", "--global-batch", "8"]).contains("U013"));
+    // Before any other file is read.
+    assert!(refused(&["tp", "--pins", "missing.json", "--global-batch", "8"]).contains("U013"));
     assert!(refused(&["tp"]).contains("--global-batch"));
     assert!(refused(&["tp", "--global-batch", "8", "--microbatch", "3"]).contains("J010"));
     assert!(refused(&["dp=3", "--global-batch", "8"]).contains("J010"));

@@ -322,6 +322,7 @@ fn bad_usage_and_bad_input_exit_with_2() {
         (&["plan", &model], "error[U002]"),
         (&["plan", &model, "--cluster", "8xb100"], "error[N001]"),
         (&["plan", "-", "--cluster", "-"], "error[I004]"),
+        (&["compare", "-", "--cluster", "-", "--parallel", "tp", "--global-batch", "8"], "error[I004]"),
         (&["plan", &model, "--cluster", &cluster, "--solver", "oracle"], "error[U003]"),
         (
             &["plan", &model, "--cluster", &cluster, "--objective", "makespan", "--solver", "dp"],

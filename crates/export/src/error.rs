@@ -6,10 +6,15 @@ use stagewright_core::code::Code;
 use thiserror::Error;
 
 use super::joint::JointError;
-use crate::code::E::*;
+use crate::code::E::{self, *};
 use stagewright_formats::clusters::suggestion;
 use stagewright_formats::nearest::instead;
 use stagewright_report::units::name as shown;
+
+/// Code of microbatches that a schedule of the runtime does not run, in an ordinary or a joint plan.
+pub(crate) const MICROBATCHES: E = E028;
+/// Code of a schedule that the runtime does not have, in an ordinary or a joint plan.
+pub(crate) const SCHEDULE: E = E030;
 
 /// Advice for plans that cut layers.
 const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators of every layer together; or give \
@@ -317,8 +322,8 @@ impl ExportError {
             ExportError::Ring { .. } => E019,
             ExportError::Skip { .. } | ExportError::Start { .. } => E020,
             ExportError::NoModule(_) => E021,
-            ExportError::Microbatches { .. } => E028,
-            ExportError::Schedule { .. } => E030,
+            ExportError::Microbatches { .. } => MICROBATCHES,
+            ExportError::Schedule { .. } => SCHEDULE,
             ExportError::Shared { .. } => E031,
             ExportError::Joint(error) => return error.code(),
         }

@@ -136,11 +136,11 @@ impl fmt::Display for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::code::{F003, F005};
 
     #[test]
     fn an_error_is_a_block_of_code_place_and_help() {
-        let error =
-            InputError::at_path("F003", "model.json", "operators[3]", "missing field `name`", "add it");
+        let error = InputError::at_path(F003, "model.json", "operators[3]", "missing field `name`", "add it");
         assert_eq!(
             error.to_string(),
             "error[F003]: missing field `name`\n  --> model.json: operators[3]\n  help: add it"
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn names_of_an_input_cannot_flood_or_steer_a_terminal() {
         let hostile = format!("\u{1b}[2J\u{202e}{}", "x".repeat(100_000));
-        let error = InputError::new("F005", "m", At::Path(hostile.clone()), hostile.clone(), hostile);
+        let error = InputError::new(F005, "m", At::Path(hostile.clone()), hostile.clone(), hostile);
         for part in [error.message, error.place.at.to_string(), error.help] {
             assert!(part.len() < 2 * LONGEST_HELP);
             assert!(part.starts_with("\\u{1b}[2J\\u{202e}x"));

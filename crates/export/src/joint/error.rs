@@ -6,6 +6,7 @@ use thiserror::Error;
 use stagewright_report::units::name as shown;
 
 use crate::code::E::*;
+use crate::error::{MICROBATCHES, SCHEDULE};
 
 /// A joint plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -124,9 +125,9 @@ impl JointError {
             JointError::Recomputation { .. } => E025,
             JointError::Stages { .. } => E026,
             JointError::Experts { .. } => E027,
-            JointError::Microbatches { .. } => E028,
+            JointError::Microbatches { .. } => MICROBATCHES,
             JointError::Inconsistent { .. } => E029,
-            JointError::Schedule { .. } => E030,
+            JointError::Schedule { .. } => SCHEDULE,
         }
         .into()
     }

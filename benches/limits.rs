@@ -233,7 +233,7 @@ fn with_tensors(count: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDo
     graph
 }
 
-/// A training step: as many backward operators as forward ones, each in the colocation class of the operator that it
+/// A training step: one backward operator per forward operator, in the colocation class of the operator that it
 /// mirrors, whose parameter it trains.
 fn training(half: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDocument {
     let mut graph = with_tensors(2 * half, tensors, rng);

@@ -1,7 +1,7 @@
 //! The lower bounds of [`BOUNDS`] on a problem, for everyone who shows or uses one.
 //!
 //! Commands, reports, checks and Python all ask here, and solvers through their [`Context`], so a problem has one strongest
-//! bound, whoever names it. What was computed belongs to the problem and is not computed again.
+//! bound everywhere. Results are stored with the problem and not computed again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,7 @@
 //!
 //! A file does not say everything about a model. [`import_options`] takes what was said beside it to its importer, and
 //! [`join`] prepares a model and a cluster for each other: the class of profiled times, measurements, memory reserves.
-//! What a reader should know about their prices is returned as notes; who called prints them.
+//! Remarks about their prices are returned as notes, which the caller prints.
 
 mod measured;
 mod options;

@@ -1,4 +1,4 @@
-//! What a task answers: a plan, bounds, a verdict or an explanation, each as data, text and JSON.
+//! Answer of a task: a plan, bounds, a verdict or an explanation, each as data, text and JSON.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -182,7 +182,7 @@ pub struct Checked {
     pub bound: Option<f64>,
     /// Whether the checker proves that bound.
     pub is_proved: bool,
-    /// What the plan violates, for display.
+    /// Violations of the plan, for display.
     pub violations: Vec<String>,
     /// The report.
     pub shown: Shown,

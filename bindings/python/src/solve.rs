@@ -114,7 +114,7 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) ->
     let mut raised = None;
     let done = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("stagewright".into());
-        // Without a thread, nothing is sent.
+        // If the thread cannot start, nothing is sent.
         let _started = thread.spawn_scoped(scope, move || send.send(work(&stop)).is_ok());
         loop {
             let next = || ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);

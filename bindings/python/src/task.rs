@@ -185,7 +185,7 @@ impl Task {
         let read = || {
             let asked: Asked = arguments(text)?;
             let kind = asked.kind()?;
-            // What cannot be read is refused here, where its arguments are.
+            // Unreadable inputs are refused here, where their arguments are.
             let (_, notes) = tasks::read(kind, asked.request()?, None)?;
             Ok::<Task, Failure>(Task { asked: Arc::new(asked), kind, notes })
         };

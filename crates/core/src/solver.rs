@@ -1,8 +1,8 @@
 //! The solver interface: a function from a problem and a context to a solution with its proof status.
 //!
 //! A solver never reads a file, prints or keeps global state. It reports through an [`Observer`] and is stopped through the
-//! context's limits, or by the observer. Infeasible and out of time are statuses. What a solver must keep about limits,
-//! threads, determinism, events and results is said at [`Solver::run`].
+//! context's limits, or by the observer. Infeasible and out of time are statuses. [`Solver::run`] states the contract about
+//! limits, threads, determinism, events and results.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub trait Solver: Send + Sync {
     /// a cluster that is too large for the method is not refused here: `run` returns [`Status::Unknown`] with the reason.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str>;
 
-    /// What the solver promises for every problem; by default that of a deterministic heuristic.
+    /// Guarantees of the solver for every problem; by default those of a deterministic heuristic.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -123,7 +123,7 @@ impl<S: Solver + ?Sized> Solver for &S {
     }
 }
 
-/// What a solver promises.
+/// Guarantees of a solver.
 #[derive(Debug, Clone, Copy)]
 pub struct Capabilities {
     /// Whether the solver can prove optimality.
@@ -168,7 +168,7 @@ impl Default for Limits {
     }
 }
 
-/// What a caller asks of a solve, beside the problem.
+/// Settings of a solve, beside the problem.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Limits of the solve.

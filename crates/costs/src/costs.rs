@@ -83,8 +83,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Checks documents, each with a label for errors, and merges them. Of equal dimensions in a document the median
-    /// counts; those of a later document replace those of an earlier one. O(n log n) in the number of rows.
+    /// Checks documents, each with a label for errors, and merges them. The value for a set of dimensions is the
+    /// median of its measurements in a document; later documents override earlier ones. O(n log n) in the number of
+    /// rows.
     ///
     /// # Errors
     /// Q010 for another schema, Q011 for a row of the wrong length, Q012 for a number out of range, Q013 for a class

@@ -166,8 +166,8 @@ impl Grid {
         Some(Value { value, is_inside: true })
     }
 
-    /// Weighted sum over the product of the axes, within the values that it weighs; `None` if half of the weight is on
-    /// cells without a value.
+    /// Weighted sum over the product of the axes, clamped to the range of the weighted values; `None` if half of the
+    /// weight is on cells without a value.
     fn combine(&self, weights: &[Weights]) -> Option<f64> {
         let (mut sum, mut total) = (0.0, 0.0);
         let (mut least, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     Ok(exit(&answer, solving.gap))
 }
 
-/// What the arguments ask.
+/// Request of the arguments.
 pub(crate) fn question<'a>(
     arguments: &'a PlanArguments,
     solver: &'a dyn Fn() -> Result<SolverChoice>,

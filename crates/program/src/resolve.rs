@@ -57,7 +57,7 @@ pub(crate) fn place() -> Place {
     Arc::new(option)
 }
 
-/// What a command asks, besides the model and its surroundings.
+/// Request of a command, apart from the model and the options around it.
 #[derive(Default)]
 pub(crate) struct Question<'a> {
     pub(crate) objective: Option<&'a ObjectiveArguments>,
@@ -322,7 +322,7 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
     })
 }
 
-/// What to make the plan robust against, if anything.
+/// The uncertainty that the plan should be robust against, if any.
 pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Uncertainty>> {
     let Some(text) = &arguments.robust else { return Ok(None) };
     let deviation = deviation("--robust", text)?;

@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long the cause of a failure may take to show.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What a process said, or that it will say no more.
+/// A message of a process, or the end of its messages.
 enum Heard {
     Said(Report),
     Unreadable(String),

@@ -17,13 +17,14 @@ const LARGEST_RANK: u32 = 64;
 /// Number of connections that may wait for their token at a time.
 const MOST_WAITING: usize = 64;
 
-/// Time for a connection to show its token. Those of the run show it at once.
+/// Time for a connection to present its token. Processes of the run present it immediately.
 const TIME_FOR_TOKEN: Duration = Duration::from_secs(60);
 
 /// Pause after a connection could not be accepted, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Time for which no connection can be accepted before that is an error. Those that wait for their token are closed before.
+/// Time without an accepted connection after which that is an error. Connections that wait for their token are closed
+/// earlier.
 const TIME_TO_ACCEPT: Duration = TIME_FOR_TOKEN.saturating_mul(2);
 
 /// Sends a tensor: its value, sample, type, shape and content.
@@ -119,8 +120,8 @@ pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
 }
 
 /// Accepts connections until the process ends, and passes on those of the same run. Each shows its token to a thread of its
-/// own, so one that says nothing keeps no other waiting; any program of the machine may connect. Of too many that wait,
-/// the oldest is closed. An error is the last that is passed on.
+/// own, so one that says nothing keeps no other waiting; any program of the machine may connect. If too many wait, the
+/// oldest is closed. An error is the last that is passed on.
 pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<TcpStream>> {
     let (sender, admitted) = channel();
     let token: Arc<[u8]> = token.as_bytes().into();
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_bucket_passes_bytes_at_its_rate() {
-        // Of minutes, so that the clock cannot overtake the bucket in between.
+        // Minutes long, so that the clock cannot overtake the bucket in between.
         let mut bucket = Bucket::new(Some(Throttle { bandwidth: 1e3, latency_s: 0.5 }));
         let start = Instant::now();
         let [first, second] = [500_000, 1_000_000].map(|bytes| bucket.reserve(bytes).unwrap());
@@ -242,7 +243,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let admitted = admit(listener, "the token");
-        // What would never come fails the test.
+        // A message that never arrives fails the test.
         let limit = Duration::from_secs(600);
         let other = |said: &str| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

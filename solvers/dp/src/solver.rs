@@ -77,8 +77,8 @@ impl Solver for Dp {
 }
 
 /// The exact splitter within a number of steps: supersets of ideals that the search examines. Unlike a time limit, it leads
-/// to the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried as long as the steps
-/// are not used up. The statistic `steps` of the solution has the steps taken, at most a batch more.
+/// to the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried until the steps are
+/// exhausted. The statistic `steps` of the solution has the steps taken, at most a batch more.
 #[derive(Debug, Clone, Copy)]
 pub struct DpWithin {
     /// Limit of the steps.

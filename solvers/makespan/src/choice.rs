@@ -30,7 +30,7 @@ pub(super) struct Kind {
     pub(super) change: Change,
 }
 
-/// What a move changes.
+/// Changes made by a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// The queue positions of two operators.

@@ -121,7 +121,7 @@ fn matched(edges: &[Edge<GroupId>], seconds: &Keyed<GroupId, f64>, limit: f64) -
     let mut into = Keyed::filled(ALONE, seconds.len());
     let mut count = 0;
     for (group, &other) in partner.enumerate() {
-        // The highest index stands for no partner.
+        // The highest index means no partner.
         into[group] = match other < group {
             true => into[other],
             false => {

@@ -19,7 +19,7 @@ pub struct Instance<'p> {
     seconds: Vec<f64>,
     /// The devices that may run a class, by class.
     homes: Keyed<ClassId, Vec<DeviceId>>,
-    /// Bytes of a class that are always on its device.
+    /// Bytes that a class occupies on its device throughout.
     fixed: Keyed<ClassId, f64>,
     /// Mean seconds of an operator over the devices that may run it.
     mean: Keyed<OpId, f64>,

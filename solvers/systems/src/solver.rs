@@ -16,7 +16,7 @@ use stagewright_policy::learn::{Descent, TrainError};
 
 use crate::{Agent, Kind, Reading, Settings, Trials};
 
-/// Placements of a solve without other limits: as many as in HSDAG's paper.
+/// Placements of a solve without other limits: the number in HSDAG's paper.
 const PLACEMENTS: u64 = 500;
 /// Separates the random streams of episodes from those of parameters.
 const EPISODES: u64 = 1 << 32;

@@ -86,7 +86,7 @@ pub struct Drawn {
 /// One case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
-    /// What is off, and which way.
+    /// The cost that is off, and its direction.
     pub costs: String,
     /// Value of the plan.
     pub value_s: f64,
@@ -113,7 +113,7 @@ impl Sample {
     }
 }
 
-/// What a value exceeds another by, as a share of it.
+/// Relative excess of one value over another.
 fn loss(value: f64, best: f64) -> f64 {
     if best > 0.0 { (value / best - 1.0).max(0.0) } else { 0.0 }
 }

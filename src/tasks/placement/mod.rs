@@ -62,7 +62,7 @@ pub struct Placement {
     place: Place,
 }
 
-/// What is known before a plan is there.
+/// Facts about the problem that are known before a plan exists.
 enum Question {
     /// The objective is given.
     Asked(Box<Asked>),

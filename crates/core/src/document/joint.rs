@@ -153,7 +153,7 @@ impl RecomputeWorkspace {
     }
 }
 
-/// What all stages of a plan for one iteration have in common.
+/// Settings common to all stages of a plan for one iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JointExecutionDocument {

@@ -43,7 +43,7 @@ impl<'p> Values<'p> {
         };
         let mut violations = Vec::new();
         check_colocation(problem, placement, &mut violations);
-        // Whatever else is wrong with a placement, it has no simulation then.
+        // Such a placement cannot be simulated, whatever its other faults.
         if !violations.is_empty() || !is_permutation(placement.priority(), graph.operator_count()) {
             return f64::INFINITY;
         }

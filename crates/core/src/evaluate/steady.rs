@@ -39,11 +39,11 @@ pub struct SteadyState {
     pub devices: Vec<SteadyDevice>,
     /// The load of every group's uplink.
     pub uplinks: Vec<f64>,
-    /// All that is done for a batch.
+    /// All work for a batch.
     pub tasks: Vec<SteadyTask>,
 }
 
-/// What a device does in a period; where the stage has replicas, what each of them does.
+/// Tasks of a device in a period; if the stage has replicas, those of each replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyDevice {
     /// The device.
@@ -70,7 +70,7 @@ pub struct SteadyDevice {
 pub struct SteadyTask {
     /// The device or uplink that does the work.
     pub place: Place,
-    /// What the task does.
+    /// Action of the task.
     pub work: SteadyWork,
     /// Seconds from the beginning of the batch until the task starts.
     pub start: f64,
@@ -85,7 +85,7 @@ impl SteadyTask {
         if period <= 0.0 {
             return (0.0, 0);
         }
-        // What is a rounding error away from the next period begins there.
+        // A start within rounding error of the next period counts as its beginning.
         let age = (self.start / period + VALUE_RELATIVE).floor().max(0.0);
         ((self.start - age * period).max(0.0), age as u32)
     }
@@ -160,7 +160,7 @@ pub fn steady(problem: &Problem, placement: &Placement) -> Result<SteadyState, N
     let mut layout = Layout::new(problem, placement, &evaluation);
     layout.operators();
     layout.gradients();
-    // What takes no time at all is there at once.
+    // A task of zero duration ends immediately.
     if evaluation.value > 0.0 {
         layout.modulo.run();
     }
@@ -277,7 +277,7 @@ impl<'a> Layout<'a> {
     fn lanes_of(&mut self, place: usize) -> Lanes {
         let synchronised = self.evaluation.devices[place].synchronised;
         let apart = self.passes_apart(synchronised);
-        // What leaves room for replicas to synchronise is in one piece.
+        // The idle time in which replicas synchronise is one contiguous interval.
         let whole = (apart.is_none() && synchronised > 0.0)
             .then(|| self.modulo.window(None, self.evaluation.value - synchronised));
         self.windows.push(apart.map(|windows| windows[1]).or(whole).filter(|_| synchronised > 0.0));
@@ -333,7 +333,7 @@ impl<'a> Layout<'a> {
     fn operators(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
         let mut task_of = Keyed::filled(0, graph.operator_count());
-        // What the receiver of a tensor waits for, and then the task that receives it.
+        // The task that the receiver of a tensor waits for, then the task that receives it.
         let mut sent: FxHashMap<(TensorId, usize), Vec<u32>> = FxHashMap::default();
         let mut received: FxHashMap<(TensorId, usize), u32> = FxHashMap::default();
         for op in graph.work_order() {

@@ -140,7 +140,7 @@ enum Step {
     Starts(u32),
     /// A device is free for the next operator in its queue.
     Freed(u32),
-    /// The outputs of an operator are there, and are sent.
+    /// The outputs of an operator become available and are sent.
     Sends(u32),
     /// An activity without duration ends.
     Ends(Kind),

@@ -57,7 +57,7 @@ pub enum FlowError {
         /// Expected number.
         expected: usize,
     },
-    /// A reader on another device than the copy it reads.
+    /// A reader on a device other than that of the copy it reads.
     #[error("operator {reader} reads copy {copy}, which is on another device")]
     Elsewhere {
         /// The operator.

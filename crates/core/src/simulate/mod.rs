@@ -27,10 +27,10 @@
 //!
 //! # Memory
 //!
-//! Parameters and optimiser state are resident on their device; an operator's workspace is there while it runs.
-//! A tensor occupies its producer's device from the producer's start, and each destination from the start of
-//! the transfer there. It is freed on a device when the last reader there and the last transfer from there have
-//! ended, or if it has neither, when its producer ends. Activations stashed for the backward pass are the
+//! Parameters and optimiser state are resident on their device; an operator's workspace is allocated while it
+//! runs. A tensor occupies its producer's device from the producer's start, and each destination from the start
+//! of the transfer there. It is freed on a device when the last reader there and the last transfer from there
+//! have ended, or if it has neither, when its producer ends. Activations stashed for the backward pass are the
 //! tensors that its operators read, so they need no rule of their own. The peak of a device is the most that it
 //! holds at any moment, in the order of events: what ends at an instant is freed before what starts is
 //! allocated, and an operator of zero duration still holds all its inputs and outputs together.

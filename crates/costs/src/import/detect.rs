@@ -7,7 +7,7 @@ use super::{chakra, kineto, native, nccl_tests, onnxruntime};
 use crate::check::check;
 use crate::code::Q101;
 
-/// What a file leaves open.
+/// Settings that a file does not state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Device class of the measurements; `None` for what the file says.

@@ -177,7 +177,7 @@ impl Columns {
             time,
             algbw: place("algbw")?,
             busbw: place("busbw")?,
-            // Of the old `error`, a difference, any value passes.
+            // The old field `error`, a difference, may have any value.
             wrong: place("#wrong").or_else(|| place("wrong")),
         })
     }
@@ -302,7 +302,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was measured.
+    /// The measured quantity.
     fn transfer(&self, label: &str, options: &Options) -> Result<TransferKind> {
         let unknown = |message: String| {
             let help = "give --transfer NAME: send, all-reduce, all-gather, reduce-scatter, all-to-all or broadcast, \

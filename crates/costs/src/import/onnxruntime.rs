@@ -15,8 +15,8 @@
 //! Without them there are no times to read (Q110).
 //!
 //! The file is written when profiling ends, in the order in which events start. If the process dies meanwhile, the list
-//! has no end: what is there is whole up to the last event and is read. A process that dies earlier leaves an empty
-//! file. At most a million events are kept.
+//! is not terminated; it is valid up to the last event, and is read up to there. A process that dies earlier leaves an
+//! empty file. At most a million events are kept.
 //!
 //! Source: `onnxruntime/core/common/profiler.cc`, the page "Profiling tools" of ONNX Runtime, and profiles of version
 //! 1.32 on a CPU.

@@ -82,7 +82,7 @@ impl Runs {
     }
 }
 
-/// All that a pipe says until it is closed.
+/// Everything read from a pipe until it is closed.
 fn whole(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {

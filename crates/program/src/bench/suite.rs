@@ -288,7 +288,7 @@ impl Suite {
         Ok(files)
     }
 
-    /// What the name of a solver means.
+    /// Meaning of a solver's name.
     fn method(&self, name: &str) -> Method {
         let exec = name.strip_prefix(PREFIX).and_then(|own| self.exec.iter().find(|exec| exec.name == own));
         match (self.variant(name), exec) {

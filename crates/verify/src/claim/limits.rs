@@ -1,11 +1,11 @@
 //! Prices of memory, and the value below which a bound holds.
 //!
-//! A class holds some bytes on its device whatever else is there. Let those of a set of classes sum to at most the bytes of
-//! its device. In whole quanta of any size they do so as well: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the classes
-//! on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most the price of that many.
+//! A class holds some bytes on its device, whichever classes share it. Let those of a set of classes sum to at most the
+//! bytes of its device. In whole quanta of any size they do so as well: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the
+//! classes on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most the price of that many.
 //!
-//! *Bytes.* Parameters and optimiser state are there throughout. A parameter that several classes share is on every device
-//! that reads it: each of the classes has an equal part of it. In a pipeline and for the latency, version 1 counts
+//! *Bytes.* Parameters and optimiser state are resident throughout. A parameter that several classes share is on every
+//! device that reads it: each of the classes has an equal part of it. In a pipeline and for the latency, version 1 counts
 //! workspace and activations as well; version 2 counts activations for all microbatches in flight, and the forward tensors
 //! that one class alone needs in the backward pass, since a device runs its forward operators first. In a step, activations
 //! are declared bytes of version 2 alone, and tensors need not be there at the same time.
@@ -73,7 +73,7 @@ impl Limits {
         self.bytes[class] <= self.memory[kind]
     }
 
-    /// What a class pays on a kind.
+    /// Price of a class on a kind.
     pub(super) fn rent(&self, class: usize, kind: usize) -> f64 {
         self.prices[kind]
             .map_or(0.0, |memory| memory.price * (self.bytes[class] / memory.quantum_bytes).floor())
@@ -141,7 +141,7 @@ impl Balance {
     }
 }
 
-/// Bytes that every class holds on its device, whatever else is there.
+/// Bytes that every class holds on its device, whichever classes share it.
 fn class_bytes(problem: &Problem) -> Vec<f64> {
     let graph = &problem.graph;
     let is_step = matches!(problem.rules.objective, Objective::Makespan { .. });

@@ -1,4 +1,4 @@
-//! What a plan claims of its worst case: its value, when that occurs, and the figures beside it.
+//! The plan's claim about its worst case: its value, when that occurs, and the figures beside it.
 //!
 //! The worst value is computed again, and so is the value in the scenario that the plan names. The bound on the worst value
 //! of every plan has no evidence, so it is only compared with the worst value of this one, if that is feasible. The

@@ -39,7 +39,7 @@ struct Cut {
 struct Outside {
     /// Number of these windows before each.
     before: Vec<usize>,
-    /// Those in which an operator of the path runs, by its class.
+    /// The windows in which an operator of the path runs, by class.
     own: Vec<Vec<usize>>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits
     proof(problem, evidence, limits).unwrap_or_else(Proof::Malformed)
 }
 
-/// What the certificate proves, or what is malformed about it.
+/// The bound that the certificate proves, or the reason why it is malformed.
 fn proof(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits) -> Result<Proof, String> {
     let (price, capacity) = kind_prices(problem, evidence.prices)?;
     let path = path_of(problem, evidence.path)?;

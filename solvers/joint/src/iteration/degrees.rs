@@ -111,7 +111,7 @@ impl Problem {
         combinations
     }
 
-    /// What a degree of tensor parallelism on a kind does not divide.
+    /// Sizes that a degree of tensor parallelism on a kind does not divide.
     fn undivided_by_tensors(&self, pool: &Pool, degree: u32) -> Option<String> {
         if !pool.server.is_multiple_of(degree) {
             return Some(format!("the {} devices of a server of kind {}", pool.server, pool.name));
@@ -120,7 +120,7 @@ impl Problem {
         Some(format!("the {heads} heads of an attention"))
     }
 
-    /// What a degree of expert parallelism does not divide.
+    /// Sizes that a degree of expert parallelism does not divide.
     fn undivided_by_experts(&self, degree: u32) -> Option<String> {
         match self.model.experts().find(|count| !count.is_multiple_of(degree)) {
             Some(count) => Some(format!("the {count} experts of a dispatch")),

@@ -1,4 +1,4 @@
-//! What the time and memory of a plan are for, and what is missing where there is none.
+//! The parts of a plan's time and memory, and the cause of infeasibility if there is no plan.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ struct Shortage<'m> {
 }
 
 impl Space<'_> {
-    /// What is missing for the least memory of all combinations.
+    /// Memory missing for the combination that needs the least.
     pub(crate) fn shortage(&self, combinations: &[Combination]) -> String {
         if let Some(pool) = self.pools.iter().find(|pool| pool.capacity == 0.0) {
             return format!(
@@ -49,7 +49,7 @@ impl Space<'_> {
         least.map_or_else(|| self.no_pipeline(combinations), |(_, text)| text)
     }
 
-    /// What a combination needs on a kind, if that has the devices for a pipeline.
+    /// Memory of a combination on a kind, if the kind has enough devices for a pipeline.
     fn shortage_on(&self, combination: &Combination, costs: &Costs, kind: usize) -> Option<Shortage<'_>> {
         let devices = self.most_devices(combination, kind)?;
         let memory = |layer: &Layer| {

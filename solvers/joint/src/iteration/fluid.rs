@@ -1,15 +1,16 @@
 //! A bound on interleaved pipelines whose memory binds: layers as a fluid over devices that keep some microbatches each.
 //!
-//! Give every layer a worth, V in all. A device that keeps n microbatches of each of its layers, for at most θ seconds and M
-//! bytes of them, has layers of a worth of at most
+//! Give every layer a value, V in total. A device that keeps n microbatches of each of its layers, for at most θ seconds and
+//! M bytes of them, has layers of a worth of at most
 //!
 //! ```text
 //! max over layers and configurations of worth / (λ · seconds / θ + (1 − λ) · (states + n · activations) / M)
 //! ```
 //!
 //! for any share λ, by linear duality. If all devices together have less than V at θ, one of them works for more than θ seconds
-//! on a microbatch. A layer of a stack is worth its fastest time. The fluid may have any number of copies of a layer, and
-//! others than those of stacks take little memory, so these are worth only what they take on the device where that is least.
+//! on a microbatch. The value of a layer of a stack is its fastest time. The fluid may have any number of copies of a layer,
+//! and others than those of stacks take little memory, so these are worth only what they take on the device where that is
+//! least.
 
 use super::table::LayerCosts;
 
@@ -73,7 +74,7 @@ impl Fluid<'_> {
         let (numbered, others): (Vec<Alike>, Vec<Alike>) =
             self.layers.iter().partition(|layer| layer.is_numbered);
         let numbered: Vec<Alike> = numbered.into_iter().filter(|layer| layer.worth() > 0.0).collect();
-        // What a layer takes for its worth, and the share at which that is most.
+        // Time of a layer relative to its value, and the share at which that ratio is largest.
         let rate = |share: f64, kept: f64| {
             let each =
                 numbered.iter().map(|layer| layer.taken(share, seconds, kept, self.capacity) / layer.worth());

@@ -59,7 +59,7 @@ impl Times {
         self.weight_gradients + self.gathered_again + self.copies.scatters
     }
 
-    /// What a configuration computes again in the backward pass.
+    /// The part of the forward pass that a configuration recomputes in the backward pass.
     fn recomputed(&self, configuration: usize) -> f64 {
         match configuration {
             0 => 0.0,

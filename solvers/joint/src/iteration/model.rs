@@ -125,7 +125,7 @@ impl Model {
         let (listed, layer_of) = assign(&network, names)?;
         let sharding = Sharding::new(&network, &layer_of);
         let is_expert = experts(&network);
-        // What is colocated with a split product is split as well.
+        // Operators colocated with a split product are split as well.
         let division = Division {
             is_split: network.colocated(&sharding.is_split),
             is_expert: network.colocated(&is_expert),
@@ -277,8 +277,8 @@ fn assign(
     Ok((layers, layer_of))
 }
 
-/// Gives every operator without a layer that of its first reader, which may itself get it from a reader. What is colocated
-/// with a forward operator counts as one, by the first of them.
+/// Gives every operator without a layer that of its first reader, which may itself get it from a reader. Operators
+/// colocated with a forward operator form one unit, identified by the first of them.
 fn by_first_reader(network: &Network<'_>, layer_of: &mut [Option<usize>]) {
     let places = network.places();
     let mut next: Vec<Option<Operator>> = vec![None; network.operators()];

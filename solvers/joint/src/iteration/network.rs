@@ -274,7 +274,7 @@ impl<'g> Network<'g> {
         is_product(self.document(operator)) && !self.has_parameters(operator)
     }
 
-    /// What holds for each forward operator, and for every other that is colocated with one for which it does.
+    /// Extends a property of forward operators to every operator colocated with one that has it.
     pub(crate) fn colocated(&self, holds: &[bool]) -> Vec<bool> {
         let is_forward = |operator: Operator| self.pass(operator) == Pass::Forward;
         let class = |operator: Operator| self.document(operator).colocation.as_deref();

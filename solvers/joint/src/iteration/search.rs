@@ -49,7 +49,7 @@ impl Combination {
     }
 }
 
-/// What all combinations have in common.
+/// Data common to all combinations.
 pub(crate) struct Space<'m> {
     pub(crate) model: &'m Model,
     pub(crate) pools: &'m [Pool],
@@ -278,7 +278,7 @@ impl WholeModel {
     fn bound(&self, combination: &Combination, stages: u32) -> f64 {
         let WholeModel { work, share: [least_share, most_share], update, spread, .. } = *self;
         let (m, p) = (combination.microbatches, f64::from(stages));
-        // Of p stages that with most work has at least a p-th of it.
+        // Of p stages, the one with the most work has at least 1 / p of all work.
         let slowest = (work / p).max(spread);
         let passes = match combination.schedule {
             Schedule::ZeroBubble => {

@@ -16,7 +16,7 @@ pub(crate) enum Layout {
     Partial,
 }
 
-/// What an operator needs an input to be.
+/// Layout that an operator requires of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     Sequence,

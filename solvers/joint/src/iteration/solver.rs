@@ -25,7 +25,7 @@ const MAX_COMBINATIONS: usize = 1 << 18;
 /// Largest batch.
 const MAX_BATCH: u64 = 1 << 17;
 
-/// What a plan may use.
+/// Features that a plan may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Kinds of parallelism, each with the degree that it must have, if it is given; for ZeRO that is its stage, and for
@@ -155,7 +155,7 @@ pub struct Solution {
     pub value: Option<f64>,
     /// The lower bound on the value of every plan; `None` if the problem is infeasible.
     pub bound: Option<f64>,
-    /// What all stages have in common.
+    /// Settings common to all stages.
     pub execution: Option<JointExecutionDocument>,
     /// The stages in the order of the forward pass; empty without a plan.
     pub stages: Vec<JointStageDocument>,

@@ -18,7 +18,7 @@ const MAX_CONFIGURATIONS: usize = 1 << 20;
 /// Maximum number of layers.
 const MAX_LAYERS: usize = 1 << 11;
 
-/// What a plan is for, and what it may use.
+/// The problem of a plan, and the features that it may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
     /// How the memory that layers need while they are recomputed adds up.

@@ -315,7 +315,7 @@ impl Sums {
             let error = 2.0 * self.terms * ROUNDING / f64::from(copies);
             extreme.bytes(in_flight) <= problem.capacity() && sums.seconds(problem, copies).0 + error <= limit
         };
-        // Time and memory are sums in another order than those of a plan, whose configurations are chosen anew.
+        // Time and memory are summed in a different order from those of a plan, whose configurations are chosen anew.
         (!self.is_open && (fits(&self.fast) || fits(&self.small))).then_some(true)
     }
 

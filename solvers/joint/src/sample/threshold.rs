@@ -1,9 +1,10 @@
 //! Plans whose stages all take at most a given time.
 //!
-//! Sets of layers closed under successors are visited by size. What the stages of such a set need is two numbers, the sum
-//! of their copies, on which the memory of earlier stages depends, and their devices; of these, labels that no other is at
-//! least as good as are kept. A label is extended by every stage that may precede its set and takes at most the threshold:
-//! for each degree of tensor parallelism with the fewest copies that time and memory allow, since more of them only cost.
+//! Sets of layers closed under successors are visited by size. The stages of such a set are summarised by two numbers, the
+//! sum of their copies, on which the memory of earlier stages depends, and their devices; of these, labels that no other
+//! is at least as good as are kept. A label is extended by every stage that may precede its set and takes at most the
+//! threshold: for each degree of tensor parallelism with the fewest copies that time and memory allow, since more of them
+//! only cost.
 //!
 //! A set is not extended further than the time and memory of one microbatch allow at any degree, and a label not if the
 //! layers that are left take more device seconds than its devices have.
@@ -47,7 +48,7 @@ pub(crate) struct Planned {
     pub(crate) configurations: Vec<u32>,
 }
 
-/// What the stages of a set need.
+/// Resources of the stages of a set.
 #[derive(Debug, Clone, Copy)]
 struct Label {
     /// Sum of the copies of all stages.
@@ -280,7 +281,7 @@ impl<'p> Search<'p> {
         is_alive && !self.is_stopped
     }
 
-    /// Whether a label that no extension by the stage can be better than is there already.
+    /// Whether the front already contains a label at least as good as every extension by the stage.
     fn is_no_use(&mut self, set: Option<u32>) -> bool {
         let labels = &self.growth.labels;
         let Some(copies) = labels.iter().map(|label| label.copies).min() else { return true };

@@ -48,7 +48,7 @@ pub(super) struct Tree<'s, 'p> {
     pub(super) nodes: u64,
 }
 
-/// What propagation makes of a node.
+/// Result of propagation at a node.
 struct Settled {
     precedence: Precedence,
     /// Bound of every class on every device: the longest path through one of its operators there.

@@ -163,7 +163,8 @@ impl Solver for Policy {
         Capabilities { starts_from_plan: self.parts.floor, ..Capabilities::default() }
     }
 
-    /// Without a time limit, stops after about twice as many simulations as the other searches, or as many orders.
+    /// Without a time limit, stops after about twice as many simulations as the other searches, or the same number of
+    /// orders.
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         let network = self.network()?;
         if let Some(network) = network {

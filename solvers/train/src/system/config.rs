@@ -113,7 +113,7 @@ impl SystemRunDocument {
             // A warm-up may take no steps.
             ("adam.warmup", document.adam().warmup.max(1), MAX_EPISODES),
         ])?;
-        // What is left out is part of the run as well: with another default it would be another.
+        // Omitted fields are part of the run as well: another default would make it another run.
         Ok(SystemRunDocument { adam: document.adam().into(), ..document })
     }
 

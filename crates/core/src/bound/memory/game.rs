@@ -88,7 +88,7 @@ impl Point {
 }
 
 impl Prices {
-    /// What a class of some bytes pays for memory.
+    /// The price that a class pays for the given bytes of memory.
     pub(super) fn rent(&self, kind: usize, bytes: f64) -> f64 {
         self.memory[kind].map_or(0.0, |memory| memory.price * slots(bytes, memory.quantum))
     }
@@ -258,7 +258,7 @@ impl Game {
             slopes[0][column] += row.count * costs[column][0] / self.columns[column].store.devices;
             slopes[1][column] += row.count * self.columns[column].needs[index] / spaces[column];
         }
-        // What cannot be told proves nothing.
+        // Undecided cases prove nothing.
         Some((if value.is_nan() { f64::NEG_INFINITY } else { value }, slopes))
     }
 

@@ -171,7 +171,7 @@ fn an_omitted_input_hides_no_name_of_a_branch() {
 
 #[test]
 fn an_omitted_input_is_no_value_and_hides_no_value_of_the_body() {
-    // What reads it has one input less.
+    // Its readers lose one input.
     let clip = function("", &["a", "low"], &["r"], vec![node("Clip", &["a", "low"], &["r"])]);
     assert_eq!(kinds(&model(vec![clip], vec![call("", &["x"], &["out"])])), ["Clip"]);
     // A node of the body makes a value of that name.

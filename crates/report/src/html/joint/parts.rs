@@ -156,7 +156,7 @@ fn of_parts((name, colour, figure): OfParts, parts: &[JointPartsDocument], stage
     Part { name, colour, of_stage: figures.take(stages).collect() }
 }
 
-/// What memory beyond the parts is for.
+/// Purpose of the memory beyond the parts.
 fn rest_of(page: &JointPage) -> &'static str {
     let plan = page.document;
     if pipeline_devices(plan) < plan.stages.len() {

@@ -1,4 +1,4 @@
-//! What the kind of an operator says about its sharding.
+//! Sharding of an operator, from its kind.
 
 use stagewright_core::document::{OperatorDocument, Pass, Role, role};
 

@@ -47,7 +47,7 @@ impl Groups {
 /// O(pins · log), and `by_itself` at most twice for every operator.
 pub(super) fn with(graph: &Graph, by_itself: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
     let groups = Groups::new(graph);
-    // Of a group with forward operators the first of these counts.
+    // A group with forward operators is represented by the first of them.
     let first = |members: &Vec<usize>| {
         let key = |&&operator: &&usize| (graph.pass(operator) != Pass::Forward, graph.work_place[operator]);
         members.iter().min_by_key(key).copied()

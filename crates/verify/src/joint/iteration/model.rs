@@ -23,7 +23,8 @@ impl Divided {
         self.parts[usize::from(is_split)][usize::from(is_expert)] += amount;
     }
 
-    /// What is not of experts on a device of `tensor`, and what is of experts on one that has 1 / `expert` of them.
+    /// The part outside experts on a device of `tensor`, and the part of experts on a device that has 1 / `expert` of
+    /// them.
     pub(super) fn per_device(&self, tensor: f64, expert: f64) -> [f64; 2] {
         let [whole, split] = self.parts;
         [whole[0] + split[0] / tensor, (whole[1] + split[1] / tensor) / expert]
@@ -181,7 +182,7 @@ impl<'a> Model<'a> {
                 }
                 Pass::Backward => {
                     let mut seen = BTreeSet::new();
-                    // What several updates of a layer read is as the first of them in the graph.
+                    // A tensor read by several updates of a layer is attributed to the first of them in the graph.
                     let readers: BTreeSet<usize> = tensor.consumers.iter().copied().collect();
                     for reader in readers {
                         let layer = self.layer_of[reader];

@@ -27,7 +27,7 @@ pub(super) enum Pass {
 /// All passes, in the order in which a slot has them.
 const PASSES: [Pass; 3] = [Pass::Forward, Pass::Backward, Pass::Weight];
 
-/// What a device runs.
+/// Tasks of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) pass: Pass,
@@ -71,7 +71,7 @@ impl Pipeline {
         }
     }
 
-    /// What a device runs after `done` passes of every sort; `None` after all of them.
+    /// The next task of a device after `done` passes of every sort; `None` after all of them.
     pub(super) fn next(&self, device: usize, done: [usize; 3]) -> Option<Task> {
         let left = PASSES.into_iter().take(self.sorts()).filter(|&pass| done[pass as usize] < self.count());
         let pass = left.min_by_key(|&pass| done[pass as usize] + self.lag(pass, device))?;
@@ -86,7 +86,7 @@ impl Pipeline {
         Some(Task { pass, stage: chunk * self.devices + device, microbatch })
     }
 
-    /// All that a device runs, in order.
+    /// All tasks of a device, in order.
     pub(super) fn tasks(self, device: usize) -> impl Iterator<Item = Task> {
         let mut done = [0; 3];
         std::iter::from_fn(move || {

@@ -37,7 +37,7 @@ pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
     Story { moments: player.moments, end: player.now.0 }
 }
 
-/// What happens at a time.
+/// Event at a time.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A task ends.

@@ -3,8 +3,8 @@
 //! # With ports
 //!
 //! - A device runs one operator at a time, without preemption. An operator is ready when all its inputs are
-//!   on its device. Of the ready operators, the first by priority runs; without a priority, the one that
-//!   became ready first, ties by document order.
+//!   on its device. The ready operator that is first by priority runs; without priorities, the one that
+//!   became ready first, with ties in document order.
 //! - A tensor is sent once to each other device that reads it. The transfer is requested when its producer
 //!   ends, and queues at every port on its route: the sender's output, the receiver's input (a host has
 //!   neither, its memory is where the data is), and the uplink of each group that it leaves or enters. Queues

@@ -163,7 +163,7 @@ impl Kernel {
         Kernel { name: format!("{reduction}_{}_{reading}", T::DTYPE.as_str()), packs: width / lanes }
     }
 
-    /// One thread per pack, up to a limit, and as many rows as fit into a block.
+    /// One thread per pack, up to a limit, and the number of rows that fit into a block.
     fn shape(&self, row_count: usize) -> LaunchConfig {
         let packs = self.packs.min(PACKS);
         let rows = BLOCK / packs;

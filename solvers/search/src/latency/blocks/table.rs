@@ -59,8 +59,8 @@ pub(super) struct Pending {
     hosted: Rows,
 }
 
-/// A row of cells by calls made for each ideal that a block has reached. A row is as long as the product of what the
-/// pools can call, 2¹⁶ for 16 single accelerators, so one that nothing reaches is never made.
+/// A row of cells by calls made for each ideal that a block has reached. The length of a row is the product of the
+/// numbers of calls of the pools, 2¹⁶ for 16 single accelerators, so unreached rows are not allocated.
 #[derive(Debug)]
 struct Rows {
     width: usize,

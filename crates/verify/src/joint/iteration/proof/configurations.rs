@@ -64,7 +64,7 @@ pub(super) fn fastest(
     Ok(points)
 }
 
-/// What a layer takes more than in its fastest configuration, and the bytes that it saves.
+/// Additional seconds of a layer over its fastest configuration, and the bytes that they save.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     saved: f64,
@@ -210,7 +210,7 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
             ratio(left).total_cmp(&ratio(right)).then(right.saved.total_cmp(&left.saved))
         });
         let (mut saved, mut paid) = (0.0, 0.0);
-        // Of those behind the first, only what saves more is on the hull; there are at most two.
+        // Behind the first, only points that save more are on the hull; there are at most two.
         for step in steps.into_iter().filter(|step| step.saved > 0.0) {
             if step.saved > saved {
                 slopes.push(Slope { count, saved: step.saved - saved, cost: cost(&step) - paid });

@@ -138,7 +138,7 @@ impl Fluid {
     }
 }
 
-/// What the prices of a search depend on.
+/// Key of the prices of a search.
 #[derive(Debug)]
 struct Search<'f> {
     classes: &'f [(f64, Vec<Part>)],

@@ -34,7 +34,7 @@ pub(super) struct Layers<'a> {
     pub(super) classes: Vec<Class<'a>>,
     /// The class of every layer.
     pub(super) class_of: Vec<usize>,
-    /// What crosses the boundary before every layer, and after the last.
+    /// Tensors that cross the boundary before every layer, and after the last.
     pub(super) crossings: Vec<Crossing>,
     /// The number of every interval, which is that of all with the same classes in the same order, by first layer and
     /// length − 1.
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn intervals_with_the_same_classes_are_one() {
         let found = intervals(&[0, 1, 1, 1, 0]);
-        // Of the layers 1 and 2, and 2 and 3; of the first with the next, and the last.
+        // Layers 1 and 2, and 2 and 3; the first with the next, and the last.
         assert_eq!(found[1][1], found[2][1]);
         assert_eq!(found[0][0], found[4][0]);
         assert_ne!(found[0][1], found[3][1]);

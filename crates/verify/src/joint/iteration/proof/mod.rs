@@ -61,7 +61,7 @@ use space::Space;
 /// Most steps of a proof: about half a minute.
 const MOST_STEPS: u64 = 1 << 31;
 
-/// Steps that the costs of a class of layers are worth.
+/// Steps charged for the costs of a class of layers.
 const STEPS_OF_COSTS: u64 = 64;
 
 /// The steps of a proof that are left.
@@ -81,7 +81,7 @@ impl Effort {
     }
 }
 
-/// What plans are made of.
+/// Components of plans.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) model: &'a Model<'a>,
@@ -101,7 +101,7 @@ pub(super) fn proves(problem: &Problem, layers: &[(&str, Placed)], bound: f64) -
             .is_some_and(|proof| proof.holds(&mut Effort { left: MOST_STEPS }).unwrap_or(false))
 }
 
-/// What there is to exclude.
+/// The question to refute.
 #[derive(Debug)]
 struct Proof<'a> {
     problem: &'a Problem<'a>,
@@ -308,7 +308,7 @@ impl<'a> Proof<'a> {
         if !is_zero_bubble {
             return program.excludes_all(effort);
         }
-        // What a stage keeps depends on the number of all stages.
+        // The memory of a stage depends on the total number of stages.
         for &stages in stages {
             program.stages = [stages; 2];
             if !program.excludes_all(effort)? {

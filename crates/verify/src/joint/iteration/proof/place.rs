@@ -1,4 +1,4 @@
-//! What layers cost on a kind of devices, in a combination of degrees.
+//! Costs of layers on a kind of devices, in a combination of degrees.
 
 use stagewright_core::document::JointExecutionDocument;
 use stagewright_core::tolerance;

@@ -6,9 +6,9 @@
 //! to the last weight gradient ([`super::schedule`]). Each of them grows with those of the state behind, so the least of each is
 //! enough for a bound, though not all may belong to one pipeline.
 //!
-//! What can only end at the cutoff or above is dropped: a stage in front of which the layers that are left already take too
-//! long, and a state whose layers in front do not fit on the devices that are left, in time or in memory. A pipeline below
-//! the cutoff has no such stage and no such state, so if no pipeline of all layers is left, there is none.
+//! States that can only end at the cutoff or above are dropped: a stage before which the remaining layers already take too
+//! long, and a state whose earlier layers do not fit on the remaining devices, in time or in memory. A pipeline below the
+//! cutoff has no such stage and no such state, so if no pipeline of all layers is left, there is none.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;

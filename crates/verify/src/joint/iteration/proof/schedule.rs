@@ -1,8 +1,9 @@
 //! Least time of pipelines whose stages run 1F1B or zero-bubble, from what one stage needs.
 //!
-//! Of p stages, let j be those from a stage to the last, i = p − j those before it, and f, b and w the seconds of its passes.
-//! The stage runs j' = min(j, m) forward passes before its first backward pass, and j' − 1 backward passes between its last
-//! forward and its last backward pass; the seconds of the two passes through the stages behind it sum up to at least R. Then:
+//! For a stage of a pipeline of p stages, let j be the number of stages from it to the last, i = p − j those before it, and
+//! f, b and w the seconds of its passes. The stage runs j' = min(j, m) forward passes before its first backward pass, and j'
+//! − 1 backward passes between its last forward and its last backward pass; the seconds of the two passes through the stages
+//! behind it sum up to at least R. Then:
 //!
 //! - Between the end of its first forward pass and the start of its first backward pass, R seconds pass, in which it runs
 //!   no more than j' − 1 forward passes. So it is idle for [R − (j' − 1) f]⁺.
@@ -21,12 +22,12 @@
 //!   m (f + b) + c w + idle, every stage before it adds f + b, and the first stage then runs the weight gradients of its last
 //!   microbatch.
 //!
-//! An update follows, of any stage. All of this grows with b, and with b + w if b stays the same, so bounds of the two give a
-//! bound.
+//! The update of some stage follows. All of these terms increase with b, and with b + w for fixed b, so lower bounds on b and
+//! on b + w give a lower bound on the iteration.
 
 use super::configurations::Point;
 
-/// Where a stage is.
+/// Place of a stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     /// Microbatches.
@@ -68,7 +69,7 @@ impl Position {
         Position { m, between, is_apart: m > from as f64, weights }
     }
 
-    /// What a stage needs in front of others that take `rest` in both passes.
+    /// Memory of a stage before others that take `rest` in both passes.
     pub(super) fn needs(&self, fixed: Fixed, point: Point, rest: f64) -> Ends {
         let Fixed { forward, update } = fixed;
         let Point { backward, both } = point;

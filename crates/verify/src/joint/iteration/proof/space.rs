@@ -16,7 +16,7 @@ const MOST_SAMPLES: u64 = 1 << 32;
 /// Most combinations that are listed.
 const MOST_EXECUTIONS: usize = 1 << 20;
 
-/// What plans may have.
+/// Features that plans may have.
 #[derive(Debug)]
 pub(super) struct Space {
     /// Degrees of tensor parallelism on every kind.
@@ -81,7 +81,7 @@ fn executions(
                             expert: u32::try_from(expert).ok()?,
                             zero: u32::try_from(zero).ok()?,
                             schedule,
-                            // Of interleaved pipelines, any number counts.
+                            // For interleaved pipelines, every number is considered.
                             chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
                         });
                     }

@@ -262,7 +262,8 @@ fn parameter(number: usize, readers: impl Iterator<Item = usize>, trained: bool)
     }
 }
 
-/// Devices by kind, each kind with a class of its own: their number and their memory. In groups of their own if asked.
+/// Devices by kind, each kind with a class of its own: their number and their memory. In groups of their own if
+/// requested.
 fn cluster(kinds: &[(u32, f64)], in_groups: bool) -> ClusterDocument {
     let link = LinkDocument { latency_s: 0.0, bandwidth: 1e10 };
     let class = |kind: usize| ClassDocument {

@@ -539,7 +539,7 @@ fn two_runs_in_one_folder_at_once_are_refused() {
         assert!(said.contains("error[D023]") && said.contains(&format!("--> {run}\n")), "{said}");
         assert!(!Path::new(&run).join("state.safetensors").exists());
     }
-    // The file is still there, and nobody has it.
+    // The file still exists, and no process has locked it.
     assert_done(&train(&configured(&folder, &SYSTEM.replace("episodes = 24", "episodes = 1")), &run));
 }
 

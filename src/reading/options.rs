@@ -34,7 +34,7 @@ impl ModelOptions {
 /// Options of every format, by their names in a plan's `model`.
 const OF_ANY: [&str; 5] = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];
 
-/// The options for importers. `place` says where an option was given, by its name in the document.
+/// The options for importers. `place` is where an option was given, by its name in the document.
 ///
 /// # Errors
 /// If a size is zero (U001), or the format or the cost rules are unknown (U005, U001).

@@ -161,7 +161,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session that computes no more than is asked for: without the strongest bound in a check, and without a diagnosis.
+    /// A session that computes only what is requested: without the strongest bound in a check, and without a diagnosis.
     pub fn new(options: Options, observer: &'a mut dyn Observer, note: &'a mut dyn FnMut(&str)) -> Self {
         Session { options, observer, note, strongest: None, with_diagnosis: false }
     }

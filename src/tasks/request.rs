@@ -155,7 +155,8 @@ pub fn objective_of(document: &ObjectiveDocument) -> Result<Objective> {
     })
 }
 
-/// Whether two documents ask for the same, their values aside. A rule that an objective does not read is no difference.
+/// Whether two documents have the same objective apart from values. A rule that an objective does not read is no
+/// difference.
 pub fn is_same_objective(first: &ObjectiveDocument, second: &ObjectiveDocument) -> bool {
     match (Objective::from_document(first), Objective::from_document(second)) {
         (Ok(first), Ok(second)) => first == second,

@@ -12,7 +12,7 @@ fn a_plan_goes_to_standard_output_in_place_of_the_table() {
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert_eq!(printed(&output)["schema"], "stagewright.plan/1");
     assert!(!there.path().join("-").exists());
-    // Once, though it is asked for twice.
+    // Once, although it is requested twice.
     assert_eq!(printed(&plan_demo(&["--out", "-", "--json"]))["schema"], "stagewright.plan/1");
 }
 
@@ -104,7 +104,7 @@ fn claims_for_another_objective_are_not_compared() {
             "{text}"
         );
     }
-    // Nothing is replaced by what the plan says itself.
+    // Nothing is replaced by values of the plan.
     let (status, report, _) = checked(claim, &["--objective", "throughput", "--max-replicas", "1"]);
     assert_eq!((status, &report["claims_not_compared"]), (Some(1), &Value::Null));
     // Violations of the placement are reported under every objective.

@@ -495,7 +495,7 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
             (found, _) => panic!("{to} with {}: {found:?}", schedule.name()),
         }
     }
-    // `chunks` is in the text wherever a note says to give it.
+    // `chunks` is in the text wherever a note asks for it.
     for (schedule, microbatches, chunks) in [(gpipe, 6, "\nchunks = 6\n"), (alternating, 1, "\nchunks = 1\n")]
     {
         let export = export("torchgpipe", schedule, microbatches).expect("GPipe keeps no more");

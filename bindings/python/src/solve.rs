@@ -181,7 +181,7 @@ pub(crate) fn until_interrupted<T: Send + 'static>(
     let flag = interrupt.clone();
     let (send, ended) = channel::<T>();
     let thread = std::thread::Builder::new().name("stagewright".into()).spawn(move || {
-        // Nobody waits for an answer after a second interrupt.
+        // After a second interrupt, no one waits for an answer.
         let _unread = send.send(work(flag));
     });
     thread.map_err(|error| Failure::new(X001, format!("cannot start a thread: {error}")))?;

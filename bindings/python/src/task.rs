@@ -29,7 +29,7 @@ use crate::failure::{Result, arguments};
 use crate::model::{cluster_of, place};
 use crate::solve::{interruptible, until_interrupted};
 
-/// A model with what is asked about it.
+/// A model with the question about it.
 #[pyclass(frozen, module = "stagewright")]
 pub(crate) struct Task {
     asked: Arc<Asked>,
@@ -133,7 +133,7 @@ impl Asked {
         })
     }
 
-    /// Whether a joint plan is asked for.
+    /// Whether a joint plan is requested.
     fn is_joint(&self) -> bool {
         self.given.contains_key("parallel")
     }

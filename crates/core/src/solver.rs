@@ -47,7 +47,7 @@ pub trait Solver: Send + Sync {
     /// solver that wraps another implements `run` and calls `solve` of the inner one there.
     ///
     /// # Errors
-    /// [`SolveError::Unsupported`] for an objective that the solver does not support, else the errors of `run`.
+    /// [`SolveError::Unsupported`] for an objective that the solver does not support, otherwise the errors of `run`.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         match self.unsupported(problem.objective()) {
             None => self.run(problem, context),
@@ -257,7 +257,7 @@ pub struct Context<'a> {
     pub limits: Limits,
     /// A placement to start from.
     pub warm_start: Option<Placement>,
-    /// The bounds for [`Context::establish`], cheapest first: the closed forms, unless whoever calls the solver has more.
+    /// The bounds for [`Context::establish`], cheapest first: the closed forms, unless the caller has more.
     pub bounds: &'static [&'static dyn Bound],
     seed: u64,
     threads: usize,

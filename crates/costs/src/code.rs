@@ -146,9 +146,9 @@ stagewright_core::codes! {
 
         /// profile of launches alone
         ///
-        /// A node of the profile ran on a GPU, where ONNX Runtime queues kernels and goes on: the duration is that of queueing.
-        /// Only a build with GPU profiling has the times of kernels. Use one, or measure the model with PyTorch: the script that
-        /// `stagewright exporter torch` prints has `--measure`.
+        /// A node of the profile ran on a GPU, where ONNX Runtime queues kernels and continues: the duration is that of
+        /// queueing. Only a build with GPU profiling has the times of kernels. Use one, or measure the model with PyTorch: the
+        /// script that `stagewright exporter torch` prints has `--measure`.
         Q110,
 
         /// collective with wrong results

@@ -109,7 +109,7 @@ impl Grid {
 
     /// Value at a point; `None` without values. If `without` is a value, it is left out: a value at this point.
     ///
-    /// O(log sizes + 6^axes) on a grid, unless values around the point are missing, else O(values).
+    /// O(log sizes + 6^axes) on a grid, unless values around the point are missing, otherwise O(values).
     pub(crate) fn value(&self, point: &[f64], without: Option<f64>) -> Option<Value> {
         let logs: Vec<f64> = point.iter().map(|size| size.ln()).collect();
         if let Some(indices) = self.indices(point)

@@ -181,7 +181,8 @@ fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usi
 }
 
 /// Maps every bare operator to an operator of a module on the same device: one that reaches it by tensors over bare
-/// operators of that device alone, else one that it reaches in this way, else one that it is colocated with.
+/// operators of that device alone, otherwise one that it reaches in this way, otherwise one that it is colocated
+/// with.
 fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
     let mut beside: Vec<Option<usize>> = vec![None; bare.len()];
     let Some(graph) = placed.graph else { return beside };

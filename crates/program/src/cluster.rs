@@ -5,7 +5,7 @@
 //! repeats those whose node or process died, and writes one line for each: the reply or an error. On a node the program
 //! runs with the arguments of the head, and [`serve`] answers one request after the other.
 //!
-//! The driver ends at a line that asks for it, at the end of its input when all tasks are answered, or with this program.
+//! The driver ends on request, at the end of its input when all tasks are answered, or with this program.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -198,7 +198,7 @@ impl Cluster {
         if let Some(replies) = driver.stdout.take() {
             thread::spawn(move || {
                 let lines = BufReader::new(replies).lines().map_while(io::Result::ok);
-                // Nobody listens any more after the end of the run.
+                // The receiver is dropped at the end of the run.
                 lines.map(|line| sender.send(line)).take_while(std::result::Result::is_ok).for_each(drop);
             });
         }

@@ -234,8 +234,8 @@ struct Uplink<'a> {
     busy: Vec<Busy<'a>>,
 }
 
-/// An interval that begins in the period; what ends after it goes on in the next. The batch is 0 for the one that the
-/// period begins, 1 for the one before it.
+/// An interval that begins in the period; if it ends after the period, it continues in the next. The batch is 0 for
+/// the one that the period begins, 1 for the one before it.
 #[derive(Debug, Serialize)]
 struct Busy<'a> {
     work: &'static str,

@@ -14,7 +14,8 @@ stagewright_core::codes! {
 
         /// unusable library
         ///
-        /// The file is no shared library of ONNX Runtime, or an older one than 1.17. The message has what the system's loader said.
+        /// The file is no shared library of ONNX Runtime, or an older one than 1.17. The message includes that of the
+        /// system's loader.
         H002,
 
         /// model that cannot be cut

@@ -111,7 +111,7 @@ fn invalid(message: String) -> io::Error {
 /// Connects to a process, and shows that it belongs to the same run.
 ///
 /// # Errors
-/// If nobody listens.
+/// If the receiver has been dropped.
 pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
@@ -119,9 +119,9 @@ pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Accepts connections until the process ends, and passes on those of the same run. Each shows its token to a thread of its
-/// own, so one that says nothing keeps no other waiting; any program of the machine may connect. If too many wait, the
-/// oldest is closed. An error is the last that is passed on.
+/// Accepts connections until the process ends, and passes on those of the same run. Each presents its token to a thread of
+/// its own, so a silent connection blocks no other; any program of the machine may connect. If too many wait, the oldest is
+/// closed. An error is the last that is passed on.
 pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<TcpStream>> {
     let (sender, admitted) = channel();
     let token: Arc<[u8]> = token.as_bytes().into();
@@ -133,7 +133,7 @@ pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<T
                 Ok((stream, _)) => Arc::new(stream),
                 Err(error) => {
                     if fails_since.get_or_insert_with(Instant::now).elapsed() >= TIME_TO_ACCEPT {
-                        // Nobody listens once all processes of the run are connected.
+                        // The receiver is dropped once all processes of the run are connected.
                         let _ = sender.send(Err(error));
                         return;
                     }
@@ -158,7 +158,7 @@ pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<T
                 let kept = locked(&waiting).remove(&number).filter(|_| has_shown);
                 drop(stream);
                 if let Some(stream) = kept.and_then(Arc::into_inner) {
-                    // Nobody listens once all processes of the run are connected.
+                    // The receiver is dropped once all processes of the run are connected.
                     let _ = sender.send(Ok(stream));
                 }
             });
@@ -194,7 +194,7 @@ fn shows(mut stream: &TcpStream, token: &[u8]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A token bucket without a burst: bytes pass at a rate, and whoever comes too early waits.
+/// A token bucket without a burst: bytes pass at a rate, and a sender that is too early waits.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     throttle: Option<Throttle>,

@@ -182,7 +182,7 @@ pub enum Report {
     Profile(ProfileReport),
     /// The result of a ping: seconds per tensor, by size.
     Ping(Vec<(u64, f64)>),
-    /// The process cannot go on.
+    /// The process cannot continue.
     Failed {
         /// The cause.
         message: String,

@@ -41,7 +41,7 @@ pub enum Missing {
 /// move into the model if they are in files beside it.
 ///
 /// # Errors
-/// If weights are not where the model says, or the file cannot be written.
+/// If weights are missing from the file named by the model, or the file cannot be written.
 pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, folder: &Path) -> Result<()> {
     let path = folder.join(FILE);
     let failed = || RunError::io(format!("{} cannot be written", path.display()));

@@ -219,7 +219,7 @@ impl Search<'_> {
         self.raise_caps(&recurrence, context)
     }
 
-    /// Proves the best split without uplinks: in one run if that is short, else by caps from below.
+    /// Proves the best split without uplinks: in one run if that is short, otherwise by caps from below.
     fn climb(
         &mut self,
         recurrence: &mut Recurrence<'_>,
@@ -292,8 +292,8 @@ impl Search<'_> {
         self.most_steps.is_some_and(|limit| self.counts.steps >= limit)
     }
 
-    /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found, else to
-    /// the cap.
+    /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found,
+    /// otherwise to the cap.
     fn attempt(
         &mut self,
         recurrence: &Recurrence<'_>,

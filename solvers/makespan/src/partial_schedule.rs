@@ -93,8 +93,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         self.in_a_hurry
     }
 
-    /// A device for an operator without a choice: that of its class, else that of the producer that ends last if it has
-    /// room, else the next in turn that has room.
+    /// A device for an operator without a choice: that of its class, otherwise that of the producer that ends last if
+    /// it has room, otherwise the next in turn that has room.
     pub(super) fn nearest(&mut self, op: OpId) -> Option<DeviceId> {
         self.turn += 1;
         let graph = self.instance.graph();

@@ -45,7 +45,7 @@ use crate::trials::penalised;
 
 /// Hidden width of the grouper.
 const GROUPER: usize = 64;
-/// Most groups, and groups per device.
+/// Maximum number of groups, and of groups per device.
 const MAX_GROUPS: usize = 256;
 const GROUPS_PER_DEVICE: usize = 20;
 /// Placements per update.

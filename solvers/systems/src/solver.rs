@@ -215,7 +215,7 @@ impl Solver for Learned {
     }
 }
 
-/// Share of a solve's limit that is used, from 0 to 1: of simulations if these are limited, else of time.
+/// Share of a solve's limit that is used, from 0 to 1: of simulations if these are limited, otherwise of time.
 fn done_of(trials: &Trials<'_, '_, '_>, context: &Context<'_>) -> f64 {
     let share = match (context.limits.simulations, context.limits.time) {
         (Some(limit), _) => trials.played() as f64 / limit.max(1) as f64,

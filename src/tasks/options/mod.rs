@@ -30,7 +30,7 @@ pub struct OptionRecord {
     pub values: Values,
     /// Meaning, without its default and its formats.
     pub help: &'static str,
-    /// Value of an option that is not given, in words; empty if that goes without saying.
+    /// Value of an option that is not given, in words; empty if it is obvious.
     pub default: &'static str,
     /// Kinds of questions that the option has an effect on.
     pub kinds: &'static [Kind],

@@ -70,7 +70,7 @@ enum Question {
     Planned(Box<Documents>, ObjectiveOptions),
 }
 
-/// A problem, who solves it, and what its plan says about its documents.
+/// A problem, its solver, and the provenance that its plan records.
 struct Asked {
     problem: Problem,
     chosen: Option<Chosen>,

@@ -197,7 +197,7 @@ pub struct JointStageDocument {
     pub data: u32,
     /// Degree of tensor parallelism: devices of a copy.
     pub tensor: u32,
-    /// Most microbatches in flight in a copy.
+    /// Maximum number of microbatches in flight in a copy.
     pub in_flight: u32,
     /// Seconds per microbatch, of all passes.
     pub seconds: f64,
@@ -205,7 +205,7 @@ pub struct JointStageDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_s: Option<f64>,
     /// Seconds of the weight gradients of a microbatch that run apart from the backward pass, under the zero-bubble
-    /// schedule; else absent.
+    /// schedule; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_s: Option<f64>,
     /// Seconds of an iteration after its last microbatch: the synchronisation of gradients, and the update; absent for

@@ -25,8 +25,8 @@ impl<'p> Values<'p> {
         Values { problem, simulation }
     }
 
-    /// The value of a placement, or infinity if it violates a constraint: the value of [`evaluate`], which also says what
-    /// it consists of.
+    /// The value of a placement, or infinity if it violates a constraint: the value of [`evaluate`], which also returns
+    /// its parts.
     ///
     /// # Panics
     /// If the placement was made for another graph or cluster.

@@ -176,7 +176,7 @@ struct Known {
     seconds: f64,
 }
 
-/// The lanes of a device, by pass: which of them are apart is what the communication mode says.
+/// The lanes of a device, by pass; the communication mode determines which are separate.
 #[derive(Debug, Clone, Copy)]
 struct Lanes {
     receives: [usize; 2],
@@ -240,7 +240,7 @@ impl<'a> Layout<'a> {
         self.slot[self.placement.device_of(op)]
     }
 
-    /// The places of the devices in the order of the pipeline, else in that of their first operators.
+    /// The places of the devices in the order of the pipeline, otherwise in that of their first operators.
     fn turns_of(&self, used: usize) -> Vec<usize> {
         if !self.placement.stages().is_empty() {
             return (0..used).collect();
@@ -263,8 +263,8 @@ impl<'a> Layout<'a> {
         4 * turn + within
     }
 
-    /// The windows of the passes under separate training, the last without what replicas need to synchronise; else
-    /// `None`.
+    /// The windows of the passes under separate training, the last without what replicas need to synchronise;
+    /// otherwise `None`.
     fn passes_apart(&mut self, synchronised: f64) -> Option<[usize; 2]> {
         let [forward, backward] = self.passes;
         let is_separate = self.problem.objective().passes() == 2;
@@ -458,7 +458,7 @@ impl<'a> Layout<'a> {
         spans
     }
 
-    /// Schedules what comes after the operators of a batch, and says how all of it went.
+    /// Schedules the work after the operators of a batch, and returns the outcome.
     fn state(mut self) -> SteadyState {
         let period = self.evaluation.value;
         let spans = self.spans();
@@ -505,7 +505,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The most intervals of a length that lie over one another, one beginning every period.
+/// Maximum number of overlapping intervals of a length, one beginning every period.
 fn at_once(seconds: f64, period: f64) -> u32 {
     if period <= 0.0 {
         return 1;

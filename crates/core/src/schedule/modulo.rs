@@ -22,10 +22,10 @@ use crate::tolerance::VALUE_RELATIVE;
 /// The part of the period that is left to some lanes.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// When the window begins, modulo the period; `None` until its first lane lies there.
+    /// When the window begins, modulo the period; `None` until its first lane is placed.
     start: Option<f64>,
     seconds: f64,
-    /// Whether the lanes of the window are of one resource, so that none may lie where another does.
+    /// Whether the lanes of the window are of one resource, so that they must not overlap.
     is_resource: bool,
 }
 
@@ -67,8 +67,7 @@ impl Modulo {
         Modulo { period, ..Modulo::default() }
     }
 
-    /// A part of the period for lanes of several resources, one each, beginning where the first lane does unless it is
-    /// said.
+    /// A part of the period for lanes of several resources, one each, beginning with the first lane unless stated.
     pub(crate) fn window(&mut self, start: Option<f64>, seconds: f64) -> usize {
         self.windows.push(Window { start, seconds, is_resource: false });
         self.windows.len() - 1

@@ -58,7 +58,7 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Device class of a system: the built-in device if there is one, else the name of the system with hyphens.
+/// Device class of a system: the built-in device if there is one, otherwise the name of the system with hyphens.
 pub fn class_of(system: &str) -> String {
     match system {
         "a100_sxm" => "a100-80gb".into(),

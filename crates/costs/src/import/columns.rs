@@ -22,7 +22,7 @@ const MOST_ROWS: i64 = 50_000_000;
 /// Start of the text that Git LFS leaves in place of a file that was not fetched.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 
-/// The columns of a table that were asked for. A row without a value has a NaN or an empty text.
+/// The requested columns of a table. A row without a value has a NaN or an empty text.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     rows: usize,

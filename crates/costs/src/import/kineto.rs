@@ -225,7 +225,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Seconds by name: of a trace of a GPU those of what a call launched, else the durations of the calls.
+    /// Seconds by name: of a trace of a GPU those of what a call launched, otherwise the durations of the calls.
     fn samples(mut self, on_gpu: bool) -> Samples {
         let mut samples = Samples::default();
         for calls in &mut self.threads {

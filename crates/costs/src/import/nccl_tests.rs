@@ -286,7 +286,7 @@ impl Run {
         let hosts: BTreeSet<&str> = ranks.iter().map(|rank| rank.host.as_str()).collect();
         let mut transfers = Transfers::default();
         for row in &self.rows {
-            // Sending is between two, however many do it.
+            // Sending always involves two devices, however many are listed.
             let devices = if transfer == TransferKind::Send { 2 } else { devices };
             transfers.add(transfer, devices, hosts.len() > 1, row.bytes, row.seconds);
         }

@@ -162,7 +162,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Default precision: 16 bits, as in training; else single precision; else any that the device has.
+    /// Default precision: 16 bits, as in training; otherwise single precision; otherwise any that the device has.
     pub fn default_precision(&self) -> Precision {
         let order = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
         order

@@ -165,7 +165,7 @@ impl Draft<'_, '_> {
         if let Origin::Operator(producer) = values[seen].origin
             && self.views.picks[producer]
         {
-            // Every matrix is read once, however many tokens use it.
+            // Every matrix is read once, regardless of the number of tokens that use it.
             let data =
                 self.walked.operators[producer].inputs[0].map_or(f64::INFINITY, |data| self.read_bytes(data));
             return data.min(values[seen].value.bytes().unwrap_or(0.0));
@@ -281,8 +281,8 @@ impl Draft<'_, '_> {
         made * (queries / tokens(cache.made).max(1.0)).min(1.0)
     }
 
-    /// Compute precision of an operator: 8-bit integers if all factors of a product are, else the precision
-    /// of the first input that has one, else of an output.
+    /// Compute precision of an operator: 8-bit integers if all factors of a product are, otherwise the
+    /// precision of the first input that has one, otherwise of an output.
     fn precision(&self, index: usize) -> Option<Precision> {
         let operator = &self.walked.operators[index];
         let precision_of = |value: usize| value::precision(self.walked.values[value].value.elem);

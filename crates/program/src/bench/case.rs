@@ -198,7 +198,7 @@ impl Case {
         }
     }
 
-    /// Runs the case as often as the suite says, or until runs are ended.
+    /// Runs the case as often as the suite specifies, or until runs are ended.
     pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row> {
         let mut row = self.row();
         for _ in 0..suite.repeat {

@@ -41,7 +41,7 @@ impl Run {
 impl Runs {
     /// Kills all runs, and lets none begin any more.
     pub(super) fn end(&self) {
-        // First, so that whoever starts a child afterwards sees it.
+        // First, so that every thread that starts a child afterwards sees it.
         self.are_ended.store(true, Ordering::SeqCst);
         locked(&self.children).values_mut().for_each(Run::end);
     }

@@ -197,7 +197,7 @@ impl Suite {
         }
     }
 
-    /// Refuses a suite that runs commands: whoever runs a file of others would run whatever they wrote into it.
+    /// Refuses a suite that runs commands: a suite from someone else could otherwise run arbitrary commands.
     ///
     /// # Errors
     /// B009, with the commands.

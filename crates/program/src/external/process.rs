@@ -71,7 +71,7 @@ fn too_much() -> String {
     format!("it wrote more than {} MiB", MOST_BYTES >> 20)
 }
 
-/// Sends what a pipe says, until it is closed or nobody listens.
+/// Sends the lines of a pipe until it is closed or the receiver is dropped.
 fn follow(
     pipe: Option<impl Read + Send + 'static>,
     pieces: SyncSender<Piece>,

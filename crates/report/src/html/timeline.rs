@@ -3,8 +3,9 @@
 //!
 //! The time shown is divided into ticks, at most as many as a screen has pixels. Activities of at least two ticks
 //! are drawn by themselves; shorter ones are merged with those that follow immediately, and no bar begins in a tick
-//! in which another bar of its row has begun. A row so has no more spans than ticks, however many operators. A
-//! merged bar has the name of its longest activity, so no activity long enough for a bar of its own is hidden.
+//! in which another bar of its row has begun. A row therefore has no more spans than ticks, for any number of
+//! operators. A merged bar has the name of its longest activity, so no activity long enough for a bar of its own is
+//! hidden.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -138,7 +139,7 @@ pub(super) struct Lane {
     /// Label of the row.
     pub(super) name: String,
     pub(super) activities: Vec<Activity>,
-    /// Pass code of what is merged from several passes; else it has that of its longest activity.
+    /// Pass code of what is merged from several passes; otherwise it has that of its longest activity.
     pub(super) mixed: Option<u8>,
 }
 

@@ -105,7 +105,7 @@ pub fn predicted(plan: &PlanDocument, samples: u32) -> Vec<RunSpan> {
     spans
 }
 
-/// Whether samples run behind each other in a pipeline, and not one by one.
+/// Whether samples are pipelined instead of run one by one.
 pub fn is_pipeline(objective: &ObjectiveDocument) -> bool {
     objective.kind == ObjectiveKind::Throughput
 }

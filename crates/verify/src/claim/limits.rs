@@ -101,8 +101,8 @@ impl Limits {
         self.below.is_some_and(|below| value >= below)
     }
 
-    /// A bound that is proved below the limit, as a bound on every value; `is_impossible` says that no value is below it. A
-    /// sum that overflowed stays as it is.
+    /// A bound that is proved below the limit, as a bound on every value; `is_impossible` means that no value is below the
+    /// limit. A sum that overflowed stays as it is.
     pub(super) fn capped(&self, bound: f64, is_impossible: bool) -> f64 {
         match self.below {
             Some(below) if is_impossible => below,

@@ -148,7 +148,7 @@ fn roofline(operator: &OperatorDocument, class: &ClassDocument, unmoved: f64) ->
     Some(Parts { work: compute.max(traffic), launch: launches * class.launch_overhead_s })
 }
 
-/// Peak rate for an operator: the one listed for its precision, if any, else the general one.
+/// Peak rate for an operator: the one listed for its precision, if any, otherwise the general one.
 fn peak(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     match operator.precision {
         Some(precision) if class.peaks.contains_key(&precision) => class.peaks.get(&precision).copied(),

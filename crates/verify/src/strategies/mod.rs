@@ -177,7 +177,7 @@ pub enum StrategyVerdict {
         /// The bound that the certificate proves, at least the claimed one.
         proved: f64,
     },
-    /// The bound is above the cost of the plan, or its certificate proves less than it says.
+    /// The bound is above the cost of the plan, or its certificate proves less than claimed.
     Refuted,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Chunks<'s> {
     layers: Vec<(usize, &'s LayerCosts)>,
     /// Microbatches in flight on the chunks when most are: no entry is below another.
     in_flight: &'s [Vec<f64>],
-    /// Most microbatches in flight on each chunk.
+    /// Maximum number of microbatches in flight on each chunk.
     peak: Vec<f64>,
     /// Bytes of states.
     state: f64,

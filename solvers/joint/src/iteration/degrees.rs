@@ -9,7 +9,7 @@ use super::table::Degrees;
 
 /// Largest degree of tensor parallelism that is tried if none is given.
 const MAX_TENSOR: u32 = 64;
-/// Most samples of a microbatch that are tried if none are given.
+/// Maximum number of samples of a microbatch that are tried if none are given.
 const MAX_MICROBATCH: u32 = 64;
 
 impl Problem {

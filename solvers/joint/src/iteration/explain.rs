@@ -130,7 +130,7 @@ impl Space<'_> {
         }
     }
 
-    /// Most devices of a pipeline on a kind.
+    /// Maximum number of devices of a pipeline on a kind.
     fn most_devices(&self, combination: &Combination, kind: usize) -> Option<u32> {
         let layers = self.model.layers.len();
         let limit = combination.most_stages(kind, self.pools, layers);

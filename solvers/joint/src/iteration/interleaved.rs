@@ -16,7 +16,7 @@ use super::program::{Pipeline, Placed, Solved};
 use super::search::{Combination, Costs, Shape, Space};
 use super::table::{LayerCosts, StageCosts, receive};
 
-/// Most passes of a pipeline whose plans are searched; all others have a bound.
+/// Maximum number of passes of a pipeline whose plans are searched; longer pipelines only have a bound.
 const MAX_PASSES: u64 = 1 << 21;
 
 /// Rounds of microbatches that the search times: beyond these every round takes as long as the busiest device.
@@ -216,7 +216,7 @@ impl<'s> Search<'s> {
         if fluid.is_too_short(f64::INFINITY) {
             return f64::INFINITY;
         }
-        // Without a plan, whatever takes many times as long.
+        // Without a plan, any that take many times as long.
         let enough = if cutoff.is_finite() { (cutoff - update) / m } else { 64.0 * least };
         if least >= enough {
             return bound;

@@ -302,7 +302,7 @@ fn by_first_reader(network: &Network<'_>, layer_of: &mut [Option<usize>]) {
     }
 }
 
-/// Whether each operator is behind a dispatch and before a combine.
+/// Whether each operator is after a dispatch and before a combine.
 fn experts(network: &Network<'_>) -> Vec<bool> {
     let is_end =
         |operator: Operator| network.is_kind(operator, "combine") || network.is_kind(operator, "dispatch");

@@ -42,7 +42,7 @@ struct Attention {
     scores: Vec<Operator>,
     /// The softmax, and the elementwise operators on both sides of it.
     inner: Vec<Operator>,
-    /// Products behind the softmax.
+    /// Products after the softmax.
     contexts: Vec<Operator>,
 }
 
@@ -134,7 +134,7 @@ impl<'g> Network<'g> {
         (0..self.operators()).map(|operator| of_class(operator).unwrap_or(operator)).collect()
     }
 
-    /// Orders the forward operators: each after its inputs, else as in the document.
+    /// Orders the forward operators: each after its inputs, otherwise as in the document.
     fn sort(&mut self) -> Result<(), ModelError> {
         let is_forward = |operator: Operator| self.pass(operator) == Pass::Forward;
         let forward: Vec<Operator> = (0..self.operators()).filter(|&operator| is_forward(operator)).collect();
@@ -207,7 +207,7 @@ impl<'g> Network<'g> {
         Some(Attention { scores, inner, contexts })
     }
 
-    /// Elementwise operators on a side of a softmax, and the products without parameters behind which they end.
+    /// Elementwise operators on a side of a softmax, and the products without parameters at which they end.
     fn up_to_products(&self, softmax: Operator, side: Side) -> (Vec<Operator>, Vec<Operator>) {
         let (mut inner, mut ends) = (Vec::new(), Vec::new());
         let mut queue = VecDeque::from([softmax]);
@@ -249,7 +249,7 @@ impl<'g> Network<'g> {
         }
     }
 
-    /// Rank of every operator: each after what it reads, forward operators before others, else as in the document.
+    /// Rank of every operator: each after what it reads, forward operators before others, otherwise as in the document.
     pub(crate) fn places(&self) -> Vec<usize> {
         let mut missing: Vec<usize> = self.inputs.iter().map(Vec::len).collect();
         let key = |operator: Operator| (self.pass(operator) != Pass::Forward, operator);

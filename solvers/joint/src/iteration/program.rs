@@ -1,13 +1,13 @@
 //! The stages of one combination of degrees, by dynamic programming.
 //!
-//! A stage with j − 1 stages behind it has j microbatches in flight, at most m, so stages are laid out from the last to
+//! A stage with j − 1 stages after it has j microbatches in flight, at most m, so stages are laid out from the last to
 //! the first. Under 1F1B a pipeline takes at least as long as each of its stages needs around it:
 //!
 //! ```text
 //! Σ_{i before s} τ_i + m · τ_s + [R_s − (j_s − 1) · f_s]⁺ + [R_s − (j_s − 1) · b_s]⁺ + update_s,    R_s = Σ_{i behind s} τ_i
 //! ```
 //!
-//! The first microbatch has to go through the stages before s. While it goes through those behind s and back, s can only
+//! The first microbatch has to go through the stages before s. While it passes through those after s and back, s can only
 //! run the forward passes of its other microbatches in flight, j_s − 1 of them; after its last forward pass, only as many
 //! backward passes. If there are at most j_s microbatches the two waits are one. The program takes for R_s the least of all
 //! pipelines behind s, so what it minimises is a bound for all plans of the combination; the plan that it finds is timed by
@@ -287,7 +287,7 @@ impl<'s> Program<'s> {
         Solved { bound, pipeline: best, is_stopped }
     }
 
-    /// Extends a table by stages on a kind, each before those of the table behind. Whether it was not stopped.
+    /// Extends a table by stages on a kind, each before those of the table of later stages. Whether it was not stopped.
     fn extend(
         &mut self,
         table: &mut Table,
@@ -349,7 +349,8 @@ impl<'s> Program<'s> {
         true
     }
 
-    /// Seconds for which the first of `depth` stages waits at least, if those behind it take `rest` seconds for a microbatch.
+    /// Seconds for which the first of `depth` stages waits at least, if those after it take `rest` seconds for a
+    /// microbatch.
     fn waits(&self, depth: u32, forward: f64, behind: f64, rest: f64) -> f64 {
         let m = self.combination.microbatches;
         let in_flight = f64::from(depth.min(m) - 1);
@@ -360,7 +361,7 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// The plan behind an entry of a bound, timed by its schedule.
+    /// The plan of an entry of a bound, timed by its schedule.
     fn rebuild(&self, tables: &FxHashMap<Vec<u32>, Table>, counts: &[u32], by: usize) -> Option<Pipeline> {
         let mut counts = counts.to_vec();
         let mut ranges = Vec::new();

@@ -300,7 +300,7 @@ pub(crate) struct Found {
 /// Combinations that are solved side by side.
 const BATCH: usize = 8;
 
-/// Gap at which a plan under 1F1B is good enough to begin from, if 1F1B is not asked for.
+/// Gap at which a plan under 1F1B is good enough to start from, if 1F1B is not requested.
 const HINT_GAP: f64 = 0.05;
 
 /// The search for a plan under 1F1B to begin from takes at most the time that is left divided by this.

@@ -375,8 +375,8 @@ impl Problem {
         is_in.iter().position(|&is_in| !is_in)
     }
 
-    /// Layers after all their inputs, depth first: neighbours of a chain are next to each other. Layers on or behind a
-    /// cycle are left out.
+    /// Layers after all their inputs, depth first: neighbours of a chain are next to each other. Layers on a cycle or
+    /// downstream of one are omitted.
     pub(crate) fn topological_order(&self) -> Vec<usize> {
         let mut missing: Vec<usize> = self.inputs.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = (0..missing.len()).filter(|&layer| missing[layer] == 0).rev().collect();

@@ -39,7 +39,7 @@ pub struct PlannedStage {
     pub tensor: u32,
     /// Number of copies of the stage.
     pub data: u32,
-    /// Most microbatches in flight in a copy.
+    /// Maximum number of microbatches in flight in a copy.
     pub in_flight: u32,
     /// Seconds per microbatch.
     pub seconds: f64,

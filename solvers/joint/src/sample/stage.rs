@@ -214,7 +214,7 @@ impl Least {
         Least { alone, inputs, outputs, device_seconds }
     }
 
-    /// Adds a layer to a stage; `is_inside` says of every layer whether it is in the stage already.
+    /// Adds a layer to a stage; `is_inside` has whether each layer is already in the stage.
     pub(crate) fn add(&self, problem: &Problem, sums: &mut [Sums], layer: usize, is_inside: &[bool]) {
         for (degree, sums) in sums.iter_mut().enumerate() {
             let Some(alone) = self.alone[layer][degree] else {

@@ -107,7 +107,7 @@ struct Search<'p> {
 #[derive(Default)]
 struct Growth {
     from: u32,
-    /// Number of layers behind the stage.
+    /// Number of layers after the stage.
     behind: usize,
     labels: Vec<Label>,
     members: Vec<u64>,
@@ -193,7 +193,7 @@ impl<'p> Search<'p> {
         self.grow(&ready);
     }
 
-    /// Adds each of the ready layers to the stage, and then those behind it in the list and those that become ready.
+    /// Adds each of the ready layers to the stage, and then those after it in the list and those that become ready.
     fn grow(&mut self, ready: &[u32]) {
         for (i, &position) in ready.iter().enumerate() {
             let layer = self.lattice.layer_at[position as usize];

@@ -147,7 +147,7 @@ fn value(best: Option<&Best>) -> f64 {
     best.filter(|best| best.score.fits()).map_or(f64::INFINITY, |best| best.score.makespan)
 }
 
-/// The schedule to start from: the given one if it can run and fits, else that of annealing.
+/// The schedule to start from: the given one if it can run and fits, otherwise that of annealing.
 fn first(
     instance: &Instance<'_>,
     evaluator: &mut Evaluator<'_, '_>,

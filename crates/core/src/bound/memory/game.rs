@@ -16,7 +16,7 @@ const HALVINGS: usize = 60;
 /// Golden sections of a line between shares.
 const SECTIONS: usize = 60;
 
-/// Rents up to this many times a target are tried: classes that fit nowhere prove any value, however slowly.
+/// Rents up to this many times a target are tried: classes that fit nowhere prove any value, only slowly.
 const ENOUGH: f64 = 1024.0;
 
 /// Rounds of the ellipsoid method are this times the square of the variables.

@@ -1,6 +1,6 @@
 //! DeepSpeed: its configuration, in JSON.
 //!
-//! The configuration has no stages: a pipeline is a `PipelineModule` in the training program. Neither has it an option
+//! The configuration has no stages: a pipeline is a `PipelineModule` in the training program. It also has no option
 //! that turns recomputation on: `activation_checkpointing` tunes `deepspeed.checkpointing`, which the model calls.
 //! Settings that a plan does not state, such as the precision if it was not given, are not written.
 //!

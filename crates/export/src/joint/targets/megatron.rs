@@ -10,7 +10,7 @@
 //! layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two devices, Megatron-LM takes
 //! virtual stages only with transfers that overlap, which is its default.
 //!
-//! There is no zero-bubble: `delay_wgrad_compute` defers weight gradients only behind the all-to-all of experts.
+//! There is no zero-bubble: `delay_wgrad_compute` defers weight gradients only until after the all-to-all of experts.
 
 use stagewright_core::document::Schedule;
 

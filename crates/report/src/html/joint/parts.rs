@@ -46,7 +46,7 @@ const BYTES: [OfParts; 5] = [
 ];
 
 impl Parts {
-    /// Seconds of a microbatch: by what they are for if that is known, else by pass if that is.
+    /// Seconds of a microbatch: by what they are for if that is known, otherwise by pass if that is.
     pub(super) fn seconds(page: &JointPage) -> Parts {
         let stages = &page.document.stages;
         if let Some(parts) = page.parts {

@@ -1,4 +1,4 @@
-//! Experts: the forward operators behind a dispatch and before a combine.
+//! Experts: the forward operators after a dispatch and before a combine.
 
 use stagewright_core::document::Pass;
 

@@ -79,8 +79,8 @@ fn by_path(operator: &OperatorDocument, listed: &BTreeMap<&str, usize>) -> Optio
     }
 }
 
-/// The path of an operator: its name if that continues the path of its layer, else that path. Without a layer it is the name,
-/// of one with slashes all but the last part.
+/// The path of an operator: its name if that continues the path of its layer, otherwise that path. Without a layer it is the
+/// name, of one with slashes all but the last part.
 pub(super) fn path(operator: &OperatorDocument) -> Cow<'_, str> {
     let name = operator.name.as_str();
     match operator.layer.as_deref().filter(|layer| !layer.is_empty()) {
@@ -130,7 +130,7 @@ fn first_reader(graph: &Graph, groups: &Groups, group: usize) -> Option<usize> {
     outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| groups.of[reader])
 }
 
-/// Whether a layer is numbered: the last part of its path is a number, or a number behind `layer_` or `block_`.
+/// Whether a layer is numbered: the last part of its path is a number, or a number after `layer_` or `block_`.
 pub(super) fn is_numbered(layer: &str) -> bool {
     let last = layer.rsplit('.').next().unwrap_or(layer);
     let before = last.trim_end_matches(|letter: char| letter.is_ascii_digit());

@@ -8,7 +8,7 @@ use super::stage::Sums;
 /// Memory of a stage and of its device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Memory {
-    /// Most microbatches of the stage in flight.
+    /// Maximum number of microbatches of the stage in flight.
     pub(super) in_flight: usize,
     /// Bytes of the activations of the stage when most of its microbatches are in flight.
     pub(super) activations: f64,

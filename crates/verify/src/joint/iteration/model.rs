@@ -49,8 +49,8 @@ pub(super) struct Layer {
     pub(super) inputs: f64,
     /// Bytes that the layer's products write.
     pub(super) products: f64,
-    /// Most bytes that a backward operator reads and writes besides forward tensors and gradients of parameters, with
-    /// its declared workspace.
+    /// Maximum bytes that a backward operator reads and writes besides forward tensors and gradients of parameters,
+    /// with its declared workspace.
     pub(super) workspace: f64,
 }
 

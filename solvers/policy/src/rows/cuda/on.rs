@@ -20,9 +20,9 @@ const MODULE: &str = "stagewright_rows";
 const PACK: usize = 16;
 /// Approximate number of threads of a block.
 const BLOCK: usize = 256;
-/// Most threads of a block that share one row.
+/// Maximum number of threads of a block that share one row.
 const PACKS: usize = 128;
-/// Most blocks of a launch.
+/// Maximum number of blocks of a launch.
 const GRID: usize = i32::MAX as usize;
 
 /// Element types that the kernels support.

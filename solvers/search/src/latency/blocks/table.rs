@@ -84,7 +84,8 @@ impl Rows {
         self.row(ideal).map_or(UNREACHED, |row| row[usage])
     }
 
-    /// Takes over the row of an ideal: of equal values the one from the first ideal counts, whoever found it.
+    /// Takes over the row of an ideal: among equal values, the one from the first ideal counts, whichever thread found
+    /// it.
     fn merge(&mut self, ideal: IdealId, other: &mut Rows) {
         let Some(theirs) = other.rows[ideal].take() else { return };
         match &mut self.rows[ideal] {

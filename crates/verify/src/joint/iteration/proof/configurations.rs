@@ -10,7 +10,7 @@
 use super::place::Setting;
 use super::{Effort, Exhausted};
 
-/// Most nodes of a search.
+/// Maximum number of nodes of a search.
 const MOST_NODES: usize = 4096;
 
 /// Share of a layer by which rounding may change how many must be recomputed.

@@ -13,7 +13,7 @@ use crate::joint::iteration::work::Work;
 use crate::joint::placed::Placed;
 use crate::read::Cluster;
 
-/// Most layers, since all intervals of them are numbered.
+/// Maximum number of layers, since all intervals of them are numbered.
 const MOST_LAYERS: usize = 2048;
 
 /// Layers that cost the same on every kind.

@@ -58,7 +58,7 @@ use program::{Program, Side};
 use screen::Screen;
 use space::Space;
 
-/// Most steps of a proof: about half a minute.
+/// Maximum number of steps of a proof: about half a minute.
 const MOST_STEPS: u64 = 1 << 31;
 
 /// Steps charged for the costs of a class of layers.
@@ -95,7 +95,7 @@ pub(super) struct Problem<'a> {
 
 /// Whether no plan of `layers` takes less than a bound, up to rounding. `false` says nothing.
 pub(super) fn proves(problem: &Problem, layers: &[(&str, Placed)], bound: f64) -> bool {
-    // Nothing takes less than no time.
+    // No duration is negative.
     bound <= 0.0
         || Proof::new(problem, layers, bound)
             .is_some_and(|proof| proof.holds(&mut Effort { left: MOST_STEPS }).unwrap_or(false))

@@ -92,7 +92,7 @@ pub(super) struct Place<'a> {
     devices: Devices<'a>,
     /// Share of the bytes of a tensor that is transferred between stages.
     share: f64,
-    /// Most stages.
+    /// Maximum number of stages.
     pub(super) room: usize,
     /// Bytes that a stage may use.
     pub(super) limit: f64,
@@ -137,7 +137,7 @@ impl<'a> Place<'a> {
         self.classes.iter().flatten().all(Priced::is_moderate)
     }
 
-    /// Most devices of a pipeline that fit into a server.
+    /// Maximum number of devices of a pipeline in one server.
     pub(super) fn in_server(&self) -> usize {
         let of_stage = self.devices.tensor.saturating_mul(self.devices.data).max(1);
         let of_server =

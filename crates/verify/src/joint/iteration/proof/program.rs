@@ -2,9 +2,9 @@
 //!
 //! A state has the first layer of the stages so far, and their number on every kind, on which the activations in memory
 //! depend. It keeps three figures, each the least over all ways to reach it: the seconds of the two passes of a microbatch
-//! through its stages, and what the stage that needs the most takes with those in front of it, to the last backward pass and
-//! to the last weight gradient ([`super::schedule`]). Each of them grows with those of the state behind, so the least of each is
-//! enough for a bound, though not all may belong to one pipeline.
+//! through its stages, and what the stage that needs the most takes with those before it, to the last backward pass and to the
+//! last weight gradient ([`super::schedule`]). Each of them increases with those of the following state, so the minimum of each
+//! is enough for a bound, though not all may belong to one pipeline.
 //!
 //! States that can only end at the cutoff or above are dropped: a stage before which the remaining layers already take too
 //! long, and a state whose earlier layers do not fit on the remaining devices, in time or in memory. A pipeline below the
@@ -22,7 +22,7 @@ use super::place::{Place, Sums, Transfers};
 use super::schedule::{Ends, Fixed, Position};
 use super::{Effort, Exhausted};
 
-/// Most states, numbers of stages and choices, for the memory that they take.
+/// Maximum numbers of states, stages and choices, limited by the memory that they take.
 const MOST_STATES: usize = 1 << 23;
 const MOST_ROWS: usize = 1 << 22;
 const MOST_CHOICES: usize = 1 << 21;
@@ -48,7 +48,7 @@ pub(super) struct Program<'p> {
     pub(super) cutoff: f64,
 }
 
-/// Least figures of the stages behind a boundary.
+/// Minimum figures of the stages after a boundary.
 #[derive(Debug, Clone, Copy)]
 struct State {
     /// Seconds of the two passes of a microbatch.
@@ -136,7 +136,7 @@ impl Program<'_> {
         effort.spend(rows as u64)?;
         // By the numbers of stages; empty if no pipeline reaches them.
         let mut states: Vec<Vec<State>> = vec![Vec::new(); rows];
-        // The boundary behind the last layer.
+        // The boundary after the last layer.
         states[0] = vec![UNREACHED; width];
         states[0][width - 1] = State { passes: 0.0, ends: Ends { weight: 0.0, backward: 0.0 } };
         let mut reached = width;
@@ -171,7 +171,7 @@ impl Program<'_> {
         Ok(true)
     }
 
-    /// The states of a row, by their first layers. `behind` are those with a stage less on a kind.
+    /// The states of a row, by their first layers. `behind` has the tables with one stage fewer on a kind.
     fn fill(
         &self,
         row: &Row,
@@ -246,7 +246,7 @@ impl Program<'_> {
         [from, self.stages[0]].map(|stages| f64::from(self.microbatches).min(stages as f64))
     }
 
-    /// Puts a stage in front of others.
+    /// Puts a stage before others.
     fn extend(
         &self,
         position: &Position,
@@ -328,7 +328,7 @@ impl Row {
         // A pipeline on one kind is excluded with the links of that kind.
         let is_of_kinds = kinds > 1 || program.sides.len() == 1;
         let stages = max_stages - from;
-        // The most that stages in front of these may have, of time and of memory.
+        // Maximum time and memory of the stages before these.
         let most_of = |figure: &dyn Fn(usize) -> f64| -> f64 {
             let left = (0..used.len())
                 .flat_map(|index| std::iter::repeat_n(figure(index), rooms[index] - used[index]));

@@ -12,7 +12,7 @@ use stagewright_core::document::{OperatorDocument, Pass};
 use crate::joint::iteration::membership;
 use crate::joint::iteration::model::Model;
 
-/// Most parts of a path.
+/// Maximum number of parts of a path.
 const MOST_PARTS: usize = 64;
 
 /// Whether the layers of a model, with their names in its order, are exactly those of the graph. `false` where the rule may be

@@ -10,8 +10,8 @@
 //! - Between the end of its last forward pass and the start of its last backward pass, R seconds pass, in which it runs no
 //!   more than j' − 1 backward passes, and under zero-bubble q weight gradients. So it is idle for [R − (j' − 1) b − q w]⁺.
 //!
-//! If m > j, the first interval ends before the second begins, and both add up; else the larger counts. Before its first
-//! forward pass, the first microbatch goes through the stages before it; what follows is by schedule.
+//! If m > j, the first interval ends before the second begins, and both add up; otherwise the larger counts. Before its
+//! first forward pass, the first microbatch goes through the stages before it; what follows is by schedule.
 //!
 //! - 1F1B: after its last backward pass, the last microbatch goes back through the stages before it. It needs
 //!   m (f + b) + idle, and every stage before it adds f + b.
@@ -47,7 +47,7 @@ pub(super) struct Fixed {
     pub(super) update: f64,
 }
 
-/// Seconds of a stage, and of all behind it.
+/// Seconds of a stage, and of all stages after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ends {
     /// Seconds to the last weight gradient; zero if none run apart.

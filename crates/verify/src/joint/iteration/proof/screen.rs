@@ -100,7 +100,7 @@ impl Screen {
         Some(Screen { passes, update, bytes, classes, shares, reach, limits, shared, ratio, boundaries })
     }
 
-    /// Most stages.
+    /// Maximum number of stages.
     pub(super) fn room(&self) -> usize {
         self.shares.len()
     }

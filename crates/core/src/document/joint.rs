@@ -39,7 +39,7 @@ pub struct JointPlanDocument {
     /// Reason why the search stopped before a proof (`time`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Why there is no plan.
+    /// Reason why there is no plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How every stage runs the batch; null without a plan, and for `time-per-sample`, where stages differ.

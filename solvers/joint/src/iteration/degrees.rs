@@ -1,4 +1,4 @@
-//! The degrees that plans may have, and the given degrees that divide nothing.
+//! The degrees that plans may have, and given degrees that divide none of the sizes they must divide.
 
 use stagewright_core::document::Parallelism;
 
@@ -60,7 +60,7 @@ impl Problem {
         }
     }
 
-    /// Degrees that all kinds share, but for that of tensor parallelism.
+    /// Degrees common to all kinds, except that of tensor parallelism.
     pub(super) fn shared_degrees(&self) -> Vec<Degrees> {
         let mut shared = Vec::new();
         for data in self.copies() {
@@ -131,7 +131,7 @@ impl Problem {
         }
     }
 
-    /// A given degree that divides nothing, and what it would have to divide; `None` if there are degrees.
+    /// A given degree that divides none of the sizes it must divide, and these sizes; `None` if valid degrees exist.
     pub(super) fn undivided(&self) -> Option<String> {
         if let Some(Some(degree)) = self.given(Parallelism::Tp)
             && let Some(whole) = self.pools.iter().find_map(|pool| self.undivided_by_tensors(pool, degree))

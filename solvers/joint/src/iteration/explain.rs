@@ -23,7 +23,7 @@ struct Shortage<'m> {
     devices: u32,
     /// Bytes that each of them needs at least.
     needed: f64,
-    /// The layer that needs these, unless the states do.
+    /// The layer that needs them, unless they are needed by the states.
     layer: Option<&'m Layer>,
 }
 
@@ -90,7 +90,7 @@ impl Space<'_> {
         )
     }
 
-    /// Why no combination has a pipeline on any kind.
+    /// Reason why no combination has a pipeline on any kind.
     fn no_pipeline(&self, combinations: &[Combination]) -> String {
         let is_interleaved = |combination: &Combination| combination.schedule == Schedule::Interleaved;
         if combinations.iter().all(is_interleaved) {
@@ -112,7 +112,7 @@ impl Space<'_> {
         }
     }
 
-    /// The degrees that need fewest devices, and how many those are.
+    /// The degrees that need the fewest devices, and the number of these.
     fn too_few_devices(&self, combinations: &[Combination], stages: u32) -> String {
         let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
         let least = |combination: &Combination| combination.tensor.iter().copied().min().unwrap_or(1);

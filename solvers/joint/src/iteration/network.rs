@@ -1,4 +1,4 @@
-//! A training graph by index, and what of it an attention kernel keeps to itself.
+//! A training graph by index, and the parts of it inside attention kernels.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -199,7 +199,7 @@ impl<'g> Network<'g> {
         if scores.is_empty() || contexts.is_empty() {
             return None;
         }
-        // Only what leads from the one product to the other.
+        // Only operators on a path from one product to the other.
         let from_scores = before.into_iter().filter(|&operator| self.leads(operator, Side::Before, &scores));
         let to_contexts =
             behind.into_iter().filter(|&operator| self.leads(operator, Side::Behind, &contexts));
@@ -402,7 +402,7 @@ impl<'g> Network<'g> {
         (self.document(operator).bytes_moved.unwrap_or(0.0) - kept).max(0.0)
     }
 
-    /// Numbers of heads of all attentions, of queries and of keys, as far as the sizes of tensors tell them.
+    /// Numbers of heads of all attentions, of queries and of keys, as far as the sizes of tensors determine them.
     pub(crate) fn heads(&self) -> Vec<u32> {
         let Some(tokens) = self.graph.batch.and_then(|batch| batch.tokens) else { return Vec::new() };
         let tokens = tokens.get() as f64;
@@ -424,7 +424,7 @@ impl<'g> Network<'g> {
         heads.into_iter().collect()
     }
 
-    /// Samples of the graph's batch.
+    /// Number of samples in the batch of the graph.
     pub(crate) fn samples(&self) -> f64 {
         self.graph.batch.map_or(1.0, |batch| batch.samples.get() as f64)
     }

@@ -1,7 +1,7 @@
 //! Prices of memory, and the value below which a bound holds.
 //!
-//! A class holds some bytes on its device, whichever classes share it. Let those of a set of classes sum to at most the
-//! bytes of its device. In whole quanta of any size they do so as well: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the
+//! A class holds some bytes on its device, whichever classes share it. Let the bytes of a set of classes sum to at most the
+//! bytes of its device. The same holds in whole quanta of any size: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the
 //! classes on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most the price of that many.
 //!
 //! *Bytes.* Parameters and optimiser state are resident throughout. A parameter that several classes share is on every
@@ -10,7 +10,7 @@
 //! that one class alone needs in the backward pass, since a device runs its forward operators first. In a step, activations
 //! are declared bytes of version 2 alone, and tensors need not be there at the same time.
 //!
-//! *Rounding.* Rents and what is paid may be far larger than their difference, which is all that counts. Sums are
+//! *Rounding.* Rents and payments may be far larger than their difference, which is the only relevant quantity. Sums are
 //! compensated (Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so that the
 //! error does not grow with the number of classes, and the rounding of all rents is subtracted.
 //!
@@ -36,7 +36,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Reads prices and limit, or says why they are malformed. O(operators + pins log pins).
+    /// Reads prices and limit, or returns why they are malformed. O(operators + pins log pins).
     pub(super) fn read(
         problem: &Problem,
         memory: &BTreeMap<String, MemoryPriceDocument>,
@@ -79,13 +79,13 @@ impl Limits {
             .map_or(0.0, |memory| memory.price * (self.bytes[class] / memory.quantum_bytes).floor())
     }
 
-    /// The sum over classes, before any: what they pay at most is subtracted from it.
+    /// The sum over classes before the first: minus the maximum that they pay.
     pub(super) fn balance(&self, problem: &Problem) -> Balance {
         let paid = self.paid(problem);
         Balance { sum: -paid, compensation: 0.0, rents: paid }
     }
 
-    /// The most that all classes pay.
+    /// Maximum that all classes pay together.
     fn paid(&self, problem: &Problem) -> f64 {
         let kinds = problem.cluster.kinds.iter().zip(&self.prices).zip(&self.memory);
         kinds
@@ -121,7 +121,7 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    /// Roundings of a rent, of the sum with its seconds, and of the compensated sum, with a margin.
+    /// Rounding errors of a rent, of the sum with its seconds, and of the compensated sum, with a margin.
     const ROUNDINGS: f64 = 8.0;
 
     /// Adds seconds that include a rent.
@@ -135,7 +135,7 @@ impl Balance {
         self.rents += rent;
     }
 
-    /// The least that the sum may be.
+    /// Minimum value of the sum.
     pub(super) fn least(&self) -> f64 {
         self.sum + self.compensation - Balance::ROUNDINGS * f64::EPSILON * self.rents
     }

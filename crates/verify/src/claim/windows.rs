@@ -29,7 +29,7 @@ pub(super) struct Evidence<'a> {
 
 /// The windows that a path cuts.
 struct Cut {
-    /// Least seconds of every window.
+    /// Minimum seconds of every window.
     lengths: Vec<f64>,
     /// First and last window by operator.
     range: Vec<[usize; 2]>,
@@ -112,7 +112,7 @@ impl Outside {
         Outside { before, own }
     }
 
-    /// Whether an operator of a class with these windows, the first and the last, can run in none outside the set.
+    /// Whether an operator of a class with these windows, the first and the last, can run in no window outside the set.
     fn confines(&self, class: usize, [first, last]: [usize; 2]) -> bool {
         let excluded = match first == last && first % 2 == 1 {
             true => 0,
@@ -150,7 +150,7 @@ fn seconds(problem: &Problem, operator: usize, kind: usize) -> f64 {
     problem.seconds(operator, &problem.cluster.kinds[kind]).unwrap_or(f64::INFINITY)
 }
 
-/// Least seconds of every operator on the kinds that may run its class.
+/// Minimum seconds of every operator on the kinds that may run its class.
 fn least_seconds(problem: &Problem, kinds_of: &[Vec<usize>]) -> Vec<f64> {
     let least = |operator: usize| {
         let kinds = kinds_of[problem.graph.class_of[operator]].iter();
@@ -181,7 +181,7 @@ fn path_of(problem: &Problem, names: &[String]) -> Result<Vec<usize>, String> {
     Ok(path)
 }
 
-/// The windows, or why the operators are not on a path.
+/// The windows, or the reason why the operators are not on a path.
 fn cut(problem: &Problem, path: &[usize], least: &[f64]) -> Result<Cut, String> {
     let place: FxHashMap<usize, usize> =
         path.iter().enumerate().map(|(position, &operator)| (operator, position)).collect();

@@ -192,7 +192,7 @@ impl<'s> Search<'s> {
             }
             layers[group].count += 1.0;
         }
-        // Every chunk keeps at least the maximum of the chunk with the fewest at some time.
+        // At the time when the minimum over the chunks is largest, every chunk keeps at least that many.
         let fewest = |counts: &Vec<f64>| counts.iter().copied().fold(f64::INFINITY, f64::min);
         let mut devices: Vec<(f64, f64)> = Vec::new();
         for in_flight in &self.in_flight {

@@ -385,7 +385,7 @@ fn rounds(
     stop: &Stop,
     mut report: impl FnMut(f64, f64),
 ) -> Found {
-    // If there is no time limit left, zero is the only bound.
+    // Once stopped, the bound is zero.
     let bound =
         |combination: &Combination| if stop.reason().is_some() { 0.0 } else { space.bound(combination) };
     let bounds: Vec<f64> = pool.install(|| combinations.par_iter().map(bound).collect());

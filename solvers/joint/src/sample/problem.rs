@@ -334,7 +334,7 @@ impl Problem {
         ] {
             amount(format!("{place}.{field}"), value)?;
         }
-        // The file's keys are of neighbours, and a neighbour without a key needs no transfer.
+        // The keys of the file are neighbours; a neighbour without a key costs the layer no transfer.
         let seconds = |field: &str, listed: &BTreeMap<i64, f64>, edges: &[usize], end: fn(&Edge) -> usize| {
             for (id, &bytes) in listed {
                 let place = format!("{place}.{field}.{id}");

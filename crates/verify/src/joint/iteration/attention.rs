@@ -17,7 +17,7 @@ pub(super) struct Attention {
     pub(super) is_first: Vec<bool>,
     /// Tensors that are never in memory.
     pub(super) is_hidden: Vec<bool>,
-    /// Bytes that each operator would read or write of tensors that are never in memory.
+    /// Bytes of tensors never in memory that each operator would read or write.
     pub(super) unmoved: Vec<f64>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Crossing {
     pub(super) backward: Option<f64>,
 }
 
-/// Tensors that cross the boundary after every stage. Reports tensors that go against the order of the stages.
+/// Tensors that cross the boundary after every stage. Reports tensors that contradict the order of the stages.
 pub(super) fn crossings(
     model: &Model,
     stage_of_layer: &[usize],

@@ -43,8 +43,8 @@ impl Groups {
     }
 }
 
-/// The layer of every operator, with the layer that each has by itself, if any.
-/// O(pins · log), and `by_itself` at most twice for every operator.
+/// The layer of every operator, with the layer of each alone, if any. O(pins · log), and `by_itself` at most
+/// twice for every operator.
 pub(super) fn with(graph: &Graph, by_itself: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
     let groups = Groups::new(graph);
     // A group with forward operators is represented by the first of them.
@@ -120,7 +120,7 @@ fn by_first_reader(graph: &Graph, groups: &Groups, home: &mut [Option<usize>]) {
     }
 }
 
-/// The group of the first operator outside a group that reads a tensor of it.
+/// The group of the first outside operator that reads a tensor of a group.
 fn first_reader(graph: &Graph, groups: &Groups, group: usize) -> Option<usize> {
     let tensors = groups.members[group].iter().flat_map(|&operator| &graph.tensors_of[operator]);
     let made = tensors.map(|&tensor| &graph.tensors[tensor]);

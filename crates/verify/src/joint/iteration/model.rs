@@ -1,4 +1,4 @@
-//! The graph by layers: what a layer runs, keeps and synchronises, whatever the devices.
+//! The graph by layers: the work, memory and synchronisation of each, independent of the devices.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::sharding::{self, Conversion};
 use crate::read::Graph;
 use crate::score::weights;
 
-/// An amount by how it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
+/// An amount by the way it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Divided {
     /// Amounts by `[is split][is of experts]`.
@@ -55,7 +55,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// Everything that the costs of the layer depend on, but for the seconds of its operators.
+    /// Everything that determines the costs of the layer, except the seconds of its operators.
     pub(super) fn figures(&self) -> Vec<u64> {
         let Layer {
             forward: _,
@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
         let has_split: Vec<bool> = (0..graph.operators.len())
             .map(|operator| kinds.splits_parameters(operator) && kinds.has_parameters[operator])
             .collect();
-        // A backward or update operator is as its forward operator.
+        // A backward or update operator has the property of its forward operator.
         let near_split = colocated(graph, &has_split);
         let is_split = (0..graph.operators.len()).map(|operator| match graph.pass(operator) {
             Pass::Forward => has_split[operator],

@@ -1,4 +1,4 @@
-//! The layers in their order, sorted into classes that cost the same.
+//! The layers in order, sorted into classes of equal costs.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::read::Cluster;
 /// Maximum number of layers, since all intervals of them are numbered.
 const MOST_LAYERS: usize = 2048;
 
-/// Layers that cost the same on every kind.
+/// Layers with equal costs on every kind.
 #[derive(Debug)]
 pub(super) struct Class<'a> {
     pub(super) layer: &'a Layer,
@@ -36,21 +36,21 @@ pub(super) struct Layers<'a> {
     pub(super) class_of: Vec<usize>,
     /// Tensors that cross the boundary before every layer, and after the last.
     pub(super) crossings: Vec<Crossing>,
-    /// The number of every interval, which is that of all with the same classes in the same order, by first layer and
-    /// length − 1.
+    /// The number of every interval, shared by all intervals with the same classes in the same order, by first layer
+    /// and length − 1.
     intervals: Vec<Vec<u32>>,
 }
 
 impl<'a> Layers<'a> {
     /// Sorts the layers; `None` if they are not those of the graph ([`rule`]), if they have no order, if a stage of the plan is
-    /// no interval of it, or if there are too many. `layers` have the names of the plan, in the order of the model.
+    /// not an interval of it, or if there are too many. `layers` have the names of the plan, in the order of the model.
     pub(super) fn new(model: &'a Model, cluster: &Cluster, layers: &[(&str, Placed)]) -> Option<Self> {
         let names: Vec<&str> = layers.iter().map(|&(name, _)| name).collect();
         if layers.len() > MOST_LAYERS || !rule::holds(model, &names) {
             return None;
         }
         let order = order(model)?;
-        // Stages are intervals, or the layers are not in the order that stages have.
+        // If a stage is not an interval, the layers are not in the order of the stages.
         if !order.is_sorted_by_key(|&layer| layers[layer].1.stage) {
             return None;
         }
@@ -107,8 +107,8 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Layers in the order of their first forward operators, besides inputs of the model, which are where they are read first.
-/// `None` if one has no such operator.
+/// Layers in the order of their first forward operators, besides inputs of the model, which are placed with their first
+/// reader. `None` if one has no such operator.
 fn order(model: &Model) -> Option<Vec<usize>> {
     let graph = model.graph;
     let mut first = vec![usize::MAX; model.layers.len()];

@@ -1,10 +1,10 @@
 //! Pipelines under 1F1B or zero-bubble, laid out stage by stage from the last.
 //!
 //! A state has the first layer of the stages so far, and their number on every kind, on which the activations in memory
-//! depend. It keeps three figures, each the least over all ways to reach it: the seconds of the two passes of a microbatch
-//! through its stages, and what the stage that needs the most takes with those before it, to the last backward pass and to the
-//! last weight gradient ([`super::schedule`]). Each of them increases with those of the following state, so the minimum of each
-//! is enough for a bound, though not all may belong to one pipeline.
+//! depend. It keeps three figures, each the minimum over all ways to reach it: the seconds of the two passes of a microbatch
+//! through its stages, and the maximum over its stages of the time of a stage with those before it, to the last backward pass
+//! and to the last weight gradient ([`super::schedule`]). Each of them increases with those of the following state, so the
+//! minimum of each is enough for a bound, though not all may belong to one pipeline.
 //!
 //! States that can only end at the cutoff or above are dropped: a stage before which the remaining layers already take too
 //! long, and a state whose earlier layers do not fit on the remaining devices, in time or in memory. A pipeline below the
@@ -41,9 +41,9 @@ pub(super) struct Program<'p> {
     pub(super) layers: &'p Layers<'p>,
     pub(super) sides: Vec<Side<'p>>,
     pub(super) microbatches: u32,
-    /// Whether weight gradients run apart; then there is one number of stages.
+    /// Whether weight gradients run separately; the number of stages is then fixed.
     pub(super) is_zero_bubble: bool,
-    /// Least and most stages.
+    /// Minimum and maximum number of stages.
     pub(super) stages: [usize; 2],
     pub(super) cutoff: f64,
 }
@@ -72,7 +72,7 @@ impl State {
     }
 }
 
-/// Sums over the first layers, each on the kind where it is least.
+/// Sums over the first layers, each on its cheapest kind.
 #[derive(Debug)]
 struct Before {
     forward: Vec<f64>,
@@ -121,7 +121,7 @@ impl Before {
     }
 }
 
-/// Choices of configurations by kind, interval and stages from it to the last.
+/// Choices of configurations by kind, interval and number of stages from this to the last.
 type Choices = FxHashMap<(usize, u32, usize), Vec<Point>>;
 
 impl Program<'_> {
@@ -143,7 +143,7 @@ impl Program<'_> {
         let mut choices = Choices::default();
         let mut used = vec![0; rooms.len()];
         for row in 1..rows {
-            // The next numbers of stages, of which the first kind's changes the fastest.
+            // The next numbers of stages; that of the first kind changes fastest.
             for (used, room) in used.iter_mut().zip(&rooms) {
                 *used += 1;
                 if *used <= *room {
@@ -197,7 +197,7 @@ impl Program<'_> {
                     let part = |sums: &[f64]| sums[end] - sums[start];
                     workspace = workspace.max(sums.workspace[start]);
                     let (forward, both, state) = (part(&sums.forward), part(&sums.both), part(&sums.state));
-                    // More layers only take longer and need more.
+                    // More layers only take longer and need more memory.
                     if m * (forward + both) + first[start] >= cutoff
                         || state + workspace > limit
                         || workspace.is_infinite()
@@ -241,7 +241,7 @@ impl Program<'_> {
     }
 
     /// Microbatches that a stage keeps until the backward pass and until the weight gradients; `from` counts the stages from
-    /// it to the last.
+    /// this to the last.
     fn in_flight(&self, from: usize) -> [f64; 2] {
         [from, self.stages[0]].map(|stages| f64::from(self.microbatches).min(stages as f64))
     }
@@ -289,7 +289,7 @@ impl Program<'_> {
     }
 }
 
-/// The states with a stage less on a kind, with the kind. `row` is the number of those with the stages `used`.
+/// The states with one stage fewer on a kind, with the kind. `row` is the number of those with the stages `used`.
 fn behind<'s>(
     row: usize,
     used: &[usize],
@@ -310,17 +310,17 @@ fn behind<'s>(
 /// States with the same numbers of stages.
 #[derive(Debug)]
 struct Row {
-    /// Stages in all.
+    /// Total number of stages.
     from: usize,
-    /// Whether the stages may be all stages of a pipeline.
+    /// Whether these may be all stages of a pipeline.
     may_be_all: bool,
-    /// Least and most layers that may be left for other stages.
+    /// Minimum and maximum number of layers left for other stages.
     least: usize,
     most: usize,
 }
 
 impl Row {
-    /// The row of a number of stages on every kind, `used`, of those that there is room for.
+    /// The row of the numbers `used` of stages on every kind.
     fn new(program: &Program, used: &[usize], rooms: &[usize], before: &Before) -> Self {
         let [fewest, max_stages] = program.stages;
         let from: usize = used.iter().sum();

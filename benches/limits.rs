@@ -233,7 +233,7 @@ fn with_tensors(count: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDo
     graph
 }
 
-/// A training step: as many backward operators as forward ones, each in the colocation class of the operator that it
+/// A training step: one backward operator per forward operator, in the colocation class of the operator that it
 /// mirrors, whose parameter it trains.
 fn training(half: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDocument {
     let mut graph = with_tensors(2 * half, tensors, rng);
@@ -262,7 +262,8 @@ fn parameter(number: usize, readers: impl Iterator<Item = usize>, trained: bool)
     }
 }
 
-/// Devices by kind, each kind with a class of its own: their number and their memory. In groups of their own if asked.
+/// Devices by kind, each kind with a class of its own: their number and their memory. In groups of their own if
+/// requested.
 fn cluster(kinds: &[(u32, f64)], in_groups: bool) -> ClusterDocument {
     let link = LinkDocument { latency_s: 0.0, bandwidth: 1e10 };
     let class = |kind: usize| ClassDocument {

@@ -36,7 +36,7 @@ const SOLVERS: [&str; 4] = ["heft", "multilevel", "auto", "exact"];
 const SECONDS: u64 = 2;
 const RATIOS_OF_COMMUNICATION: [f64; 3] = [0.1, 1.0, 10.0];
 
-/// What is known of the optimum of an instance.
+/// Known bounds on the optimum of an instance.
 #[derive(Clone, Copy)]
 enum Known {
     Nothing,

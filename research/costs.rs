@@ -1,4 +1,4 @@
-//! What measured costs change: plans of the models of `data/models`, made with the roofline, with the closed forms of the
+//! Effect of measured costs: plans of the models of `data/models`, made with the roofline, with the closed forms of the
 //! built-in devices, and with the tables of an installed `aiconfigurator-core`; all valued by the tables.
 //!
 //! ONNX models are cast to bf16, which the tables have; a native model keeps its precision, and is left out if nothing of it is
@@ -83,7 +83,7 @@ fn lost(share: f64) -> String {
     if share > 0.0 { format!("{:.1}% slower", 100.0 * share) } else { "the same value".into() }
 }
 
-/// What a model's plans are worth by the tables.
+/// Values of a model's plans by the tables.
 struct Row {
     /// Share of the time that the tables price.
     covered: f64,

@@ -205,7 +205,7 @@ impl Model {
         Problem::new(graph, cluster, objective).expect("every operator has seconds")
     }
 
-    /// What plans are made for with links as they are, or throttled ones.
+    /// Setup of plans, with links unchanged or throttled.
     fn problems(&self, link: &[[f64; 2]], throttle: Option<Throttle>) -> Problems {
         let link = match throttle {
             None => Link::Measured(link),
@@ -270,7 +270,7 @@ impl Model {
     }
 }
 
-/// What plans of a model are made for.
+/// Setup of the plans of a model.
 struct Problems {
     contiguous: Problem,
     free: Problem,

@@ -1,7 +1,7 @@
 //! The lower bounds of [`BOUNDS`] on a problem, for everyone who shows or uses one.
 //!
-//! Commands, reports, checks and Python all ask here, and solvers through their [`Context`], so a problem has one strongest
-//! bound, whoever names it. What was computed belongs to the problem and is not computed again.
+//! Commands, reports, checks and Python all request bounds here, and solvers through their [`Context`], so a problem has
+//! one strongest bound everywhere. Results are stored with the problem and not computed again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +58,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// A solver whose answers count all bounds of the registry.
 ///
-/// An exact solver asks for them when its own search takes long, and for the rest after it. Others start with them, so that
+/// An exact solver computes them when its own search takes long, and the rest after it. Others start with them, so that
 /// they end when a plan reaches one.
 pub struct Proving<S>(pub S);
 

@@ -49,7 +49,7 @@ pub const HELD: u64 = 16 << 20;
 pub const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Maximum size in bytes of an input that is held in memory whole, and of an unpacked gzip file: a graph of a million
-/// operators is smaller. A device has no end, and a few packed bytes can claim any size.
+/// operators is smaller. A device file may never end, and a few compressed bytes can claim any size.
 pub const LARGEST: u64 = 1 << 30;
 
 /// Opens a file that is larger than [`HELD`] and not compressed; `None` for all others.
@@ -147,7 +147,7 @@ pub fn unpacked(label: &str, packed: Vec<u8>) -> Result<Vec<u8>> {
 /// (a device, a pipe) is written directly, and a link stays a link. `fill` writes the content; the writer is buffered.
 ///
 /// # Errors
-/// If it cannot be written (I002); the old file is there then.
+/// If it cannot be written (I002); the old file is then kept.
 pub fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());

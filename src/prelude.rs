@@ -1,4 +1,4 @@
-//! What most programs need: `use stagewright::prelude::*`.
+//! Items that most programs need: `use stagewright::prelude::*`.
 
 pub use stagewright_core::cluster::{Cluster, ClusterBuilder, DeviceId};
 pub use stagewright_core::document::{

@@ -111,7 +111,7 @@ pub fn named(name: &str) -> Option<&'static dyn Solver> {
 /// Prefix of the names of ablations in `--solver`, for the runs of suites.
 pub const ABLATION: &str = "ablation:";
 
-/// Looks up an ablation: a solver without one of its parts, or with nothing but chance. Only suites know these by name.
+/// Looks up an ablation: a solver without one of its parts, or one that chooses at random. Only suites can name these.
 pub fn ablation(name: &str) -> Option<&'static dyn Solver> {
     let by_chance: [&dyn Solver; 2] = [&ANNEALING_FROM_RANDOM, &RANDOM_PLACEMENTS];
     by_chance.into_iter().chain(learned::ABLATIONS).find(|solver| solver.name() == name)

@@ -1,4 +1,4 @@
-//! One problem, one strongest bound, whoever names it.
+//! One problem, one strongest bound, in every command.
 
 use std::time::Duration;
 

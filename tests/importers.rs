@@ -365,7 +365,7 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!((first.tensors.len(), first.tensors[0].bytes), (1, 4.0 * 576.0));
 }
 
-/// Samples are where layouts say so, else the first dimension.
+/// Samples are where layouts say so, otherwise the first dimension.
 #[test]
 fn samples_of_openvino_are_where_its_layout_says() {
     let laid_out = |layout: &str| {
@@ -588,8 +588,8 @@ fn a_chain_of_a_million_operators_is_a_graph() {
     Graph::from_document(graph).expect("a graph");
 }
 
-/// The script for PyTorch: run on a model if PyTorch is installed, else only parsed if Python is. The program
-/// is `STAGEWRIGHT_PYTHON`, or else `python3`.
+/// The script for PyTorch: run on a model if PyTorch is installed, otherwise only parsed if Python is. The
+/// program is `STAGEWRIGHT_PYTHON`, or else `python3`.
 #[test]
 fn the_torch_exporter_writes_graphs() {
     let python = std::env::var_os("STAGEWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());

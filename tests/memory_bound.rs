@@ -1,4 +1,4 @@
-//! Certificates of memory: the checker replays every bound under every objective, and no certificate, genuine or tampered
+//! Memory certificates: the checker replays every bound under every objective, and no certificate, genuine or tampered
 //! with, proves more than the best placement.
 
 use rand::RngExt;

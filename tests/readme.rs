@@ -2,8 +2,8 @@
 //!
 //! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands of a page run
 //! in order in one folder with a copy of `data`. The first `text` block of the README is the output of `make demo`. Solve
-//! times are not compared: the line `solver` and the column `time`. Of blocks marked `console measured`, which measure this
-//! machine, only words are compared; they need ONNX Runtime and two cores, and are skipped without.
+//! times are not compared: the line `solver` and the column `time`. Blocks marked `console measured` contain measurements
+//! of this machine, so only their words are compared; they need ONNX Runtime and two cores, and are skipped otherwise.
 //! `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the current output.
 
 #![cfg(all(feature = "metis", feature = "milp"))]

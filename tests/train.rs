@@ -523,7 +523,7 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("without labels"));
 }
 
-/// A second run would overwrite the state of the first. What is locked is a file, whoever has it.
+/// A second run would overwrite the state of the first. The lock is on a file, whichever process holds it.
 #[test]
 fn two_runs_in_one_folder_at_once_are_refused() {
     let folder = folder();
@@ -539,7 +539,7 @@ fn two_runs_in_one_folder_at_once_are_refused() {
         assert!(said.contains("error[D023]") && said.contains(&format!("--> {run}\n")), "{said}");
         assert!(!Path::new(&run).join("state.safetensors").exists());
     }
-    // The file is still there, and nobody has it.
+    // The file still exists, and no process has locked it.
     assert_done(&train(&configured(&folder, &SYSTEM.replace("episodes = 24", "episodes = 1")), &run));
 }
 

@@ -14,7 +14,7 @@ const NAMED: usize = 3;
 /// Minimum gain of the bound over the work and the longest path alone for the operators to be reported.
 const GAIN: f64 = 1.001;
 
-/// What makes a step longer than its work on all devices and than its longest path.
+/// Reasons why a step is longer than its work on all devices and than its longest path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Serial {
     /// Lower bound on the step in seconds, from the operators that run one after another and the work that is confined

@@ -11,7 +11,7 @@ use stagewright_formats::Imported;
 use crate::failure::Result;
 
 /// Writes measurements, with their labels, into a model and a cluster. Notes say if they apply to nothing, and whose links
-/// they replace. `place` says where an option is given, by its name in a plan's `model`.
+/// they replace. `place` is where an option is given, by its name in a plan's `model`.
 ///
 /// # Errors
 /// If the measurements contradict one another.

@@ -1,8 +1,8 @@
 //! Models and clusters that are read together: what one leaves open and the other decides.
 //!
-//! A file does not say everything about a model. [`import_options`] takes what was said beside it to its importer, and
+//! A file does not say everything about a model. [`import_options`] passes the options of a model to its importer, and
 //! [`join`] prepares a model and a cluster for each other: the class of profiled times, measurements, memory reserves.
-//! What a reader should know about their prices is returned as notes; who called prints them.
+//! Remarks about their prices are returned as notes, which the caller prints.
 
 mod measured;
 mod options;
@@ -88,8 +88,8 @@ pub fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument,
     notes.extend(unpriced::note(label, &model.graph));
 }
 
-/// Prepares a model and a cluster for each other, and says where the seconds of operators come from. `costs` are
-/// measurements with their labels. `place` says where an option is given, by its name in a plan's `model`.
+/// Prepares a model and a cluster for each other, and reports the source of the seconds of operators. `costs`
+/// are measurements with their labels. `place` is where an option is given, by its name in a plan's `model`.
 ///
 /// # Errors
 /// If the class of profiled times is open (U011), or the measurements contradict one another.

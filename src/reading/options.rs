@@ -1,4 +1,4 @@
-//! What the options of a model mean to its importer, and which of them its format uses.
+//! Meaning of the options of a model to its importer, and the options that its format uses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl ModelOptions {
 /// Options of every format, by their names in a plan's `model`.
 const OF_ANY: [&str; 5] = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];
 
-/// The options for importers. `place` says where an option was given, by its name in the document.
+/// The options for importers. `place` is where an option was given, by its name in the document.
 ///
 /// # Errors
 /// If a size is zero (U001), or the format or the cost rules are unknown (U005, U001).
@@ -90,8 +90,9 @@ fn format(options: &ModelOptionsDocument, place: impl Fn(&str) -> String) -> Res
     })
 }
 
-/// Rejects given options that a format does not use, because ignoring one would silently read another model than
-/// requested. The exception is the batch, which also scales the throughput: returns whether it has no other effect.
+/// Rejects given options that a format does not use, because ignoring one would silently read a model other than
+/// the requested one. The exception is the batch, which also scales the throughput: returns whether it has no other
+/// effect.
 ///
 /// # Errors
 /// If an option has no effect on models of this format (U012).

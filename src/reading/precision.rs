@@ -1,7 +1,7 @@
 //! Note about precisions for which a device class has no peak.
 //!
-//! The roofline uses the class's peak for the operator's precision if there is one, else the class's general peak,
-//! which is for another precision. The times of such a plan may be several times off, so a note reports it.
+//! The roofline uses the class's peak for the operator's precision if there is one, otherwise the class's general
+//! peak, which is for another precision. The times of such a plan may be several times off, so a note reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

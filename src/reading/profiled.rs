@@ -13,7 +13,7 @@ use stagewright_formats::reference::ACCELERATOR;
 use crate::code::U011;
 use crate::failure::{Failure, Result};
 
-/// Assigns the times of a profile to their device class. `place` says where the class is given.
+/// Assigns the times of a profile to their device class. `place` is where the class is given.
 ///
 /// # Errors
 /// If the cluster has no device of the requested class, or no class was requested and its accelerators are not all

@@ -1,4 +1,4 @@
-//! What a task answers: a plan, bounds, a verdict or an explanation, each as data, text and JSON.
+//! Answer of a task: a plan, bounds, a verdict or an explanation, each as data, text and JSON.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -76,9 +76,9 @@ pub(super) fn checked_text(
 pub struct Answer {
     /// The plan document; it may say that there is no plan.
     pub document: Document,
-    /// Relative gap that counts against the one asked for: of the worst case for a robust plan, 0 with a proof.
+    /// Relative gap to compare with the requested one: that of the worst case for a robust plan, 0 with a proof.
     pub gap: Option<f64>,
-    /// Hints on how to ask for more, a line each.
+    /// Hints on how to get more, a line each.
     pub hints: Vec<String>,
     pub(super) sheet: Box<dyn Sheet + Send + Sync>,
 }
@@ -182,7 +182,7 @@ pub struct Checked {
     pub bound: Option<f64>,
     /// Whether the checker proves that bound.
     pub is_proved: bool,
-    /// What the plan violates, for display.
+    /// Violations of the plan, for display.
     pub violations: Vec<String>,
     /// The report.
     pub shown: Shown,

@@ -12,7 +12,7 @@ use stagewright_formats::{
 use super::Kind;
 use crate::failure::Result;
 
-/// A plan document of any kind. In a file, its `schema` says the kind.
+/// A plan document of any kind. The `schema` of a file determines the kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Document {
     /// A device for every operator.

@@ -97,7 +97,7 @@ pub trait Task: Send + Sync {
     /// If it is no plan for the model.
     fn plan(&self, file: PlanFile<'_>) -> Result<Document>;
 
-    /// What a plan is for in place of this question, for display; `None` if it is for this question.
+    /// The question that a plan answers in place of this one, for display; `None` if it is for this question.
     fn difference(&self, plan: &Document) -> Option<&'static str>;
 
     /// Finds a plan and a lower bound within limits.
@@ -119,10 +119,10 @@ pub trait Task: Send + Sync {
     /// If the documents cannot be checked (codes that begin with V), or are not those of the plan.
     fn check(&self, plan: Document, label: &str, session: &mut Session<'_>) -> Result<Checked>;
 
-    /// What determines the value of a plan, and what would change it.
+    /// Costs that determine the value of a plan, and changes that would improve it.
     ///
     /// # Errors
-    /// If the plan has no value (U008), or none of its parts can be told apart.
+    /// If the plan has no value (U008), or none of its parts can be distinguished.
     fn explain(
         &self,
         plan: Document,
@@ -146,7 +146,7 @@ pub struct Explaining {
     pub costs_off: f64,
 }
 
-/// The limits of an answer, and who is told about it.
+/// The limits of a solve, and the receiver of its events.
 pub struct Session<'a> {
     /// Limits, seed, threads, interrupt, and what is off in a robust plan.
     pub options: Options,
@@ -161,7 +161,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session that computes no more than is asked for: without the strongest bound in a check, and without a diagnosis.
+    /// A session that computes only what is requested: without the strongest bound in a check, and without a diagnosis.
     pub fn new(options: Options, observer: &'a mut dyn Observer, note: &'a mut dyn FnMut(&str)) -> Self {
         Session { options, observer, note, strongest: None, with_diagnosis: false }
     }
@@ -183,7 +183,7 @@ pub fn kind(model: &mut Opened, plan: Option<&[u8]>, is_parallel: bool) -> Kind 
     match model {
         Opened::Memory(Input { bytes, .. }) => head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]),
         Opened::File(_, file) => {
-            // What cannot be read is told by whoever reads the model.
+            // Files that cannot be read are reported by the code that reads the model.
             let _unreadable = file.take(HEAD as u64).read_to_end(&mut head).and_then(|_| file.rewind());
         }
     }

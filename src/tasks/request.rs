@@ -1,4 +1,4 @@
-//! What a person asks for: a model with its surroundings, an objective, and who solves it.
+//! A request: a model with its options, an objective and a solver.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub struct Request {
     pub options: ModelOptions,
     /// Measurements that price the model, with their labels in errors.
     pub costs: Vec<(String, CostsDocument)>,
-    /// What to minimise, as far as it is given.
+    /// Objective and its rules, as far as given.
     pub objective: ObjectiveOptions,
     /// The parallelism that a joint plan may use; `None` for plans in which every operator runs on one device.
     pub parallel: Option<ParallelOptions>,
     /// A plan to start from.
     pub start: Option<Input>,
-    /// Who solves it.
+    /// The solver.
     pub solver: SolverChoice,
     /// Names of the options that are given besides those of the model, as in [`options`](super::options).
     pub given: BTreeSet<String>,
@@ -44,7 +44,7 @@ pub struct Request {
     pub place: Place,
 }
 
-/// The objective and its rules as options. What is `None` has its default, or for a plan what the plan states.
+/// The objective and its rules as options. `None` means the default, or for a plan the value that the plan states.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObjectiveOptions {
@@ -68,7 +68,7 @@ pub struct ObjectiveOptions {
     pub max_replicas: Option<u32>,
 }
 
-/// What a joint plan may use.
+/// Features that a joint plan may use.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelOptions {
@@ -82,7 +82,7 @@ pub struct ParallelOptions {
     pub recompute_workspace: Option<RecomputeWorkspace>,
 }
 
-/// Who solves a question.
+/// Solver of a question.
 #[derive(Clone)]
 pub enum SolverChoice {
     /// No solver, for bounds that need none.
@@ -155,7 +155,8 @@ pub fn objective_of(document: &ObjectiveDocument) -> Result<Objective> {
     })
 }
 
-/// Whether two documents ask for the same, their values aside. A rule that an objective does not read is no difference.
+/// Whether two documents have the same objective apart from values. A rule that an objective does not read is no
+/// difference.
 pub fn is_same_objective(first: &ObjectiveDocument, second: &ObjectiveDocument) -> bool {
     match (Objective::from_document(first), Objective::from_document(second)) {
         (Ok(first), Ok(second)) => first == second,

@@ -89,7 +89,7 @@ fn a_joint_plan_names_only_what_there_is() {
     );
 }
 
-/// Whatever lists bounds names the sources that the checker knows.
+/// Every list of bounds names sources that the checker knows.
 #[test]
 fn the_sources_of_bounds_are_those_that_the_checker_knows() {
     use stagewright::core::document::BOUND_SOURCES;

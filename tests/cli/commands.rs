@@ -79,7 +79,7 @@ fn a_solver_in_another_language_takes_part() {
     assert_eq!((&seen["objective"]["split"], &seen["seed"]), (&"free".into(), &0.into()));
     let limit = seen["time_limit_s"].as_f64().expect("a limit");
     assert!(limit > 0.0 && limit <= 600.0, "{limit}");
-    // What failed in another program may succeed now; nothing else is run again.
+    // Cases that failed in another program may succeed now; no others are run again.
     let again = stderr(&run(&["bench", &file, "--allow-exec", "--journal", &journal]));
     let failed = ["exec:fails", "exec:wrong", "exec:absent", "exec:heavy"];
     assert!(again.lines().zip(failed).all(|(line, solver)| line.contains(solver)), "{again}");

@@ -1,5 +1,5 @@
-//! What the program reads: inputs that it would overwrite, that have no end, that name what is not there, or whose
-//! figures are out of range.
+//! Inputs of the program: files that it would overwrite, that never end, that name missing items, or whose figures
+//! are out of range.
 
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 

@@ -129,7 +129,7 @@ fn workload(files: &tempfile::TempDir, text: &str) -> String {
     graph
 }
 
-/// A workload with eight experts in an operator allows as many degrees as its model, and so does one with an operator for each.
+/// A workload with eight experts in one operator allows the same degrees as one with an operator for each expert.
 #[test]
 fn expert_parallelism_divides_the_experts_and_not_the_operators_that_hold_them() {
     for (text, expert) in [
@@ -170,7 +170,7 @@ fn deepseek_v3_is_planned_with_the_degrees_that_it_was_trained_with() {
 /// Degrees, more options, and why there is no plan.
 type Refused<'a> = (&'a str, &'a [&'a str], &'a str);
 
-/// What a degree does not divide, or what is missing, is named with its number.
+/// Sizes that a degree does not divide, and missing resources, are named with their numbers.
 #[test]
 fn a_degree_that_divides_nothing_is_named() {
     let cases: [(&str, &[Refused<'_>]); 4] = [

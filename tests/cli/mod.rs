@@ -55,7 +55,7 @@ fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().expect("the program ends")
 }
 
-/// Time after which whatever goes on is given up, on a machine however busy.
+/// Timeout for anything that still runs, even on a busy machine.
 const MOST: Duration = Duration::from_secs(600);
 
 /// Runs the program, which must end in [`MOST`].

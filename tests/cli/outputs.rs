@@ -1,4 +1,4 @@
-//! Where results go, and what of a plan is checked.
+//! Destination of results, and the checked parts of a plan.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn a_plan_goes_to_standard_output_in_place_of_the_table() {
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert_eq!(printed(&output)["schema"], "stagewright.plan/1");
     assert!(!there.path().join("-").exists());
-    // Once, though it is asked for twice.
+    // Once, although it is requested twice.
     assert_eq!(printed(&plan_demo(&["--out", "-", "--json"]))["schema"], "stagewright.plan/1");
 }
 
@@ -69,7 +69,7 @@ fn help_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// What `check` says of the demo's plan after a change to it.
+/// Output of `check` for the demo's plan after a change to it.
 fn checked(change: impl Fn(&mut Value), more: &[&str]) -> (Option<i32>, Value, String) {
     let mut plan = printed(&plan_demo(&["--json"]));
     change(&mut plan);
@@ -104,10 +104,10 @@ fn claims_for_another_objective_are_not_compared() {
             "{text}"
         );
     }
-    // Nothing is replaced by what the plan says itself.
+    // Nothing is replaced by values of the plan.
     let (status, report, _) = checked(claim, &["--objective", "throughput", "--max-replicas", "1"]);
     assert_eq!((status, &report["claims_not_compared"]), (Some(1), &Value::Null));
-    // What the placement breaks is told under whatever objective.
+    // Violations of the placement are reported under every objective.
     let lost = |plan: &mut Value| drop(plan["devices"][0]["ops"].as_array_mut().expect("a list").pop());
     let (status, report, text) = checked(lost, &["--objective", "latency"]);
     assert_eq!((status, &report["violations"][0]["kind"]), (Some(1), &json!("placement")), "{text}");

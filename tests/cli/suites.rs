@@ -156,8 +156,8 @@ fn objectives_of_a_suite_take_only_options_of_objectives() {
     }
 }
 
-/// Runs the program until it says a line that begins so and then something is the case that depends on its process id,
-/// and ends it by a signal that no child of it gets.
+/// Runs the program until it prints a line with this start and then a condition on its process id holds, and ends it
+/// by a signal that none of its children receives.
 #[cfg(target_os = "linux")]
 pub(super) fn ended(arguments: &[&str], line: &str, mut is_so: impl FnMut(u32) -> bool) -> Output {
     let mut child =

@@ -175,7 +175,7 @@ fn a_device_smaller_than_a_gibibyte_fits_what_it_has_room_for() {
     }
 }
 
-/// What a diagnosis says suffices is enough in a file, with the default reserve of that memory.
+/// The memory that a diagnosis calls sufficient suffices in a file, with the default reserve for that memory.
 #[test]
 fn memory_that_is_said_to_suffice_does() {
     let folder = tempfile::tempdir().expect("there is room for a folder");

@@ -566,7 +566,7 @@ fn modules_that_compute_nothing_are_listed_where_numbers_leave_them_room() {
     assert_eq!(layers, ["0", "1", "2", "3", "4", "5", "6", "40"]);
 }
 
-/// Tensors of published models that no operator stands for: of modules that nothing runs, or that have submodules.
+/// Tensors of published models that no operator represents: of modules that nothing runs, or that have submodules.
 #[test]
 fn every_tensor_of_a_published_model_has_a_device_wherever_the_model_is_cut() {
     type Names = &'static [&'static str];

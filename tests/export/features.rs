@@ -1,4 +1,4 @@
-//! Whatever a plan can hold is written by every target, noted by name, or refused: `docs/runtimes.md` has the table.
+//! Every target writes each feature of a plan, notes it by name, or refuses it: `docs/runtimes.md` has the table.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ impl Case {
 struct Feature {
     /// Name of the feature in the words of the table.
     name: &'static str,
-    /// What a note on the feature contains, in one of these forms.
+    /// Text that a note on the feature contains, in one of these forms.
     named: &'static [&'static str],
     /// Whether the plan is one of a training step.
     trains: bool,
@@ -338,7 +338,7 @@ fn a_plan_is_written_noted_or_refused_as_the_page_says() {
 
 #[test]
 fn nothing_that_a_plan_prices_is_dropped() {
-    // Where there is nothing to write, the runtime does by itself what the plan has.
+    // If there is nothing to write, the runtime's default matches the plan.
     let by_itself = |to: &str, feature: &str| match feature {
         // Megatron, vLLM, SGLang and llama.cpp have their own models, PyTorch and torchtitan keep what a model holds.
         "a parameter that the whole model holds" => {
@@ -495,7 +495,7 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
             (found, _) => panic!("{to} with {}: {found:?}", schedule.name()),
         }
     }
-    // `chunks` is in the text wherever a note says to give it.
+    // `chunks` is in the text wherever a note asks for it.
     for (schedule, microbatches, chunks) in [(gpipe, 6, "\nchunks = 6\n"), (alternating, 1, "\nchunks = 1\n")]
     {
         let export = export("torchgpipe", schedule, microbatches).expect("GPipe keeps no more");

@@ -371,7 +371,7 @@ fn a_device_map_covers_every_parameter_and_buffer() {
         let (model, layers, homes) = modules(rng);
         let names: Vec<String> = model.operators().map(|op| model.operator(op).name.clone()).collect();
         let mut document = GraphDocument { schema: GRAPH_SCHEMA_2.into(), ..model.document().clone() };
-        // Of a module that runs, of one that runs nothing, and of the model itself.
+        // A module that runs, one that runs nothing, and the model itself.
         for index in 0..rng.random_range(1..5) {
             let owner = match rng.random_range(0..4) {
                 0 => String::new(),

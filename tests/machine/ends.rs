@@ -98,7 +98,7 @@ fn signal(process: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()));
 }
 
-/// What a run says at its end; none of its processes may be left.
+/// Final output of a run; none of its processes may remain.
 fn end(run: Child, processes: &[u32]) -> (Option<i32>, String) {
     let output = run.wait_with_output().expect("the program ends");
     let end = Instant::now() + PATIENCE;

@@ -103,7 +103,7 @@ fn a_type_alone_makes_no_segments() {
     assert!(measured.stages.iter().all(|stage| stage.segments == 1), "{measured:?}");
 }
 
-/// The plan sends the source of a view, and so does the run: bytes, and not the numbers that they stand for.
+/// The plan sends the source of a view, and so does the run: it sends the stored bytes, not the converted numbers.
 #[test]
 fn integers_cross_devices_as_integers() {
     let Some(library) = runtime() else { return };

@@ -29,7 +29,7 @@ fn one_command_reproduces_the_published_columns() {
         }
     }
     let mut found: BTreeMap<(String, String), f64> = BTreeMap::new();
-    // A local search has no end of its own. It starts from a contiguous split.
+    // A local search runs until its limit. It starts from a contiguous split.
     for mut command in [command, compare("local@free", "5s")] {
         let output = command.output().expect("the program starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

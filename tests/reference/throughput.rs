@@ -179,7 +179,7 @@ fn one_device_has_the_value_of_all_its_work() {
         let report = check(&model.graph, &cluster, None, &plan).expect("a readable plan");
         let work: f64 = operators.iter().map(|operator| operator.seconds["acc"]).sum();
         assert_close(stem(&path), report.value_s.expect("a value"), work);
-        // The solver returns the same value if the model fits an accelerator, else the time on the host.
+        // The solver returns the same value if the model fits an accelerator, otherwise the time on the host.
         let mut silent = Silent;
         let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let solution = OneDevice.solve(&problem(&model), &mut context).expect("a throughput problem");

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::command::{code, demo, file, json, run, stderr, stdout, written};
 
-/// A plan of the demo, and what `simulate` says of it in JSON and as text.
+/// A plan of the demo, and the output of `simulate` for it in JSON and as text.
 fn played(folder: &tempfile::TempDir, more: &[&str]) -> (Value, Value, String) {
     let (model, cluster, plan) = (demo("model.json"), demo("cluster.toml"), file(folder, "plan.json"));
     let planned = run(&[&["plan", &model, "--cluster", &cluster, "--out", &plan], more].concat());

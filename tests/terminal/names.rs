@@ -81,7 +81,7 @@ fn tables_of_plans_show_every_character_of_a_name() {
     shown(&["explain", &good, &plan, "--no-what-if"], 0);
     shown(&["simulate", &good, &plan], 0);
     shown(&["simulate", &good, &plan, "--schedule", "1f1b", "--microbatches", "2"], 0);
-    // Of names in a plan, too: the source of its bound, its reason, its devices and operators.
+    // Also names in a plan: the source of its bound, its reason, its devices and operators.
     let read: Value = serde_json::from_slice(&std::fs::read(&plan).expect("a plan")).expect("JSON");
     assert_eq!(read["devices"][0]["kind"], NAME, "JSON has the names themselves");
     let changed = |change: &dyn Fn(&mut Value)| {

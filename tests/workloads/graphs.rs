@@ -432,7 +432,7 @@ fn extreme_sizes_are_taken_or_refused() {
     }
 }
 
-/// Samples, and tokens of models that read them; of an encoder and a decoder, the encoder's.
+/// Samples, and tokens if the model reads any; for an encoder and a decoder, those of the encoder.
 #[test]
 fn what_a_batch_holds_is_known() {
     each_variant(|family, variant| {

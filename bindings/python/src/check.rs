@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::plan::Plan;
 use crate::problem::{Problem, Shared, json};
 
-/// What the checker says, in the terms of `check --json`.
+/// Result of the checker, in the terms of `check --json`.
 #[derive(Serialize)]
 pub(crate) struct Checked {
     holds: bool,

@@ -63,7 +63,7 @@ pub(crate) fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let place = error.path().to_string();
         let error = error.into_inner();
-        // All that the wrapper writes is JSON, except for infinities and NaN.
+        // The wrapper writes only JSON, except for infinities and NaN.
         let cause = if error.is_syntax() { "not a finite number".to_owned() } else { error.to_string() };
         Failure::new(U001, cause).at(place).help("correct the argument")
     })

@@ -91,7 +91,7 @@ impl Model {
         })?)
     }
 
-    /// What a copy in another process needs.
+    /// Data that a copy in another process needs.
     fn state(&self, py: Python<'_>) -> Result<String> {
         let Model { label, imported, options, .. } = self;
         let (graph, format) = (&imported.graph, imported.format.entry().name);

@@ -64,7 +64,7 @@ impl<'a> Rows<'a> {
         Ok(Rows { devices, priorities, operators, count })
     }
 
-    /// A part of the rows as a copy: whoever holds the arrays may change them while the lock is released.
+    /// A part of the rows as a copy: Python code may change the arrays while the lock is released.
     ///
     /// # Errors
     /// An unknown device, or a priority that is not a number (Z001).

@@ -42,7 +42,7 @@ pub(crate) struct Problem {
     pub(crate) inner: Arc<Shared>,
 }
 
-/// What plans of a problem need of it.
+/// The parts of a problem that its plans need.
 pub(crate) struct Shared {
     pub(crate) problem: problem::Problem,
     /// The problem of one step, whatever the objective.

@@ -114,7 +114,7 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) ->
     let mut raised = None;
     let done = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("stagewright".into());
-        // Without a thread, nothing is sent.
+        // If the thread cannot start, nothing is sent.
         let _started = thread.spawn_scoped(scope, move || send.send(work(&stop)).is_ok());
         loop {
             let next = || ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
@@ -181,7 +181,7 @@ pub(crate) fn until_interrupted<T: Send + 'static>(
     let flag = interrupt.clone();
     let (send, ended) = channel::<T>();
     let thread = std::thread::Builder::new().name("stagewright".into()).spawn(move || {
-        // Nobody waits for an answer after a second interrupt.
+        // After a second interrupt, no one waits for an answer.
         let _unread = send.send(work(flag));
     });
     thread.map_err(|error| Failure::new(X001, format!("cannot start a thread: {error}")))?;

@@ -29,7 +29,7 @@ use crate::failure::{Result, arguments};
 use crate::model::{cluster_of, place};
 use crate::solve::{interruptible, until_interrupted};
 
-/// A model with what is asked about it.
+/// A model with the question about it.
 #[pyclass(frozen, module = "stagewright")]
 pub(crate) struct Task {
     asked: Arc<Asked>,
@@ -133,7 +133,7 @@ impl Asked {
         })
     }
 
-    /// Whether a joint plan is asked for.
+    /// Whether a joint plan is requested.
     fn is_joint(&self) -> bool {
         self.given.contains_key("parallel")
     }
@@ -185,7 +185,7 @@ impl Task {
         let read = || {
             let asked: Asked = arguments(text)?;
             let kind = asked.kind()?;
-            // What cannot be read is refused here, where its arguments are.
+            // Unreadable inputs are refused here, where their arguments are.
             let (_, notes) = tasks::read(kind, asked.request()?, None)?;
             Ok::<Task, Failure>(Task { asked: Arc::new(asked), kind, notes })
         };

@@ -182,7 +182,7 @@ impl Timeline {
         std::iter::successors(some(self.first[call]), move |&op| some(self.next[op]))
     }
 
-    /// Whether a call is on a cycle or behind one, if the last schedule failed.
+    /// Whether a call is on a cycle or downstream of one, if the last schedule failed.
     pub fn is_stuck(&self, call: u32) -> bool {
         self.waiting_calls[call] > 0
     }

@@ -13,8 +13,8 @@ use crate::problem::Problem;
 
 /// Groups the operators of each accelerator into few calls with a greedy rule. First, hosts run every operator that is
 /// ready. Then one accelerator runs, in one call, all of its operators that wait for no other device: an accelerator
-/// that this completes goes first, else the one with the largest call. The two steps repeat. A split that allows one
-/// call per accelerator, as a contiguous split does, gets one each.
+/// that this completes goes first, otherwise the one with the largest call. The two steps repeat. A split that allows
+/// one call per accelerator, as a contiguous split does, gets one each.
 ///
 /// For any placement the calls are convex and their dependencies are acyclic; there may be more calls than the
 /// objective allows. O(accelerators in use · (operators + edges)).

@@ -13,7 +13,7 @@ pub enum Certificate {
     Fluid {
         /// Price by kind.
         prices: Vec<f64>,
-        /// What the limits of memory add.
+        /// Addition of the memory limits.
         limits: Limits,
     },
     /// A colocation class, by one of its operators.
@@ -29,7 +29,7 @@ pub enum Certificate {
         path: Vec<OpId>,
         /// The windows whose work is counted.
         windows: Vec<u32>,
-        /// What the limits of memory add.
+        /// Addition of the memory limits.
         limits: Limits,
     },
     /// Prices at which the devices cannot hold everything below a threshold.

@@ -316,8 +316,8 @@ impl Cluster {
         })
     }
 
-    /// The devices that a name refers to: a device, else those of a kind, else those of a class. Empty if the
-    /// name is unknown.
+    /// The devices that a name refers to: a device, otherwise those of a kind, otherwise those of a class.
+    /// Empty if the name is unknown.
     pub fn named(&self, name: &str) -> Vec<DeviceId> {
         let kinds = |wanted: &dyn Fn(&KindDocument) -> bool| -> Vec<DeviceId> {
             (0..self.kind_count())

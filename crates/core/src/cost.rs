@@ -7,8 +7,8 @@
 //! ```
 //!
 //! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is the class's peak for the operator's precision
-//! if it lists one, else the peak of the class. If the operator names its library kernels and the class has a fit for each
-//! of them at its precision ([`crate::kernel`]), it takes
+//! if it lists one, otherwise the peak of the class. If the operator names its library kernels and the class has a fit for
+//! each of them at its precision ([`crate::kernel`]), it takes
 //!
 //! ```text
 //! Σ fitted seconds + (bytes moved − operands of the kernels) / memory bandwidth + further launches · launch overhead
@@ -304,8 +304,8 @@ pub fn over(link: &LinkDocument, bytes: f64) -> f64 {
     link.latency_s + bytes / link.bandwidth
 }
 
-/// Seconds of an operator on a class of this name: measured ones, else those of the fits of the class, else of its
-/// roofline. `None` if the class cannot run it. O(kernels · fits).
+/// Seconds of an operator on a class of this name: measured ones, otherwise those of the fits of the class,
+/// otherwise of its roofline. `None` if the class cannot run it. O(kernels · fits).
 pub fn operator_seconds(
     operator: &OperatorDocument,
     name: &str,

@@ -25,7 +25,7 @@ const TILE: f64 = 64.0;
 /// Bandwidth of the last-level cache, as a multiple of that of memory.
 const CACHE_SPEED: f64 = 4.0;
 
-/// What a kernel has to do.
+/// The work of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
     /// Floating-point operations, with those on the padding of tiles.

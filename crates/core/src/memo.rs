@@ -12,7 +12,7 @@ use crate::stop::Stop;
 pub(crate) struct Memo(Arc<Mutex<FxHashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
 
 impl Memo {
-    /// The result of a type. Threads that ask for it at the same time may each compute it.
+    /// The result of a type. Threads that request it at the same time may each compute it.
     pub(crate) fn get<T: Any + Send + Sync>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         let results = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = TypeId::of::<T>();

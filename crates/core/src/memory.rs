@@ -114,8 +114,8 @@ impl Memory {
         self.of(self.graph.operators())
     }
 
-    /// Memory of a device with these operators, each named once. O(n log n + their pins) for n operators, however many
-    /// other readers a tensor has.
+    /// Memory of a device with these operators, each named once. O(n log n + their pins) for n operators, independent
+    /// of the number of other readers.
     pub fn of(&self, ops: impl IntoIterator<Item = OpId>) -> DeviceBytes {
         match self.is_sum() {
             true => self.sum(ops),
@@ -205,7 +205,7 @@ impl Scratch {
         &mut self.touched[*place]
     }
 
-    /// Makes a tensor live in its range; returns its bytes if it waits for the backward pass, else 0.
+    /// Makes a tensor live in its range; returns its bytes if it waits for the backward pass, otherwise 0.
     fn hold(&mut self, graph: &Graph, index: u32) -> f64 {
         let Range { tensor, first, mut last, waits } = self.touched[index];
         let bytes = graph.bytes(tensor);

@@ -361,7 +361,7 @@ impl Objective {
     }
 
     /// Number of separately scored loads: 2 (forward, backward) with `separate` training or if a schedule runs the
-    /// passes, else 1.
+    /// passes, otherwise 1.
     #[inline]
     pub fn passes(&self) -> usize {
         let Objective::Throughput(rules) = self else { return 1 };

@@ -1,4 +1,4 @@
-//! Time that every solver spends on a problem, however little is left for its search.
+//! Time that every solver spends on a problem, even if little is left for its search.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -167,7 +167,7 @@ impl Placement {
         }
     }
 
-    /// The devices in use: in pipeline order if there is one, else by index.
+    /// The devices in use: in pipeline order if there is one, otherwise by index.
     pub fn used(&self) -> Vec<DeviceId> {
         if !self.stages().is_empty() {
             return self.stages().to_vec();

@@ -159,7 +159,7 @@ pub struct Problem {
     allowed: Vec<Option<Box<[bool]>>>,
     /// Whether the schedule defers each operator; empty if it defers none.
     weight_gradients: Vec<bool>,
-    /// Factors of the costs, in the order in which `scaled` asks for them; `None` for costs as they are.
+    /// Factors of the costs, in the order in which `scaled` calls for them; `None` for costs as they are.
     scaling: Option<Arc<[f64]>>,
     memo: Memo,
     overhead: Arc<Overhead>,
@@ -301,7 +301,7 @@ impl Problem {
     }
 
     /// The problem with every cost multiplied by its factor, which must be positive and finite. Memory stays. Factors
-    /// are asked for in a fixed order, in O((kinds + groups) · (operators + tensors)).
+    /// are called for in a fixed order, in O((kinds + groups) · (operators + tensors)).
     #[must_use]
     pub fn scaled(&self, mut factor: impl FnMut(Cost) -> f64) -> Problem {
         let before = self.scaling.as_deref().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The solver interface: a function from a problem and a context to a solution with its proof status.
 //!
 //! A solver never reads a file, prints or keeps global state. It reports through an [`Observer`] and is stopped through the
-//! context's limits, or by the observer. Infeasible and out of time are statuses. What a solver must keep about limits,
-//! threads, determinism, events and results is said at [`Solver::run`].
+//! context's limits, or by the observer. Infeasible and out of time are statuses. [`Solver::run`] states the contract about
+//! limits, threads, determinism, events and results.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub trait Solver: Send + Sync {
     /// a cluster that is too large for the method is not refused here: `run` returns [`Status::Unknown`] with the reason.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str>;
 
-    /// What the solver promises for every problem; by default that of a deterministic heuristic.
+    /// Guarantees of the solver for every problem; by default those of a deterministic heuristic.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -47,7 +47,7 @@ pub trait Solver: Send + Sync {
     /// solver that wraps another implements `run` and calls `solve` of the inner one there.
     ///
     /// # Errors
-    /// [`SolveError::Unsupported`] for an objective that the solver does not support, else the errors of `run`.
+    /// [`SolveError::Unsupported`] for an objective that the solver does not support, otherwise the errors of `run`.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         match self.unsupported(problem.objective()) {
             None => self.run(problem, context),
@@ -123,7 +123,7 @@ impl<S: Solver + ?Sized> Solver for &S {
     }
 }
 
-/// What a solver promises.
+/// Guarantees of a solver.
 #[derive(Debug, Clone, Copy)]
 pub struct Capabilities {
     /// Whether the solver can prove optimality.
@@ -168,7 +168,7 @@ impl Default for Limits {
     }
 }
 
-/// What a caller asks of a solve, beside the problem.
+/// Settings of a solve, beside the problem.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Limits of the solve.
@@ -257,7 +257,7 @@ pub struct Context<'a> {
     pub limits: Limits,
     /// A placement to start from.
     pub warm_start: Option<Placement>,
-    /// The bounds for [`Context::establish`], cheapest first: the closed forms, unless whoever calls the solver has more.
+    /// The bounds for [`Context::establish`], cheapest first: the closed forms, unless the caller has more.
     pub bounds: &'static [&'static dyn Bound],
     seed: u64,
     threads: usize,

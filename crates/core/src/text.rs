@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-/// A text on one line in which every character is seen: control characters, line ends among them, marks that turn the
-/// direction of writing and whatever has no width or shape are escapes, all else stays as it is.
+/// A text on one line in which every character is seen: control characters, line ends among them, marks that change
+/// the direction of writing and characters without width or shape are escaped, everything else stays as it is.
 ///
 /// ```
 /// use stagewright_core::text::visible;
@@ -65,10 +65,10 @@ pub fn markdown(text: &str) -> String {
         let after = rest.peek().copied().unwrap_or(' ');
         let is_markup = match character {
             '\\' | '`' | '<' | '&' | '|' | '$' => true,
-            // Nothing is emphasised that is not opened, and a blank after it opens nothing, nor does a stroke in a word.
+            // Emphasis needs an opening mark; a mark before a blank or an underscore within a word opens nothing.
             '*' | '~' => after != ' ',
             '_' => after != ' ' && !(before.is_alphanumeric() && after.is_alphanumeric()),
-            // All other uses of brackets need a line of their own that says where they lead.
+            // All other links in brackets need a line of their own with their target.
             ']' => after == '(',
             _ => false,
         };

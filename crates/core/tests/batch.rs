@@ -13,7 +13,7 @@ fn devices(problem: &Problem, rng: &mut impl Rng) -> Vec<DeviceId> {
     problem.graph().operators().map(|_| DeviceId(rng.random_range(0..count))).collect()
 }
 
-/// The value of each placement by the evaluator that says why.
+/// The value of each placement by the evaluator that returns reasons.
 fn one_by_one(problem: &Problem, placements: &[Placement]) -> Vec<f64> {
     let value = |placement: &Placement| {
         let evaluation = evaluate(problem, placement);

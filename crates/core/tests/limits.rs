@@ -1,4 +1,5 @@
-//! What ends with a limit, and what is linear however many readers a tensor has, against its definition.
+//! Computations that a limit ends, and computations that are linear in any number of readers, against their
+//! definitions.
 
 use std::time::Duration;
 

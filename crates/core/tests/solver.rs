@@ -1,4 +1,4 @@
-//! What every solver has from `Solver::solve`.
+//! Behaviour that every solver inherits from `Solver::solve`.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

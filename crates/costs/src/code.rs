@@ -37,8 +37,8 @@ stagewright_core::codes! {
 
         /// missing column in a table
         ///
-        /// The table lacks a column that the import needs, so it has another layout than the versions that this program reads. Install
-        /// version 0.12 of `aiconfigurator-core`.
+        /// The table lacks a column that the import needs, so its layout differs from those of the versions that this program
+        /// reads. Install version 0.12 of `aiconfigurator-core`.
         Q006,
 
         /// tables without usable measurements
@@ -61,8 +61,8 @@ stagewright_core::codes! {
         /// number out of range in measured costs
         ///
         /// Dimensions are whole numbers. They and bytes are from 1 to 1e15, seconds of kernels and transfers from 1e-12 to 1e15, seconds of operators and their
-        /// spread from 0 to 1e15. A measurement that failed should have no row. Of a trace or a profile, the place is in the
-        /// `stagewright.costs/1` document that it becomes.
+        /// spread from 0 to 1e15. A measurement that failed should have no row. For a trace or a profile, the place is in the
+        /// `stagewright.costs/1` document converted from it.
         Q012,
 
         /// measurements of a class without a name
@@ -146,9 +146,9 @@ stagewright_core::codes! {
 
         /// profile of launches alone
         ///
-        /// A node of the profile ran on a GPU, where ONNX Runtime queues kernels and goes on: the duration is that of queueing.
-        /// Only a build with GPU profiling has the times of kernels. Use one, or measure the model with PyTorch: the script that
-        /// `stagewright exporter torch` prints has `--measure`.
+        /// A node of the profile ran on a GPU, where ONNX Runtime queues kernels and continues: the duration is that of
+        /// queueing. Only a build with GPU profiling has the times of kernels. Use one, or measure the model with PyTorch: the
+        /// script that `stagewright exporter torch` prints has `--measure`.
         Q110,
 
         /// collective with wrong results

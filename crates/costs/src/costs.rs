@@ -83,8 +83,9 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Checks documents, each with a label for errors, and merges them. Of equal dimensions in a document the median
-    /// counts; those of a later document replace those of an earlier one. O(n log n) in the number of rows.
+    /// Checks documents, each with a label for errors, and merges them. The value for a set of dimensions is the
+    /// median of its measurements in a document; later documents override earlier ones. O(n log n) in the number of
+    /// rows.
     ///
     /// # Errors
     /// Q010 for another schema, Q011 for a row of the wrong length, Q012 for a number out of range, Q013 for a class
@@ -163,16 +164,16 @@ impl Costs {
         names(class).find_map(|class| self.operators.get(class)?.get(name).copied())
     }
 
-    /// Seconds of a library kernel on a class at a precision: measured, else interpolated, else fitted. `None` without
-    /// measurements that apply, and for dimensions that are not positive.
+    /// Seconds of a library kernel on a class at a precision: measured, otherwise interpolated, otherwise fitted.
+    /// `None` without measurements that apply, and for dimensions that are not positive.
     ///
     /// Measurements of fp16 and bf16 stand in for each other, as do those of attention with and without a mask, and the
     /// result is then fitted. Batched products and attention to earlier tokens are not in tables: the fitted form prices
     /// them, times what the measurements of one product, or of attention without earlier tokens, deviate from it. The
     /// result is fitted as well.
     ///
-    /// O(log rows) for measured dimensions; else O(1) on a grid of sizes, and O(rows) for scattered sizes. The first
-    /// call for a table fits it, in a fraction of a second.
+    /// O(log rows) for measured dimensions; otherwise O(1) on a grid of sizes, and O(rows) for scattered sizes. The
+    /// first call for a table fits it, in a fraction of a second.
     pub fn kernel(&self, class: &str, kernel: &KernelDocument, precision: Precision) -> Option<Estimate> {
         if !is_valid(kernel) {
             return None;
@@ -193,9 +194,9 @@ impl Costs {
         Some(Estimate { seconds, source: Source::Fitted })
     }
 
-    /// Seconds of a transfer of a tensor among devices of a class: measured, else interpolated, in the logarithms of
-    /// bytes and of devices, else fitted by a latency and a bandwidth. `None` without measurements, for bytes that are
-    /// negative or not finite, and for fewer than two devices. O(log rows).
+    /// Seconds of a transfer of a tensor among devices of a class: measured, otherwise interpolated, in the logarithms
+    /// of bytes and of devices, otherwise fitted by a latency and a bandwidth. `None` without measurements, for bytes
+    /// that are negative or not finite, and for fewer than two devices. O(log rows).
     pub fn transfer(
         &self,
         class: &str,

@@ -97,7 +97,7 @@ fn start(samples: &[(Work, f64)]) -> [f64; 6] {
     let shortest = samples.iter().map(|&(_, seconds)| seconds).fold(f64::INFINITY, f64::min);
     let shortest = if shortest.is_finite() { shortest } else { 1e-6 };
     let flops = extreme(&|(work, seconds)| work.flop / seconds).max(1.0);
-    // Of the kernels that move the most bytes: others may be served by a cache.
+    // Only kernels that move the most bytes are used, because a cache may serve the others.
     let largest = extreme(&|(work, _)| work.bytes);
     let bandwidth =
         extreme(&|(work, seconds)| if work.bytes >= largest / 4.0 { work.bytes / seconds } else { 0.0 })

@@ -109,7 +109,7 @@ impl Grid {
 
     /// Value at a point; `None` without values. If `without` is a value, it is left out: a value at this point.
     ///
-    /// O(log sizes + 6^axes) on a grid, unless values around the point are missing, else O(values).
+    /// O(log sizes + 6^axes) on a grid, unless values around the point are missing, otherwise O(values).
     pub(crate) fn value(&self, point: &[f64], without: Option<f64>) -> Option<Value> {
         let logs: Vec<f64> = point.iter().map(|size| size.ln()).collect();
         if let Some(indices) = self.indices(point)
@@ -166,8 +166,8 @@ impl Grid {
         Some(Value { value, is_inside: true })
     }
 
-    /// Weighted sum over the product of the axes, within the values that it weighs; `None` if half of the weight is on
-    /// cells without a value.
+    /// Weighted sum over the product of the axes, clamped to the range of the weighted values; `None` if half of the
+    /// weight is on cells without a value.
     fn combine(&self, weights: &[Weights]) -> Option<f64> {
         let (mut sum, mut total) = (0.0, 0.0);
         let (mut least, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);

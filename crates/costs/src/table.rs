@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-/// What predicts seconds between measurements.
+/// Model that predicts seconds between measurements.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     precision: Precision,

@@ -164,7 +164,8 @@ fn one_rule_of_classes_holds_for_operators_kernels_and_links() {
     assert_eq!(costs.operator("gpu-bf16", "by-name"), Some(1e-5), "its own measurements come first");
 }
 
-/// `core::cost` prices what was not measured, and [`apply`] says how: fitted if the seconds depend on the fits.
+/// `core::cost` prices everything that was not measured, and [`apply`] records the source: fitted if the seconds depend
+/// on the fits.
 #[test]
 fn sources_agree_with_the_seconds_of_the_problem() {
     let mut operators = Vec::new();

@@ -86,7 +86,7 @@ profiler.export_chrome_trace('trace.json')
     }
 }
 
-/// The script for kernels: run if PyTorch is installed, else only parsed if Python is.
+/// The script for kernels: run if PyTorch is installed, otherwise only parsed if Python is.
 #[test]
 fn the_script_for_kernels_writes_costs() {
     let files = [("stagewright_kernels.py", torch::KERNELS)];

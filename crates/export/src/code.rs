@@ -76,8 +76,8 @@ stagewright_core::codes! {
 
         /// divided module with operators of its own
         ///
-        /// A module whose parts are on several devices computes something itself, and the runtime would run that on another device
-        /// than the plan. Keep the module whole, or pin that operator to the device where the runtime runs it.
+        /// A module whose parts are on several devices computes something itself, and the runtime would run that on a device
+        /// other than the planned one. Keep the module whole, or pin that operator to the device where the runtime runs it.
         E013,
 
         /// layers that do not form one stack
@@ -110,8 +110,8 @@ stagewright_core::codes! {
         /// module that the runtime cannot address
         ///
         /// A module, or a weight, has a name that the notation cannot express: empty parts, or characters that end a name, or for a weight
-        /// the name of a divided module. Or a weight is in a module that is on another device than all its readers, so that the module
-        /// would take it there. Rename it. Constants are noted instead.
+        /// the name of a divided module. Or a weight is in a module on a device that has none of its readers, so that the
+        /// module would take it there. Rename it. Constants are noted instead.
         E018,
 
         /// layers that read each other
@@ -197,10 +197,10 @@ stagewright_core::codes! {
         /// schedule that the runtime does not have
         ///
         /// Megatron-LM and Megatron Bridge run 1F1B and interleaved 1F1B; neither runs the gradients of weights apart from the backward
-        /// pass. Of the schedules of other plans, torchgpipe has `gpipe`, DeepSpeed and Megatron have `1f1b`, PipeDream has none that
-        /// waits for the end of a batch, and PyTorch and torchtitan have all. On one device another schedule of the runtime is given if it keeps no
-        /// more microbatches: 1F1B, which keeps one, for any. Plan with a schedule that the runtime has, or export to `torchtitan`, which
-        /// runs zero-bubble as well.
+        /// pass. Among the schedules of other plans, torchgpipe has `gpipe`, DeepSpeed and Megatron have `1f1b`, PipeDream has
+        /// none that waits for the end of a batch, and PyTorch and torchtitan have all. On one device another schedule of the
+        /// runtime is given if it keeps no more microbatches: 1F1B, which keeps one, for any. Plan with a schedule that the
+        /// runtime has, or export to `torchtitan`, which runs zero-bubble as well.
         E030,
 
         /// weight of several devices that the runtime does not train

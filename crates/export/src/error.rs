@@ -214,7 +214,7 @@ pub enum ExportError {
         /// The first operator of the first layer.
         first: Box<Sited>,
     },
-    /// A layer reads another layer than the previous one.
+    /// A layer reads a layer other than the previous one.
     #[error(
         "`{}` reads `{}` of `{}` and comes after `{}`: {runtime} passes each layer the output of the previous one",
         shown(.layer), shown(.tensor), shown(.producer), shown(.before)

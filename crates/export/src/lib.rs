@@ -1,9 +1,9 @@
 //! Export of plans to the notations of runtimes.
 //!
 //! A plan is read once, into [`Placed`], which has every operator exactly once. A target then writes it in the
-//! notation of its runtime, or refuses: nothing is left out or moved to make a plan fit. What of a plan is in no
-//! notation, such as its schedule or a weight that several devices hold, is noted by name or refused by
-//! `runtime`. Code shared by several targets is organised by what their runtimes divide:
+//! notation of its runtime, or refuses: nothing is left out or moved to make a plan fit. Parts of a plan that
+//! the notation lacks, such as its schedule or a weight that several devices hold, are noted by name or refused
+//! by `runtime`. Code shared by several targets is organised by what their runtimes divide:
 //!
 //! | runtimes divide | module | targets |
 //! | --- | --- | --- |
@@ -56,11 +56,11 @@ pub struct Target {
     pub name: &'static str,
     /// Description of the output, for display.
     pub summary: &'static str,
-    /// What the target cannot express, in one line.
+    /// Limits of the target: the parts of a plan that it cannot express, in one line.
     pub limits: &'static str,
     /// Writes the text of a plan with the notes on it, or returns the reason why it cannot.
     write: fn(&Placed) -> Result<Export>,
-    /// What becomes of the parts of a plan that are not in the text.
+    /// Treatment of the parts of a plan that are not in the text.
     runtime: Runtime,
 }
 

@@ -19,7 +19,7 @@ pub struct Modules {
     pub assigned: Vec<Assigned>,
     /// Constants that the names of modules do not place.
     pub unnamed: Vec<String>,
-    /// Constants in modules that are on another device than all their readers.
+    /// Constants in modules on devices that have none of their readers.
     pub apart: Vec<String>,
 }
 
@@ -28,10 +28,10 @@ pub struct Modules {
 /// parameters and be on the device of all that they read. Inputs of the model go to the first device that is not a
 /// host.
 ///
-/// Every parameter has a device. Those that the model lists are with the first operator that reads them, in the topmost
-/// module all of whose contents are there, or by their own name: a table that a divided module or the root holds itself.
-/// Weights of what goes with the kernel of another layer are where it runs, unless a module that holds them has a device.
-/// A constant is only listed if its name does not give it the device of its first reader.
+/// Every parameter has a device. The parameters that the model lists are placed with the first operator that reads them,
+/// in the topmost module that is entirely on that device, or by their own name: a table that a divided module or the root
+/// holds itself. Weights of what goes with the kernel of another layer are where it runs, unless a module that holds them
+/// has a device. A constant is only listed if its name does not give it the device of its first reader.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
@@ -88,12 +88,12 @@ struct Map {
 }
 
 impl Map {
-    /// The device of what is there and holds a module or a tensor.
+    /// The device of the present module that contains a module or a tensor.
     fn device(&self, name: &str) -> Option<usize> {
         parts(name).find_map(|part| self.device_of.get(part)).copied()
     }
 
-    /// Adds a module or a tensor, unless it is in one that is there.
+    /// Adds a module or a tensor, unless a present module contains it.
     fn add(&mut self, name: &str, device: usize) -> Result<()> {
         if self.device(name).is_none() {
             addressable(self.runtime, name)?;
@@ -119,7 +119,7 @@ struct Held<'a> {
     unlisted: Vec<(&'a str, usize)>,
     /// Constants that the names of modules do not place.
     unnamed: Vec<String>,
-    /// Constants in modules that are on another device than all their readers.
+    /// Constants in modules on devices that have none of their readers.
     apart: Vec<String>,
 }
 

@@ -4,8 +4,9 @@
 //! calls it. An operator without a path, in a model whose other operators have layers, is what the model computes
 //! outside of its modules: the exporter of a program calls it after the operation, `alias` or `add_3`. No runtime
 //! has a module of that name, so it goes with what it reads or, failing that, with what reads it. Where layers are
-//! counted, so does what a module that holds them all computes itself. What runs in the kernel of another layer
-//! goes with that, unless no operator of its own layer has a kernel: the norm before a head, a rectifier that is a layer.
+//! counted, this also holds for the operators of a module that contains all of them. What runs in the kernel of another
+//! layer goes with that, unless no operator of its own layer has a kernel: the norm before a head, a rectifier that is a
+//! layer.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -180,7 +181,8 @@ fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usi
 }
 
 /// Maps every bare operator to an operator of a module on the same device: one that reaches it by tensors over bare
-/// operators of that device alone, else one that it reaches in this way, else one that it is colocated with.
+/// operators of that device alone, otherwise one that it reaches in this way, otherwise one that it is colocated
+/// with.
 fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
     let mut beside: Vec<Option<usize>> = vec![None; bare.len()];
     let Some(graph) = placed.graph else { return beside };

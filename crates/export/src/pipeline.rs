@@ -19,9 +19,9 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// The stages of the plan if it has them, else an order that the tensors of the model allow.
+    /// The stages of the plan if it has them, otherwise an order that the tensors of the model allow.
     ///
-    /// Takes time O(pins) with the model, else O(devices · log devices).
+    /// Takes time O(pins) with the model, otherwise O(devices · log devices).
     ///
     /// # Errors
     /// If a stage has several devices, a device has several calls, or there is no such order (E007 to E009).
@@ -30,8 +30,8 @@ impl Pipeline {
         Pipeline::replicated(placed, runtime)
     }
 
-    /// The stages of the plan if it has them, else an order that the tensors of the model allow, for a runtime that
-    /// supports stages of several devices.
+    /// The stages of the plan if it has them, otherwise an order that the tensors of the model allow, for a runtime
+    /// that supports stages of several devices.
     ///
     /// # Errors
     /// If a device has several calls or there is no order (E008 and E009).

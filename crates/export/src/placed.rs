@@ -238,8 +238,8 @@ impl<'a> Placed<'a> {
     }
 
     /// The forward operator of every operator: itself, or for one of another pass the first of its colocation
-    /// class, else the one whose name is its longest proper prefix, else the first of its layer. It must be
-    /// on the same device.
+    /// class, otherwise the one whose name is its longest proper prefix, otherwise the first of its layer. It
+    /// must be on the same device.
     ///
     /// # Errors
     /// If an operator has no forward operator or is not on its device (E011 and E012).

@@ -1,4 +1,4 @@
-//! What a runtime makes of the parts of a plan that are in no module, layer or operator: weights that several devices
+//! How a runtime treats the parts of a plan that are in no module, layer or operator: weights that several devices
 //! hold, the schedule, the passes, the order on a device, and the options that its figures are for.
 //!
 //! [`Target::export`] goes through all of them for every target. Each is written, noted by name, or refused.
@@ -15,7 +15,7 @@ use super::placed::Placed;
 use super::shared::shared;
 use super::{Export, Target};
 
-/// What a runtime does beside placing modules, layers or operators.
+/// Behaviour of a runtime beyond placing modules, layers or operators.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     /// Name for display.
@@ -40,18 +40,18 @@ pub(crate) enum Passes {
     Drawn,
 }
 
-/// What becomes of a weight or a constant that several devices hold, each in half a sentence after its name.
+/// Treatment of weights and constants that several devices hold, each as half a sentence that follows the name.
 #[derive(Debug)]
 pub(crate) struct Sharing {
-    /// What becomes of a weight that training changes.
+    /// Treatment of a weight in training.
     pub(crate) trained: Trained,
-    /// What becomes of a weight in inference.
+    /// Treatment of a weight in inference.
     pub(crate) weight: &'static str,
-    /// What becomes of a constant: a mask, a table or a cache.
+    /// Treatment of a constant: a mask, a table or a cache.
     pub(crate) constant: &'static str,
 }
 
-/// What becomes of a weight that several devices hold and training changes.
+/// Treatment of a trained weight that several devices hold.
 #[derive(Debug)]
 pub(crate) enum Trained {
     /// The runtime refuses weights that several devices hold, by this rule.
@@ -194,8 +194,8 @@ impl Runtime {
         }
     }
 
-    /// What becomes of weights and constants on several devices: a note for all weights on the same devices, and one
-    /// for all constants.
+    /// Notes on weights and constants on several devices: a note for all weights on the same devices, and one for
+    /// all constants.
     fn sharing(&self, placed: &Placed) -> Result<Vec<String>> {
         let Some(graph) = placed.graph else {
             let note = "without --model it is not known whether devices share weights";

@@ -120,9 +120,9 @@ impl Sequence {
         Ok(())
     }
 
-    /// Refuses whatever is no chain: every layer but the first has to read the one right before it, and may
-    /// read no other. Inputs of the model may be read by all. What runs in the kernel of another layer is one with the
-    /// layer before it here: the reader of a view reads what that is a view of.
+    /// Refuses anything but a chain: every layer but the first has to read the one right before it, and may read no
+    /// other. Inputs of the model may be read by all. What runs in the kernel of another layer is one with the layer
+    /// before it here: the reader of a view reads what that is a view of.
     ///
     /// # Errors
     /// If the sequence is not a chain (E020).
@@ -168,7 +168,7 @@ impl Sequence {
 const MAX_IDLE: u64 = 8;
 
 /// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference or
-/// `Flatten`. By a gap longer than [`MAX_IDLE`] it is no list of modules that run one after the other.
+/// `Flatten`. With a gap longer than [`MAX_IDLE`] it is not a list of modules that run one after the other.
 fn between(layer: &Layer, next: &Layer) -> Vec<String> {
     let (Some(before), Some(after)) = (&layer.number, &next.number) else { return Vec::new() };
     let gap = after.number.saturating_sub(before.number).saturating_sub(1);

@@ -1,9 +1,9 @@
 //! Models with a single stack of layers, for language model runtimes that divide it by counts.
 //!
-//! What is before the stack is in the first stage and what is after it in the last, but for what runs in the kernels of
-//! the stack, such as a norm in that of its last sum. Which is which the tensors of the model say. Without the model it
-//! is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator beside layers
-//! of the stack may feed them or read them.
+//! Operators before the stack are in the first stage and those after it in the last, except those that run in the kernels
+//! of the stack, such as a norm in that of its last sum. Which is which the tensors of the model say. Without the model
+//! it is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator beside
+//! layers of the stack may feed them or read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,11 +38,11 @@ pub struct Stack {
     pub before: Vec<String>,
     /// The paths of the layers after the stack.
     pub after: Vec<String>,
-    /// Where each operator, of any pass, is.
+    /// The place of each operator of any pass.
     pub sides: Vec<Side>,
 }
 
-/// Where an operator is.
+/// Place of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Before the stack; for a single stage without the model, anywhere outside of it.

@@ -52,7 +52,7 @@ pub(crate) fn detect(text: &str, json: &Sniff) -> Option<Form> {
     }
 }
 
-/// What tells the forms from each other, and from a plan document.
+/// Features that distinguish the forms from each other and from a plan document.
 #[derive(Debug, Deserialize)]
 struct Members {
     status: Option<IgnoredAny>,
@@ -129,7 +129,7 @@ struct List {
     ops: Vec<String>,
 }
 
-/// The members of an object in their order. One that is there twice remains so.
+/// The members of an object in their order. Duplicates are kept.
 struct Pairs(Vec<(String, Device)>);
 
 impl<'de> Deserialize<'de> for Pairs {

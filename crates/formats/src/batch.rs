@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 
 use stagewright_core::document::BatchDocument;
 
-/// Names of the input with the tokens, the likeliest first. Of an encoder and a decoder, the encoder's.
+/// Names of the input with the tokens, the likeliest first; for an encoder and a decoder, the encoder's input.
 const TOKENS: [&str; 5] = ["input_ids", "decoder_input_ids", "tokens", "token_ids", "idx"];
 
 /// An input of a model.
@@ -20,7 +20,7 @@ pub(super) struct Input<'a> {
     pub(super) samples: Option<usize>,
 }
 
-/// What a batch holds. Where no input has tokens, its samples are the dimension of samples, if all inputs agree in it.
+/// Contents of a batch. Where no input has tokens, its samples are the dimension of samples, if all inputs agree in it.
 pub(super) fn batch(inputs: &[Input<'_>]) -> Option<BatchDocument> {
     let tokens = TOKENS.iter().find_map(|name| {
         let input = inputs.iter().find(|input| input.name == *name && input.is_integer)?;

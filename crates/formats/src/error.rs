@@ -104,7 +104,7 @@ impl InputError {
     }
 }
 
-/// What an input says is repeated in errors, so it is kept short and every character of it is seen.
+/// Errors quote text from inputs, so it is shortened, and every character of it is made visible.
 fn printable(text: &str, longest: usize) -> String {
     let shown = visible(text);
     match shown.len() <= longest {

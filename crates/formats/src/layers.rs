@@ -1,7 +1,7 @@
 //! Layers, derived from the paths of operators.
 //!
-//! The path of an operator is its dotted name if that is below the layer that the model gives it, else that
-//! layer, else its own name: a dotted name in full, a name with slashes without its last part.
+//! The path of an operator is its dotted name if that is below the layer that the model gives it, otherwise
+//! that layer, otherwise its own name: a dotted name in full, a name with slashes without its last part.
 //!
 //! A layer is the path up to its first number: `model.layers.3` of `model.layers.3.mlp.gate_proj`,
 //! `encoder.layer_3` of `encoder.layer_3.attention`. Numbers that follow at once belong to it, as a sequence within a

@@ -35,7 +35,7 @@ pub fn nearest_three<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) 
     ranked(name, candidates).into_iter().map(|(_, candidate)| candidate).take(TOLD).collect()
 }
 
-/// A suggestion for an unknown name: all names if they are few, else their number and the three most similar ones.
+/// A suggestion for an unknown name: all names if they are few, otherwise their number and the three most similar ones.
 ///
 /// ```
 /// use stagewright_formats::nearest::instead;

@@ -20,7 +20,7 @@ pub enum Notation {
 }
 
 impl Notation {
-    /// JSON if the text starts with a brace, else TOML: no TOML document starts with one.
+    /// JSON if the text starts with a brace, otherwise TOML: no TOML document starts with one.
     pub(super) fn of(text: &str) -> Self {
         if text.trim_start().starts_with('{') { Notation::Json } else { Notation::Toml }
     }

@@ -5,8 +5,8 @@
 //! "encoder.3.attention" = ["acc", "cpu"]
 //! ```
 //!
-//! In TOML a name with dots must be quoted, else its dots nest tables. Pinning an operator twice is an error;
-//! a plain map would silently keep the last pin.
+//! In TOML a name with dots must be quoted, otherwise its dots nest tables. Pinning an operator twice is an
+//! error; a plain map would silently keep the last pin.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

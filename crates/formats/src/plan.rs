@@ -112,7 +112,7 @@ pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
     PlanFile::read(label, bytes)?.alone()
 }
 
-/// A device of a plan that nobody has evaluated, without operators.
+/// A device of an unevaluated plan, without operators.
 pub(crate) fn unevaluated_device(name: String, kind: String) -> DeviceDocument {
     DeviceDocument {
         name,
@@ -128,7 +128,7 @@ pub(crate) fn unevaluated_device(name: String, kind: String) -> DeviceDocument {
     }
 }
 
-/// A plan that nobody has evaluated: status unknown, no value, no bound.
+/// An unevaluated plan: status unknown, no value, no bound.
 pub(crate) fn unevaluated(devices: Vec<DeviceDocument>) -> PlanDocument {
     PlanDocument {
         schema: PLAN_SCHEMA.to_owned(),

@@ -33,8 +33,8 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// What a user should know about the placement: the number of operators with a counterpart, if some have none, and
-    /// why it may not be used, if it is not feasible.
+    /// Notes on the placement: the number of operators with a counterpart, if some have none, and the reason why it
+    /// may not be used, if it is infeasible.
     pub fn notes(&self, problem: &Problem) -> Vec<String> {
         let operators = problem.graph().operator_count();
         let counted =
@@ -68,7 +68,7 @@ struct Role {
 ///
 /// # Errors
 /// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), a call of the plan is on
-/// another device than its operators (L005), or no operator has a counterpart (L006).
+/// a device other than that of its operators (L005), or no operator has a counterpart (L006).
 pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
     if plan.objective.kind != problem.objective().kind() {
         return carried(problem, plan);

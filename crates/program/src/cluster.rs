@@ -5,7 +5,7 @@
 //! repeats those whose node or process died, and writes one line for each: the reply or an error. On a node the program
 //! runs with the arguments of the head, and [`serve`] answers one request after the other.
 //!
-//! The driver ends at a line that asks for it, at the end of its input when all tasks are answered, or with this program.
+//! The driver ends on request, at the end of its input when all tasks are answered, or with this program.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ const SHARED: &str = "STAGEWRIGHT_SHARED";
 /// Module of the driver.
 const DRIVER: &str = "stagewright.driver";
 
-/// What installs the driver and Ray.
+/// Command that installs the driver and Ray.
 const INSTALL: &str = "install the Python package and Ray: pip install target/wheels/stagewright-*.whl ray";
 
 const SCHEMA: &str = "stagewright.tasks/1";
@@ -117,7 +117,7 @@ pub(crate) struct Task<Q> {
     pub(crate) cpus: usize,
     /// Memory in bytes that the task occupies; `None` means that Ray does not account for it.
     pub(crate) memory: Option<u64>,
-    /// What [`serve`] reads on the node.
+    /// Input of [`serve`] on the node.
     pub(crate) request: Q,
 }
 
@@ -198,7 +198,7 @@ impl Cluster {
         if let Some(replies) = driver.stdout.take() {
             thread::spawn(move || {
                 let lines = BufReader::new(replies).lines().map_while(io::Result::ok);
-                // Nobody listens any more after the end of the run.
+                // The receiver is dropped at the end of the run.
                 lines.map(|line| sender.send(line)).take_while(std::result::Result::is_ok).for_each(drop);
             });
         }
@@ -276,7 +276,7 @@ impl Cluster {
 
     /// The cause of an unexpected end of the driver.
     fn ended(&mut self) -> CliError {
-        // What it said last may explain its end.
+        // Its last output may explain its end.
         while let Ok(line) = self.lines.recv_timeout(FAREWELL) {
             if let Err(error) = self.heard::<Value>(&line) {
                 return error;
@@ -302,7 +302,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if let Some(mut tasks) = self.tasks.take() {
-            // A driver that has ended cannot be told.
+            // A driver that has ended cannot receive the message.
             let _ = tasks.write_all(b"{\"end\":true}\n");
         }
         let began = Instant::now();

@@ -56,7 +56,7 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
         all.kernels.extend(document.kernels);
         all.links.extend(document.links);
     }
-    // Whatever is written can be read.
+    // Everything written can be read back.
     Costs::new([("the measurements".to_owned(), all.clone())])?;
     let text = import::native::write(&all);
     match arguments.out.as_deref().filter(|path| !is_standard(path)) {
@@ -65,7 +65,7 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
     }
 }
 
-/// Tables of Parquet need their reader.
+/// Parquet tables need the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 fn of_folder(folder: &Path, _: &ImportCostsArguments) -> Result<CostsDocument> {
     Err(CliError::new(stagewright::code::U010, "this build cannot read tables of Parquet")
@@ -98,7 +98,7 @@ fn of_folder(folder: &Path, arguments: &ImportCostsArguments) -> Result<CostsDoc
     Ok(imported.document)
 }
 
-/// What `show` prints.
+/// Output of `show`.
 #[derive(Serialize)]
 struct Shown {
     operators: Vec<ShownOperators>,
@@ -231,7 +231,7 @@ fn accuracy(rows: &[Accuracy], width: Option<u16>) -> String {
     ];
     let mut grid = Grid::of(&[(Column::Names, &["class", "kernel", "precision"]), (Column::Figures, &names)]);
     for row in rows {
-        // The dimension that is predicted worst stands for all.
+        // The dimension with the worst prediction represents all of them.
         let size = row.left_out_size.values().max_by(|left, right| left.median.total_cmp(&right.median));
         grid.row([
             row.class.clone(),

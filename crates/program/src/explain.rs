@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
     };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
     let asked = Explaining { what_if: !arguments.no_what_if, costs_off };
-    // What is not searched for is there at once.
+    // Files that need no search are resolved immediately.
     let options = if asked.what_if { options.interrupt(interrupt::watch()) } else { options };
     let note = &mut |line: &str| output::note(line);
     let observer = &mut Silent;

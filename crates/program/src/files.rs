@@ -43,10 +43,10 @@ pub(crate) enum Outputs {
 /// Files that exist and that the command will write, with the options that name them.
 static WRITTEN: Mutex<Vec<(String, PathBuf)>> = Mutex::new(Vec::new());
 
-/// Rejects a command that writes one file for two options, and says whether one of them is standard output. Anything
+/// Rejects a command that writes one file for two options; returns whether one of them is standard output. Anything
 /// but a regular file takes both. From then on the command refuses to read these files, so it is called first.
 pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
-    // A file that is not there yet is told by its folder.
+    // A file that does not exist yet is identified by its folder and its name.
     let place = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let there =

@@ -1,4 +1,4 @@
-//! Given plans beside solvers, in `compare` and in suites: which model each is for, and what it is worth.
+//! Given plans beside solvers, in `compare` and in suites: the model of each, and its value.
 //!
 //! The value that a plan claims was under its own rules, so only its placement counts. The independent checker evaluates it.
 

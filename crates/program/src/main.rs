@@ -141,7 +141,7 @@ fn threads(command: &Command) -> Option<usize> {
         Command::Explain(arguments) => arguments.solve.threads,
         Command::Compare(arguments) => arguments.solve.threads,
         Command::Finetune(arguments) => arguments.solve.threads,
-        // A node runs as many processes as it has cores.
+        // A node runs one process per core.
         Command::Train(arguments) if arguments.worker => Some(1),
         Command::Train(arguments) => arguments.threads,
         Command::Check(_)

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     Ok(exit(&answer, solving.gap))
 }
 
-/// What the arguments ask.
+/// Request of the arguments.
 pub(crate) fn question<'a>(
     arguments: &'a PlanArguments,
     solver: &'a dyn Fn() -> Result<SolverChoice>,
@@ -109,7 +109,7 @@ fn print(answer: &Answer, arguments: &PlanArguments, outputs: Outputs) -> Result
     }
 }
 
-/// Writes the files that the arguments ask for.
+/// Writes the files that the arguments name.
 fn write(answer: &Answer, convergence: &Convergence, arguments: &PlanArguments) -> Result<()> {
     if let Some(path) = arguments.out.as_deref().filter(|path| !files::is_standard(path)) {
         files::write(path, &answer.document.json())?;

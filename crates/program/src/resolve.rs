@@ -57,7 +57,7 @@ pub(crate) fn place() -> Place {
     Arc::new(option)
 }
 
-/// What a command asks, besides the model and its surroundings.
+/// Request of a command, apart from the model and the options around it.
 #[derive(Default)]
 pub(crate) struct Question<'a> {
     pub(crate) objective: Option<&'a ObjectiveArguments>,
@@ -118,7 +118,7 @@ pub(crate) fn opened(path: &Path) -> Result<Opened> {
     open(path)
 }
 
-/// Reads what a command asks about a model.
+/// Reads the question of a command about a model.
 pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result<Box<dyn Task>> {
     let ModelArguments { model, around } = arguments;
     let (cluster, pins) = (around.cluster(), around.pins());
@@ -286,7 +286,7 @@ pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Res
     Err(CliError::new(U001, cause).at(option).help("correct the number"))
 }
 
-/// The number of worker threads: as requested, else one per processor.
+/// The number of worker threads: as requested, otherwise one per processor.
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
     match asked {
         Some(0) => Err(CliError::new(U001, "0 threads, expected at least 1").at("--threads")),
@@ -322,7 +322,7 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
     })
 }
 
-/// What to make the plan robust against, if anything.
+/// The uncertainty that the plan should be robust against, if any.
 pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Uncertainty>> {
     let Some(text) = &arguments.robust else { return Ok(None) };
     let deviation = deviation("--robust", text)?;

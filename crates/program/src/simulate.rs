@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
     let placement = placement.as_step(problem.graph(), plan.objective.kind);
     judge(&problem, &placement, &label)?;
     let step = Step::new(&problem, &placement);
-    // Whatever is wrong with the plan's own objective, it has a step.
+    // The plan has a step whatever is wrong with its own objective.
     let pipeline = objective_of(&plan.objective).and_then(|objective| {
         problem.with_objective(objective).map_err(|error| CliError::problem(&label, &error))
     });

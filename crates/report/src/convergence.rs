@@ -52,7 +52,7 @@ impl Convergence {
     /// Appends the value and the bound of the solver's answer, unless they equal the last ones recorded.
     #[must_use]
     pub fn with_answer(mut self, plan: &PlanDocument) -> Convergence {
-        // The number of simulations behind the answer is unknown.
+        // The number of simulations that led to the answer is unknown.
         self.simulations = None;
         let is_told = |moments: &[Moment], reached| {
             moments.last().is_some_and(|last| tolerance::same(last.reached, reached))

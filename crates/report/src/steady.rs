@@ -19,7 +19,7 @@ use super::wrap::facts;
 #[derive(Debug, Clone)]
 pub struct Steady<'p> {
     problem: &'p Problem,
-    /// What the pipeline does in a period; else why it has none.
+    /// Activities of the pipeline in a period, or the reason why it has none.
     pub state: Result<SteadyState, String>,
 }
 
@@ -186,13 +186,13 @@ pub(super) fn in_flight(state: &SteadyState) -> String {
     }
 }
 
-/// What the memory of a plan leaves out in the steady state, if anything.
+/// Memory that the plan omits in the steady state, if any.
 pub(super) fn memory(state: &SteadyState) -> Option<&'static str> {
     let is_deep = state.devices.iter().any(|device| device.in_flight > 1);
     is_deep.then_some("the plan counts one batch per device; further batches need additional memory")
 }
 
-/// What `simulate --json` says of the steady state. Times are in seconds since the period began.
+/// Steady state in the output of `simulate --json`. Times are in seconds since the period began.
 #[derive(Debug, Serialize)]
 pub struct SteadyDocument<'a> {
     steady_state: Option<SteadyStateDocument<'a>>,
@@ -234,8 +234,8 @@ struct Uplink<'a> {
     busy: Vec<Busy<'a>>,
 }
 
-/// An interval that begins in the period; what ends after it goes on in the next. The batch is 0 for the one that the
-/// period begins, 1 for the one before it.
+/// An interval that begins in the period; if it ends after the period, it continues in the next. The batch is 0 for
+/// the one that the period begins, 1 for the one before it.
 #[derive(Debug, Serialize)]
 struct Busy<'a> {
     work: &'static str,

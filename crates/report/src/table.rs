@@ -93,7 +93,7 @@ pub fn sources(shares: &SourcesDocument) -> String {
     parts.map(|(name, share)| format!("{:.0}% {name}", 100.0 * share)).collect::<Vec<_>>().join(", ")
 }
 
-/// What a plan claims if costs are off: its worst case. Empty for plans that claim none.
+/// The plan's claim about its worst case, if costs are off. Empty for plans that claim none.
 pub fn robustness(plan: &PlanDocument) -> Vec<(&'static str, String)> {
     let value = plan.objective.value_s;
     plan.robust.iter().flat_map(|robust| worst_case(value, robust)).collect()

@@ -20,7 +20,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long the cause of a failure may take to show.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What a process said, or that it will say no more.
+/// A message of a process, or the end of its messages.
 enum Heard {
     Said(Report),
     Unreadable(String),
@@ -107,11 +107,11 @@ impl Children {
         told.map_err(|_| self.died(index))
     }
 
-    /// Waits for the next report that means something; `waiting` says whom it waits for. That a measurement goes on only
-    /// shows that no process hangs.
+    /// Waits for the next meaningful report; `waiting` names the processes it waits for. A report of a continuing
+    /// measurement only shows that no process hangs.
     ///
     /// # Errors
-    /// If a process fails, ends, says nothing intelligible, or none says anything for too long.
+    /// If a process fails, ends, sends an unintelligible message, or no process sends anything for too long.
     pub(crate) fn next(&mut self, waiting: &dyn Fn(usize) -> bool) -> Result<(usize, Report)> {
         let mut start = Instant::now();
         loop {
@@ -179,7 +179,8 @@ impl Children {
     }
 
     fn died(&mut self, index: usize) -> RunError {
-        // A process that fails says so before it ends; that line may still be on its way. Others may go on reporting.
+        // A process that fails says so before it ends; that line may still be on its way. Others may continue to
+        // report.
         let end = Instant::now() + GRACE;
         while Instant::now() < end
             && let Ok((other, heard)) = self.heard.recv_timeout(TICK)
@@ -240,7 +241,7 @@ fn listen(index: usize, output: impl Read + Send + 'static, sender: Sender<(usiz
                 return;
             }
         }
-        // Nobody listens any more if this fails.
+        // Sending fails only if the receiver has been dropped.
         let _ = sender.send((index, Heard::Closed));
     });
 }

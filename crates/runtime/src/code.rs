@@ -14,7 +14,8 @@ stagewright_core::codes! {
 
         /// unusable library
         ///
-        /// The file is no shared library of ONNX Runtime, or an older one than 1.17. The message has what the system's loader said.
+        /// The file is no shared library of ONNX Runtime, or an older one than 1.17. The message includes that of the
+        /// system's loader.
         H002,
 
         /// model that cannot be cut
@@ -35,7 +36,7 @@ stagewright_core::codes! {
         ///
         /// `run` starts one process on a core of its own for every device of the plan, and measures inference. Plans with more devices
         /// than cores, with replicated stages, without a predicted time, or for a schedule of training steps cannot be run, nor can models
-        /// in other formats than ONNX. `run` and `profile` refuse `--precision` if it changes the model, which runs as it is.
+        /// in formats other than ONNX. `run` and `profile` refuse `--precision` if it changes the model, which runs as it is.
         H005,
 
         /// process that ended

@@ -3,7 +3,7 @@
 //! A *segment* is a part of a model that a device runs without interruption. If tensors between devices form no cycle,
 //! every device has one segment. Otherwise a device has a segment for each *level* of its operators: the largest number
 //! of changes of device on a path to them. A tensor from one segment to another never goes to a lower level, and on the
-//! same device always to a higher one, so the segments have an order in which all inputs are there.
+//! same device always to a higher one, so the segments have an order in which all inputs are available.
 //!
 //! Nodes that depend on constants and shapes alone are in no placement: every segment that reads their outputs has its own
 //! copies. Inputs of the model are wherever they are read.
@@ -50,7 +50,7 @@ pub struct Transfer {
 /// Segments by device and level.
 type Key = (usize, usize);
 
-/// What the nodes of a model read and make.
+/// Inputs and outputs of the nodes of a model.
 struct Flow<'a> {
     whole: &'a Whole,
     graph: &'a GraphProto,
@@ -177,7 +177,7 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
             segments.entry((level, device)).or_default().push(node);
         }
     }
-    // Who reads what: by value, the segments that read it, without the one that makes it.
+    // Readers of each value: the segments that read it, except the one that produces it.
     let mut readers: BTreeMap<&str, BTreeSet<Key>> = BTreeMap::new();
     let mut run: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for (&(level, device), nodes) in &segments {
@@ -215,7 +215,7 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
         let needed = with_constants(&flow, &run[&(level, device)]);
         let mut inputs = Vec::new();
         for name in outside(&flow, &needed) {
-            // Of a value of which only the shape or the type is read, any content will do.
+            // Any content will do for a value of which only the shape or the type is read.
             let is_read = readers.get(name).is_some_and(|by| by.contains(&key));
             let value = numbers.get(name).copied().filter(|_| is_read);
             inputs.push(flow.input(name, value)?);

@@ -39,7 +39,7 @@ pub enum RunError {
         /// Version that the function imports.
         version: i64,
     },
-    /// Weights that are not where the model says.
+    /// Weights that are missing from the file named by the model.
     #[error("the weights `{tensor}` are not there: {cause}")]
     NoWeights {
         /// Name of the tensor.

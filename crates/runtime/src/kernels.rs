@@ -83,7 +83,7 @@ pub(crate) fn by_operator(
         let Some(&kernel) = names.get(name.as_str()) else { continue };
         let (seconds, of_kernel) = median(&mut runs);
         time[kernel] = seconds;
-        // The largest kernel of a group stands for it.
+        // The largest kernel of a group represents it.
         let known = spread.entry(groups[kernel]).or_default();
         if seconds >= known.0 {
             *known = (seconds, of_kernel);

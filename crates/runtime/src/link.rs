@@ -17,13 +17,14 @@ const LARGEST_RANK: u32 = 64;
 /// Number of connections that may wait for their token at a time.
 const MOST_WAITING: usize = 64;
 
-/// Time for a connection to show its token. Those of the run show it at once.
+/// Time for a connection to present its token. Processes of the run present it immediately.
 const TIME_FOR_TOKEN: Duration = Duration::from_secs(60);
 
 /// Pause after a connection could not be accepted, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Time for which no connection can be accepted before that is an error. Those that wait for their token are closed before.
+/// Time without an accepted connection after which that is an error. Connections that wait for their token are closed
+/// earlier.
 const TIME_TO_ACCEPT: Duration = TIME_FOR_TOKEN.saturating_mul(2);
 
 /// Sends a tensor: its value, sample, type, shape and content.
@@ -110,7 +111,7 @@ fn invalid(message: String) -> io::Error {
 /// Connects to a process, and shows that it belongs to the same run.
 ///
 /// # Errors
-/// If nobody listens.
+/// If the receiver has been dropped.
 pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
@@ -118,9 +119,9 @@ pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Accepts connections until the process ends, and passes on those of the same run. Each shows its token to a thread of its
-/// own, so one that says nothing keeps no other waiting; any program of the machine may connect. Of too many that wait,
-/// the oldest is closed. An error is the last that is passed on.
+/// Accepts connections until the process ends, and passes on those of the same run. Each presents its token to a thread of
+/// its own, so a silent connection blocks no other; any program of the machine may connect. If too many wait, the oldest is
+/// closed. An error is the last that is passed on.
 pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<TcpStream>> {
     let (sender, admitted) = channel();
     let token: Arc<[u8]> = token.as_bytes().into();
@@ -132,7 +133,7 @@ pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<T
                 Ok((stream, _)) => Arc::new(stream),
                 Err(error) => {
                     if fails_since.get_or_insert_with(Instant::now).elapsed() >= TIME_TO_ACCEPT {
-                        // Nobody listens once all processes of the run are connected.
+                        // The receiver is dropped once all processes of the run are connected.
                         let _ = sender.send(Err(error));
                         return;
                     }
@@ -157,7 +158,7 @@ pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<T
                 let kept = locked(&waiting).remove(&number).filter(|_| has_shown);
                 drop(stream);
                 if let Some(stream) = kept.and_then(Arc::into_inner) {
-                    // Nobody listens once all processes of the run are connected.
+                    // The receiver is dropped once all processes of the run are connected.
                     let _ = sender.send(Ok(stream));
                 }
             });
@@ -193,7 +194,7 @@ fn shows(mut stream: &TcpStream, token: &[u8]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A token bucket without a burst: bytes pass at a rate, and whoever comes too early waits.
+/// A token bucket without a burst: bytes pass at a rate, and a sender that is too early waits.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     throttle: Option<Throttle>,
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_bucket_passes_bytes_at_its_rate() {
-        // Of minutes, so that the clock cannot overtake the bucket in between.
+        // Minutes long, so that the clock cannot overtake the bucket in between.
         let mut bucket = Bucket::new(Some(Throttle { bandwidth: 1e3, latency_s: 0.5 }));
         let start = Instant::now();
         let [first, second] = [500_000, 1_000_000].map(|bytes| bucket.reserve(bytes).unwrap());
@@ -242,7 +243,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let admitted = admit(listener, "the token");
-        // What would never come fails the test.
+        // A message that never arrives fails the test.
         let limit = Duration::from_secs(600);
         let other = |said: &str| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();

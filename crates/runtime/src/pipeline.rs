@@ -62,7 +62,7 @@ impl Host {
     }
 }
 
-/// What to run.
+/// The work to run.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Names of the devices, in the order of their numbers.
@@ -83,7 +83,7 @@ pub struct Run {
     pub compare: bool,
 }
 
-/// What a run took.
+/// Measurements of a run.
 #[derive(Debug, Clone)]
 pub struct Measured {
     /// Seconds from one sample to the next, once the pipeline is full.
@@ -101,7 +101,7 @@ pub struct Measured {
     pub warm_up: u32,
 }
 
-/// What a device did.
+/// Activity of a device.
 #[derive(Debug, Clone)]
 pub struct MeasuredStage {
     /// Number of the device.
@@ -114,7 +114,7 @@ pub struct MeasuredStage {
     pub communication_s: f64,
     /// Share of the time in which the device computed.
     pub busy: f64,
-    /// All that the device did.
+    /// All activity of the device.
     pub report: StageReport,
 }
 
@@ -135,7 +135,7 @@ pub fn run(host: &Host, whole: &Whole, run: &Run, folder: &Path) -> Result<Measu
         (run.devices[device].clone(), Work::Stage(task))
     });
     for file in used.iter().map(|&device| outputs_of(folder, device)).chain([folder.join(EXPECTED)]) {
-        // Of an earlier run; most often there is none.
+        // A file of an earlier run, which usually does not exist.
         let _ = std::fs::remove_file(file);
     }
     let mut children = host.start(work.collect())?;
@@ -334,7 +334,7 @@ fn compare(host: &Host, whole: &Whole, run: &Run, cut: &Cut, folder: &Path) -> R
         let output =
             graph.and_then(|graph| graph.output.get(*index as usize)).map_or("", |output| output.name());
         let wrong = |difference: String| RunError::WrongOutput { output: output.to_owned(), difference };
-        // What is a constant, or an input passed through, no segment makes.
+        // No segment produces constants or inputs that are passed through.
         if !made.contains(index) {
             continue;
         }
@@ -391,7 +391,7 @@ fn difference(elem: i32, left: &[u8], right: &[u8]) -> Option<f64> {
     Some(each.fold(0.0, f64::max))
 }
 
-/// The numbers of a tensor; of other types than floating point, its bytes.
+/// The numbers of a floating-point tensor; for other types, the bytes.
 fn numbers(elem: i32, bytes: &[u8]) -> Vec<f64> {
     match elem {
         1 => bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect(),

@@ -82,9 +82,9 @@ pub struct Throttle {
 pub struct Segment {
     /// The sub-model.
     pub model: PathBuf,
-    /// What the segment reads.
+    /// Inputs of the segment.
     pub inputs: Vec<SegmentInput>,
-    /// What the segment makes.
+    /// Outputs of the segment.
     pub outputs: Vec<SegmentOutput>,
 }
 
@@ -182,17 +182,17 @@ pub enum Report {
     Profile(ProfileReport),
     /// The result of a ping: seconds per tensor, by size.
     Ping(Vec<(u64, f64)>),
-    /// The process cannot go on.
+    /// The process cannot continue.
     Failed {
         /// The cause.
         message: String,
     },
 }
 
-/// What a stage did.
+/// Activity of a stage.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StageReport {
-    /// What the stage did, in order of time.
+    /// Activities of the stage, in order of time.
     pub spans: Vec<Span>,
     /// Largest resident memory of the process in bytes, if known.
     pub peak_memory: Option<u64>,

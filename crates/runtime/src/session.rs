@@ -13,7 +13,7 @@ use crate::protocol::{Optimization, SegmentInput};
 use crate::tensor::Tensor;
 use crate::weights;
 
-/// What a session writes beside its outputs.
+/// Files that a session writes beside its outputs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Written {
     /// Prefix of a profile.

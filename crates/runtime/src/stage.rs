@@ -1,4 +1,4 @@
-//! The process of one device: it runs its segments as soon as their inputs are there, the oldest sample first.
+//! The process of one device: it runs its segments as soon as their inputs have arrived, the oldest sample first.
 //!
 //! | communication | sends | waits for the link, if it is throttled |
 //! | --- | --- | --- |
@@ -24,7 +24,7 @@ use crate::session::{Loaded, Written, input};
 use crate::tensor::Tensor;
 use crate::worker::{now, peak_memory, ports, report, write_outputs};
 
-/// What a stage waits for.
+/// Event that a stage waits for.
 enum Event {
     Received(Received),
     Credit(u32),
@@ -78,7 +78,7 @@ impl Sending {
     }
 }
 
-/// Where finished tensors go.
+/// Destination of finished tensors.
 enum Out {
     /// Tensors are sent at once.
     Here(Sending),
@@ -162,7 +162,7 @@ fn in_thread(mut sending: Sending, events: Sender<Event>) -> Out {
     Out::Thread(sender, thread)
 }
 
-/// Receives tensors in a thread. With a bucket, each is passed on when it has passed the link.
+/// Receives tensors in a thread. With a bucket, each is forwarded once the emulated link has transferred it.
 fn listen(
     stream: TcpStream,
     events: Sender<Event>,

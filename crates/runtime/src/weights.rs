@@ -1,9 +1,9 @@
 //! The weights of a model in one file, which all sub-models refer to, so that processes share its pages.
 //!
-//! Weights may be in the model, in files beside it, or missing: then random numbers take their place. What is computed
-//! with them has no meaning, but it takes the same time: values stay in a range without overflows and denormals, since
-//! matrices are scaled by their inner dimension (Glorot and Bengio, AISTATS 2010) and vectors, among them variances, lie
-//! between a half and one and a half.
+//! Weights may be in the model, in files beside it, or missing: then random numbers take their place. The results then
+//! have no meaning, but computing them takes the same time: values stay in a range without overflows and denormals,
+//! since matrices are scaled by their inner dimension (Glorot and Bengio, AISTATS 2010) and vectors, among them
+//! variances, lie between a half and one and a half.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
@@ -28,7 +28,7 @@ const SMALLEST: usize = 1024;
 /// Every tensor starts at a multiple of this, so that the file can be mapped.
 const ALIGNMENT: u64 = 4096;
 
-/// What stands in for weights that are not there.
+/// Substitutes for missing weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// Nothing: missing weights are an error.
@@ -41,7 +41,7 @@ pub enum Missing {
 /// move into the model if they are in files beside it.
 ///
 /// # Errors
-/// If weights are not where the model says, or the file cannot be written.
+/// If weights are missing from the file named by the model, or the file cannot be written.
 pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, folder: &Path) -> Result<()> {
     let path = folder.join(FILE);
     let failed = || RunError::io(format!("{} cannot be written", path.display()));
@@ -115,7 +115,7 @@ fn hold(tensor: &mut TensorProto, data: Vec<u8>) {
     tensor.raw_data = Some(data);
 }
 
-/// What is done with a tensor. The second argument is the first output of the node that holds it, if one does.
+/// Operation on a tensor. The second argument is the first output of the node that holds it, if one does.
 type Visit<'a, E> = dyn FnMut(&mut TensorProto, &str) -> Result<(), E> + 'a;
 
 /// Visits the tensors of a graph that are not its initializers: those of sparse initializers, attributes and bodies.

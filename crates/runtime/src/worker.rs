@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 /// Runs of a model before it is timed.
 const WARM_UP: usize = 2;
 
-/// Time between two reports of a measurement that goes on, so that it is not taken for one that hangs. The program that
+/// Time between two reports of a running measurement, so that it is not taken for one that hangs. The program that
 /// reads them has to disturb what is measured as little as possible.
 const PULSE: Duration = Duration::from_millis(500);
 
@@ -41,12 +41,12 @@ pub fn run() -> u8 {
 }
 
 fn failed(message: String) -> u8 {
-    // If nobody listens, there is nobody to tell.
+    // If the receiver has been dropped, there is nothing to report to.
     let _ = report(&Report::Failed { message });
     1
 }
 
-/// Reads the task, and passes on what follows. A closed input ends the process: whoever started it is gone.
+/// Reads the task, and passes on what follows. A closed input ends the process, because its parent has ended.
 fn first_line(sender: Sender<Order>) -> Result<Task, String> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).map_err(|error| format!("no task: {error}"))?;
@@ -72,7 +72,7 @@ pub(crate) fn report(report: &Report) -> Result<(), String> {
     output.write_all(&line).and_then(|()| output.flush()).map_err(|error| error.to_string())
 }
 
-/// Nanoseconds of the monotonic clock, which the processes of a machine share and nobody sets.
+/// Nanoseconds of the monotonic clock, which the processes of a machine share and which cannot be set.
 #[cfg(unix)]
 pub(crate) fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -138,7 +138,7 @@ fn wait_for_go(orders: &Receiver<Order>) -> Result<(), String> {
     }
 }
 
-/// Reports of a measurement that goes on, between its runs.
+/// Reports of a running measurement, between its runs.
 struct Pulse(Instant);
 
 impl Pulse {

@@ -53,7 +53,7 @@ fn refuse_foreign(out: &Path) -> Result<()> {
     Err(SiteError::Foreign(out.to_owned()))
 }
 
-/// What `cargo doc` has written beside this program, if it has.
+/// Output of `cargo doc` beside this program, if it exists.
 pub(crate) fn rust_documentation() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     let folder = program.ancestors().nth(2)?.join("doc");

@@ -40,7 +40,7 @@ pub(crate) enum SiteError {
     Schema {
         /// The schema.
         file: String,
-        /// What the reference cannot show.
+        /// Items that the reference cannot show.
         reason: String,
     },
     /// mdBook failed.

@@ -20,7 +20,7 @@ pub(crate) struct Broken {
     pub(crate) line: usize,
     /// The target.
     pub(crate) target: String,
-    /// What is wrong with the link.
+    /// Fault of the link.
     pub(crate) reason: String,
 }
 
@@ -70,7 +70,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// What is wrong with a link of a page.
+    /// Fault of a link on a page.
     fn fault(&mut self, page: &Page, target: &str) -> Result<Option<String>> {
         let (path, anchor) =
             target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));

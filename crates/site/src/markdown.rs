@@ -11,9 +11,9 @@ pub(crate) struct Link {
     pub(crate) line: usize,
     /// The file and the anchor that the link leads to.
     pub(crate) target: String,
-    /// Where the text of the link is in the page.
+    /// Range of the link's text in the page.
     pub(crate) text: Range<usize>,
-    /// Where the target of the link is in the page; `None` if the target is written elsewhere.
+    /// Range of the link's target in the page; `None` if the target is written elsewhere.
     pub(crate) place: Option<Range<usize>>,
 }
 
@@ -25,7 +25,7 @@ struct Open {
     text: Option<Range<usize>>,
 }
 
-/// What mdBook reads, without smart punctuation.
+/// Markdown as mdBook reads it, without smart punctuation.
 const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_FOOTNOTES)
     .union(Options::ENABLE_STRIKETHROUGH)

@@ -1,6 +1,6 @@
 //! Random task graphs by the recipes of Kwok and Ahmad, "Benchmarking and comparison of the task graph scheduling
-//! algorithms", Journal of Parallel and Distributed Computing 1999. Neither the graphs nor the text of the paper were at
-//! hand: these follow its recipes as they are known, and what is chosen here is stated.
+//! algorithms", Journal of Parallel and Distributed Computing 1999. Neither the graphs nor the text of the paper were
+//! available: these follow its recipes as described elsewhere, and choices made here are stated.
 //!
 //! CCR is the mean seconds of communication of an edge divided by the mean seconds of a task.
 

@@ -103,8 +103,8 @@ fn what_follows_at_one_time_waits_for_its_turn() {
         ],
     );
     let case = case(graph, &[("acc0", "acc", &["e"]), ("acc1", "acc", &["a", "b", "c", "d", "f"])]);
-    // At 3, the tensor for e arrives before b ends. But e has to have it and to ask before it starts, while c waits already
-    // and starts first. So at 5 c ends before e, and d asks for the device before f, which waits until 6.
+    // At 3, the tensor for e arrives before b ends. But e must first receive it and request the device, while c is already
+    // waiting and starts first. So at 5 c ends before e, and d asks for the device before f, which waits until 6.
     assert_eq!(value(&case), 9.0);
 }
 

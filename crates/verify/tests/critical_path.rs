@@ -77,7 +77,7 @@ fn each_operator_at_its_fastest() {
     let mut gone = case.clone();
     gone.cluster.kinds[1].count = 0;
     assert_eq!(proved(&gone), 8.0);
-    // Also if it is colocated with b, which is pinned.
+    // The same holds if it is colocated with b, which is pinned.
     for operator in [1, 2] {
         case.graph.operators[operator].colocation = Some("pair".to_owned());
     }

@@ -60,7 +60,7 @@ impl Draft {
         }
     }
 
-    /// Removes operators together with their output tensors, and moves the updates behind all other operators: all
+    /// Removes operators together with their output tensors, and moves the updates after all other operators: all
     /// gradients exist until the end of the step.
     pub(super) fn ordered(mut self, is_left_out: impl Fn(&OperatorDocument) -> bool) -> Draft {
         let mut order: Keyed<OpId, OpId> =

@@ -73,7 +73,7 @@ pub(crate) struct Tape {
     pub(crate) training: bool,
     pub(crate) operators: Keyed<OpId, Operator>,
     pub(crate) values: Keyed<TensorId, Value>,
-    /// What a batch holds. Of an encoder and a decoder, tokens are the encoder's.
+    /// Contents of a batch. For an encoder and a decoder, tokens are the encoder's.
     pub(crate) batch: Option<BatchDocument>,
     path: String,
     /// Length of the prefix of the path that is the layer path.

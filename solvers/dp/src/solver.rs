@@ -77,8 +77,8 @@ impl Solver for Dp {
 }
 
 /// The exact splitter within a number of steps: supersets of ideals that the search examines. Unlike a time limit, it leads
-/// to the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried as long as the steps
-/// are not used up. The statistic `steps` of the solution has the steps taken, at most a batch more.
+/// to the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried until the steps are
+/// exhausted. The statistic `steps` of the solution has the steps taken, at most a batch more.
 #[derive(Debug, Clone, Copy)]
 pub struct DpWithin {
     /// Limit of the steps.
@@ -219,7 +219,7 @@ impl Search<'_> {
         self.raise_caps(&recurrence, context)
     }
 
-    /// Proves the best split without uplinks: in one run if that is short, else by caps from below.
+    /// Proves the best split without uplinks: in one run if that is short, otherwise by caps from below.
     fn climb(
         &mut self,
         recurrence: &mut Recurrence<'_>,
@@ -292,8 +292,8 @@ impl Search<'_> {
         self.most_steps.is_some_and(|limit| self.counts.steps >= limit)
     }
 
-    /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found, else to
-    /// the cap.
+    /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found,
+    /// otherwise to the cap.
     fn attempt(
         &mut self,
         recurrence: &Recurrence<'_>,

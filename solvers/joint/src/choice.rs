@@ -1,28 +1,28 @@
 //! The choice of a configuration for every layer of a stage: least time within the memory of a device.
 //!
 //! A multiple-choice knapsack problem (Kellerer, Pferschy and Pisinger, "Knapsack Problems", 2004, chapter 11), solved
-//! layer by layer: states are pairs of bytes and seconds, of which dominated ones go, as do those that the linear
-//! relaxation of the layers that are left shows to be no better than a known choice. Layers of which the relaxation is
-//! sure come first, so that few states are left at any time.
+//! layer by layer: states are pairs of bytes and seconds, of which dominated ones are dropped, as are those that the
+//! linear relaxation of the remaining layers shows to be no better than a known choice. Layers whose option the
+//! relaxation decides come first, so that few states remain at any time.
 //!
 //! If one layer is recomputed at a time, a stage needs the largest workspace of its layers and not their sum. Each value
 //! that the largest may have is tried, with the configurations whose workspace is at most that.
 
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
-/// Maximum number of states at a time. Beyond it the choice is not known to be the best.
+/// Maximum number of states at a time. If more are dropped, the choice is not proved optimal.
 const MAX_STATES: usize = 1 << 14;
 
-/// Largest error of a sum of some thousand terms, as a share of it.
+/// Maximum relative error of a sum of a few thousand terms.
 const ROUNDING: f64 = 1e-12;
 
 /// A configuration of a layer in a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) seconds: f64,
-    /// Bytes that add up over layers.
+    /// Bytes that are summed over layers.
     pub(crate) bytes: f64,
-    /// Bytes of which a stage needs the largest over its layers.
+    /// Bytes whose maximum over the layers a stage needs.
     pub(crate) workspace: f64,
     /// Index among the configurations of the layer.
     pub(crate) index: u32,
@@ -45,7 +45,7 @@ pub(crate) enum Outcome {
     Found(Choice),
     /// Every choice within the memory takes at least this time in seconds; infinite if there is no such choice.
     Above(f64),
-    /// The number of states exceeded its maximum, so it is unknown whether there is a choice.
+    /// The number of states exceeded its maximum, so it is unknown whether a choice exists.
     Undecided,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn least(layers: &[Vec<Candidate>], capacity: f64, enough: f64, cutof
     }
 }
 
-/// The options of a layer that no other is at least as good as, by ascending bytes and descending seconds.
+/// The undominated options of a layer, by ascending bytes and descending seconds.
 fn undominated(mut options: Vec<Candidate>) -> Vec<Candidate> {
     options.sort_by(|a, b| a.bytes.total_cmp(&b.bytes).then(a.seconds.total_cmp(&b.seconds)));
     let mut fastest = f64::INFINITY;
@@ -124,7 +124,7 @@ impl Step {
 struct Relaxation {
     bytes: f64,
     seconds: f64,
-    /// Least seconds of the layers, whatever the memory.
+    /// Minimum seconds of the layers without a memory limit.
     fastest: f64,
     /// Bytes and seconds saved of all steps up to each, inclusive.
     sums: Vec<(f64, f64)>,
@@ -146,7 +146,7 @@ impl Relaxation {
         Relaxation { bytes, seconds, fastest, sums: sums.collect() }
     }
 
-    /// Least seconds in a number of bytes; infinite if the smallest options do not fit.
+    /// Minimum seconds within a number of bytes; infinite if the smallest options do not fit.
     fn seconds(&self, capacity: f64) -> f64 {
         let left = capacity - self.bytes;
         if left < 0.0 {
@@ -158,7 +158,7 @@ impl Relaxation {
             Some(&(next_bytes, next_saved)) => (left - bytes) * (next_saved - saved) / (next_bytes - bytes),
             None => 0.0,
         };
-        // A difference of sums that may be much larger.
+        // The result is a difference of sums that may be much larger.
         (self.seconds * (1.0 - ROUNDING) - saved - part).max(self.fastest)
     }
 }
@@ -190,7 +190,7 @@ impl<'l> Knapsack<'l> {
 
     fn solve(&self, enough: f64, cutoff: f64) -> Outcome {
         let bound = Relaxation::new(self.layers, &self.steps, |_| true).seconds(self.capacity);
-        // The bound is a sum in another order.
+        // The bound sums the terms in a different order.
         if bound * (1.0 - OPTIMAL_RELATIVE) > cutoff || bound == f64::INFINITY {
             return Outcome::Above(bound);
         }
@@ -286,7 +286,7 @@ impl<'l> Knapsack<'l> {
         Outcome::Found(choice)
     }
 
-    /// The layers, those first whose options are far from the rate at which the relaxation fills the capacity.
+    /// The layers, beginning with those whose options are far from the rate at which the relaxation fills the capacity.
     fn order(&self) -> Vec<usize> {
         let mut left = self.capacity - self.layers.iter().map(|options| options[0].bytes).sum::<f64>();
         let critical = self.steps.iter().find(|step| {
@@ -341,7 +341,7 @@ mod tests {
 
     use super::{Candidate, Outcome, least};
 
-    /// The least seconds over all choices.
+    /// Minimum seconds over all choices.
     fn brute_force(layers: &[Vec<Candidate>], capacity: f64) -> f64 {
         let mut best = f64::INFINITY;
         let count: usize = layers.iter().map(Vec::len).product();

@@ -77,7 +77,7 @@ pub(super) fn walk(
     state.see(evaluator.settled(), graph);
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
     let tried = TRIED.min(steps / STEPS_PER_TRIED);
-    // A walk too short to try every class has no time to make up for what it accepts.
+    // A walk too short to try every class cannot recover from the increases that it accepts.
     let length = (steps as f64 / graph.class_count() as f64).min(1.0);
     let mut temperature =
         HOT * length * usual_cost(tried, &mut state, score.energy(), ground, evaluator, choice, rng);

@@ -1,4 +1,4 @@
-//! Choice among the kinds of moves by what they have gained.
+//! Choice among the kinds of moves by their past gains.
 //!
 //! A kind says whether a move starts from the critical path, and whether it exchanges queue positions, or moves a group
 //! of some level or a stretch of that path. Which of them help depends on the graph and on how far a search is: in a
@@ -17,9 +17,9 @@ const STRETCHES: f64 = 0.1;
 const HIGHER: f64 = 0.4;
 /// Number of simulations at the mean gain of all kinds that a kind counts in addition to its own.
 const PRIOR: f64 = 4.0;
-/// Factor by which what was gained and tried counts less with every simulation.
+/// Decay factor per simulation of past gains and trials.
 const MEMORY: f64 = 0.998;
-/// Least and greatest mean gain of a kind relative to that of all kinds.
+/// Minimum and maximum mean gain of a kind relative to that of all kinds.
 const RELATIVE: [f64; 2] = [0.1, 10.0];
 
 /// A kind of moves.
@@ -30,7 +30,7 @@ pub(super) struct Kind {
     pub(super) change: Change,
 }
 
-/// What a move changes.
+/// Changes made by a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// The queue positions of two operators.
@@ -94,7 +94,7 @@ impl Choice {
         self.kinds[index]
     }
 
-    /// Records what a simulated move of a kind gained, zero if nothing.
+    /// Records the gain of a simulated move of a kind, zero if there was none.
     pub(super) fn learn(&mut self, kind: usize, gain: f64) {
         self.gained.iter_mut().chain(&mut self.tried).for_each(|sum| *sum *= MEMORY);
         self.gained[kind] += gain;

@@ -75,9 +75,9 @@ fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
     fill_by_start(partial, &mut AnyTime, stop)
 }
 
-/// Takes the operator that starts first, on the device where it does, one after the other. Starts only grow while the
-/// partial schedule fills, except for inputs brought by others; so one offer per ready operator is enough, updated when
-/// its turn comes.
+/// Takes the operator that starts first, on the device where it does, one after the other. Start times only increase
+/// while the partial schedule fills, except when another operator has already brought an input; so one offer per ready
+/// operator, updated at its turn, is enough.
 pub(super) fn fill_by_start(
     partial: &mut PartialSchedule<'_, '_>,
     rule: &mut impl Earliest,

@@ -2,7 +2,7 @@
 //!
 //! The groups form a hierarchy: at its first level every class is a group, and each level merges pairs of groups of the
 //! previous one, those with the most communication first (heavy-edge matching; Karypis and Kumar, "A fast and high
-//! quality multilevel scheme for partitioning irregular graphs", SISC 1998). It ends when groups would have more than a
+//! quality multilevel scheme for partitioning irregular graphs", SISC 1998). It ends when groups would exceed a
 //! device's share of the work, or when nothing is left to merge.
 
 use stagewright_core::csr::Csr;
@@ -121,7 +121,7 @@ fn matched(edges: &[Edge<GroupId>], seconds: &Keyed<GroupId, f64>, limit: f64) -
     let mut into = Keyed::filled(ALONE, seconds.len());
     let mut count = 0;
     for (group, &other) in partner.enumerate() {
-        // The highest index stands for no partner.
+        // The highest index means no partner.
         into[group] = match other < group {
             true => into[other],
             false => {

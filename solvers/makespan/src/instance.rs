@@ -19,7 +19,7 @@ pub struct Instance<'p> {
     seconds: Vec<f64>,
     /// The devices that may run a class, by class.
     homes: Keyed<ClassId, Vec<DeviceId>>,
-    /// Bytes of a class that are always on its device.
+    /// Bytes that a class occupies on its device throughout.
     fixed: Keyed<ClassId, f64>,
     /// Mean seconds of an operator over the devices that may run it.
     mean: Keyed<OpId, f64>,
@@ -87,7 +87,7 @@ impl<'p> Instance<'p> {
     /// Mean seconds of a tensor over all ordered pairs of different devices, without a matrix.
     ///
     /// A transfer takes the longest of the links and uplinks on its way, so the mean follows from the kinds in the order
-    /// of what they take: each is the longest with all before it. O(kinds log kinds).
+    /// of what they take: paired with each kind before it, each is the longest. O(kinds log kinds).
     fn mean_over_pairs(&self, tensor: TensorId) -> f64 {
         let (cluster, costs) = (self.problem.cluster(), self.problem.costs());
         let group = |kind: usize| cluster.group_of_kind(kind);
@@ -100,7 +100,7 @@ impl<'p> Instance<'p> {
             kinds.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)));
             kinds
         };
-        // Devices of the kinds before, in all and by group; kinds without a group are as one.
+        // Devices of the previous kinds, in total and by group; kinds without a group form one group.
         let mut before = 0.0;
         let mut before_in = vec![0.0; cluster.group_count() + 1];
         let place = |kind: usize| group(kind).map_or(0, |group| group + 1);
@@ -153,7 +153,7 @@ impl<'p> Instance<'p> {
         self.pool_of[device]
     }
 
-    /// Whether nothing tells the devices of a pool apart: a matrix may give each pair links of its own.
+    /// Whether the devices of a pool are interchangeable: a matrix may give each pair its own links.
     pub fn pools_are_uniform(&self) -> bool {
         self.problem.cluster().document().matrix.is_none()
     }

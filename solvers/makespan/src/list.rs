@@ -20,9 +20,9 @@ use super::schedule::{Best, Evaluator, NOT_COMPLETED, NOT_FITTING, Schedule, sol
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
 /// Share of the time after which a one-pass scheduler places the remaining operators without a choice.
 const FILLING_SHARE: f64 = 0.6;
-/// Maximum number of operators for which a second schedule is completed although the time is over.
+/// Maximum number of operators for which a second schedule is completed after the time limit.
 const MAX_REPEATED: usize = 10_000;
-/// Looks at a device for an operator between clock checks.
+/// Number of evaluations of a device for an operator between clock checks.
 pub(super) const BETWEEN_CHECKS: usize = 256;
 
 /// Fills a partial schedule; `None` if stopped.
@@ -50,7 +50,7 @@ impl ListScheduler {
         self.plan_of(&instance, stop).ok()
     }
 
-    /// The plan of an instance, or why there is none. One simulation suffices if the first schedule fits.
+    /// The plan of an instance, or the reason why there is none. One simulation suffices if the first schedule fits.
     fn plan_of(&self, instance: &Instance<'_>, stop: &Stop) -> Result<Plan, &'static str> {
         let [first, others @ ..] = SHARES;
         let schedule = self.schedule(instance, first, self.is_one_pass, stop).ok_or(NOT_COMPLETED)?;
@@ -65,7 +65,7 @@ impl ListScheduler {
         Plan::try_new(instance.problem(), best.schedule.placement()).map_err(|_| NOT_FITTING)
     }
 
-    /// The best schedule: one that fits, otherwise the one that lacks the least memory.
+    /// The best schedule: one that fits, otherwise the one with the smallest memory excess.
     pub(super) fn best(&self, evaluator: &mut Evaluator<'_, '_>, stop: &Stop) -> Option<Best> {
         self.best_of(evaluator, &SHARES, stop)
     }

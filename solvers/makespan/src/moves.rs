@@ -146,7 +146,7 @@ impl SearchState {
             (Changed::Stretch, None) => None,
             (Changed::Group(level), _) => match guidance.filter(|_| rng.random_bool(GUIDED)) {
                 Some(guidance) => {
-                    // A move that starts from the critical path moves what is on it.
+                    // A move that starts from the critical path moves operators on it.
                     let class = match place {
                         Some(_) => instance.graph().class_of(op),
                         None => guidance.pick(rng)?,
@@ -165,7 +165,7 @@ impl SearchState {
     }
 
     /// The classes of a stretch of the critical path on one device, around a place, and the device of the path before or
-    /// after it, which is another one.
+    /// after it, which is a different one.
     fn stretch(&self, place: usize, graph: &Graph, rng: &mut impl Rng) -> Option<(Vec<ClassId>, DeviceId)> {
         let device = |index: usize| self.schedule.device_of[self.critical[index].index()];
         let here = device(place);

@@ -93,8 +93,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         self.in_a_hurry
     }
 
-    /// A device for an operator without a choice: that of its class, else that of the producer that ends last if it has
-    /// room, else the next in turn that has room.
+    /// A device for an operator without a choice: that of its class, otherwise that of the producer that ends last if
+    /// it has room, otherwise the next in turn that has room.
     pub(super) fn nearest(&mut self, op: OpId) -> Option<DeviceId> {
         self.turn += 1;
         let graph = self.instance.graph();
@@ -118,8 +118,9 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         self.instance
     }
 
-    /// The devices that an operator may be added to: that of its class where one is there, else those with room
-    /// for the class, else the one that lacks least. Of empty devices that nothing tells apart only the first counts.
+    /// The devices that an operator may be added to: that of its class if already placed, otherwise those with room
+    /// for the class, otherwise the one with the smallest overflow. Only the first of several interchangeable empty
+    /// devices is tried.
     pub(super) fn candidates(&mut self, op: OpId, into: &mut Vec<DeviceId>) {
         into.clear();
         let class = self.instance.graph().class_of(op);

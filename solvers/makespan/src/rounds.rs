@@ -47,7 +47,7 @@ impl Ground<'_, '_> {
     }
 }
 
-/// What a walk keeps from one round to the next.
+/// State that a walk keeps from one round to the next.
 pub(super) struct Walker<'s, 'p> {
     pub(super) evaluator: Evaluator<'s, 'p>,
     pub(super) choice: Choice,

@@ -18,7 +18,8 @@ use super::instance::Instance;
 pub struct Schedule {
     /// The device of every operator.
     pub device_of: Vec<DeviceId>,
-    /// Rank in the queue: lowest first, ties by index. Empty if queues go by the time at which operators become ready.
+    /// Rank in the queue: lowest first, ties by index. Empty if queues are ordered by the time at which operators
+    /// become ready.
     pub ranks: Vec<u32>,
 }
 

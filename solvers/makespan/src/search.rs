@@ -18,8 +18,8 @@ const LARGEST_GAP: f64 = 0.999;
 const EFFORT: u64 = 1 << 24;
 const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 
-/// Maximum number of simulations of a search: the given limit, else unlimited with a time limit, else the
-/// budget.
+/// Maximum number of simulations of a search: the given limit, otherwise unlimited with a time limit,
+/// otherwise the budget.
 pub(super) fn most_simulations(instance: &Instance<'_>, context: &Context<'_>) -> u64 {
     let operators = instance.graph().operator_count().max(1) as u64;
     match (context.limits.simulations, context.stop().remaining()) {

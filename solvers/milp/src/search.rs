@@ -222,7 +222,7 @@ impl<'a> Search<'a> {
                 let mut bound = self.bound;
                 if bound.source == SOURCE {
                     // A run that its share of the time ended may have come within the tolerance of the program before
-                    // the run that solved it, with a bound of its own. The answer is the same whichever it was.
+                    // the run that solved it, with a bound of its own. The answer is the same for both.
                     bound.value = bound.value.min(plan.value() * (1.0 - 2.0 * TOLERANCE));
                 }
                 let stop = context.end(plan.value(), bound.value);

@@ -172,7 +172,7 @@ fn main() -> ExitCode {
         eprintln!("usage: network passes UNITS… | network steps SECONDS");
         return ExitCode::from(2);
     };
-    // What a tensor operation has no memory for is left out; smaller sizes have been printed.
+    // Sizes for which a tensor operation lacks memory are skipped; smaller sizes have been printed.
     let done = |name: &str, result: Result<()>| {
         if let Err(error) = &result {
             eprintln!("{what} on the {name}: {error}");

@@ -59,7 +59,7 @@ pub enum CheckpointError {
     /// A schema that this version does not read.
     #[error("the checkpoint has the schema `{0}`, expected `{1}`")]
     Schema(String, &'static str),
-    /// A checkpoint of another learned system than requested.
+    /// A checkpoint of a learned system other than the requested one.
     #[error("the checkpoint is of the system `{found}`, not of `{wanted}`")]
     OtherSystem {
         /// System of the checkpoint.

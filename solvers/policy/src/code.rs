@@ -19,9 +19,10 @@ stagewright_core::codes! {
 
         /// unknown checkpoint schema
         ///
-        /// The metadata name another schema than the expected one: `stagewright.policy/1` for the policy, `stagewright.system/1` for
-        /// one of the learned systems. It is a checkpoint of another version or of another solver, or the state of a run of the
-        /// policy, which contains more than a network. In the folder of a run, `best.safetensors` is the checkpoint.
+        /// The metadata name a schema other than the expected one: `stagewright.policy/1` for the policy,
+        /// `stagewright.system/1` for one of the learned systems. It is a checkpoint of another version or of another solver,
+        /// or the state of a run of the policy, which contains more than a network. In the folder of a run, `best.safetensors`
+        /// is the checkpoint.
         K003,
 
         /// checkpoint for other features

@@ -14,8 +14,9 @@
 //! - [`learn`]: examples, losses and optimiser steps.
 //! - [`checkpoint`]: serialised networks.
 //!
-//! candle uses as many threads as `RAYON_NUM_THREADS` and `CANDLE_NUM_THREADS` say, whichever pool calls it. If the
-//! former is unset, it counts the cores again for every matrix product, which takes longer than a small product.
+//! The environment variables `RAYON_NUM_THREADS` and `CANDLE_NUM_THREADS` set the number of candle's threads,
+//! regardless of the pool that calls it. If the former is unset, it counts the cores again for every matrix
+//! product, which takes longer than a small product.
 
 pub mod checkpoint;
 pub mod code;

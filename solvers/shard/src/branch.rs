@@ -99,7 +99,7 @@ pub(crate) struct Tree<'r> {
     pub(crate) bounded: u64,
 }
 
-/// What is left of a node of the tree after its bound.
+/// Result of bounding a node of the tree.
 enum Branches {
     /// No plan that is better than the best.
     None,
@@ -108,7 +108,7 @@ enum Branches {
     Two([OpenNode; 2]),
 }
 
-/// What the ascent of a node of the tree gave.
+/// Result of the dual ascent of a node of the tree.
 struct Bounded {
     ascent: Ascent,
     children: Vec<OpenNode>,
@@ -329,7 +329,7 @@ impl<'r> Tree<'r> {
     }
 }
 
-/// How often every strategy was suggested, the latest choices weighing more.
+/// How often every strategy was suggested, with more weight on recent choices.
 struct Seen {
     weights: Vec<f64>,
     weight: f64,

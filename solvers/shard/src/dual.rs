@@ -62,7 +62,7 @@ impl Multipliers {
 struct Link {
     other: u32,
     edge: u32,
-    /// Where the messages to the node and to the neighbour begin.
+    /// Offsets of the messages to the node and to the neighbour.
     to_node: u32,
     to_other: u32,
 }
@@ -481,7 +481,7 @@ impl<'r> Dual<'r> {
     }
 }
 
-/// What an ascent may take.
+/// Limits of an ascent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort<'s> {
     pub(crate) iterations: u64,

@@ -37,7 +37,7 @@ struct Step {
 pub(crate) struct Edge {
     pub(crate) ends: [u32; 2],
     matrix: Option<Arc<Matrix>>,
-    /// Where the table of the edge begins, if it has one.
+    /// Offset of the table of the edge, if it has one.
     table: Option<usize>,
 }
 
@@ -176,7 +176,7 @@ impl Elimination {
     }
 
     /// Eliminates the nodes at the costs of all strategies, which change, and returns the least cost of those without a
-    /// neighbour. Each of O(steps) takes as many additions as its nodes have pairs or triples of strategies.
+    /// neighbour. Each of the O(steps) takes one addition for every pair or triple of strategies of its nodes.
     pub(crate) fn run(&mut self, costs: &mut [f64], forbidden: f64) -> f64 {
         self.fill_tables();
         let mut sum = 0.0;

@@ -30,7 +30,7 @@ impl Matrix {
     }
 }
 
-/// What a node uses while it is live.
+/// Resources of a node while it is live.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     /// The first point at which the node is live, and the one after the last.
@@ -96,7 +96,7 @@ impl Network {
         for (node, &[start, end]) in intervals.iter().enumerate().filter(|(_, [start, end])| start < end) {
             events.extend([(start, true, node), (end, false, node)]);
         }
-        // What ends at a time ends before anything begins.
+        // Ends at a time precede starts at that time.
         events.sort_unstable();
         let (mut spans, mut times, mut latest) = (vec![[0; 2]; intervals.len()], Vec::new(), None);
         for (time, begins, node) in events {

@@ -39,7 +39,7 @@ pub struct Solution {
     pub tree_nodes: u64,
 }
 
-/// Where a solve begins, and what it is for.
+/// Start of a solve, and its purpose.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'s> {
     /// A strategy for every node to start from.
@@ -52,10 +52,10 @@ pub struct Request<'s> {
 
 /// Finds a plan of least cost and a lower bound.
 ///
-/// The problem is reduced first: strategies without an allowed partner go, and nodes that a neighbour decides are merged
-/// into it. What costs more than a first plan alone is excluded. Prices of usage and messages give a Lagrangian bound at
-/// every node of a branch and bound, and the choices that they suggest give the plans, after a repair and a descent. The
-/// gap is closed if the tree is exhausted.
+/// The problem is reduced first: strategies without an allowed partner are removed, and nodes that a neighbour
+/// determines are merged into it. Strategies that alone cost more than a first plan are excluded. Prices of usage and
+/// messages give a Lagrangian bound at every node of a branch and bound, and the choices that they suggest give the
+/// plans, after a repair and a descent. The gap is closed if the tree is exhausted.
 ///
 /// A start that does not fit the problem is not used. An optimum is one within the tolerance of the project, 10⁻⁹ of its
 /// cost; below 10⁹ that is exact, since costs are integers. The result does not depend on the number of threads.
@@ -100,7 +100,7 @@ pub fn solve(
     }
 }
 
-/// What the tree begins from.
+/// Root of the tree.
 struct Start {
     reduced: Reduced,
     /// Cost from which on nothing is in the reduced network.

@@ -49,7 +49,7 @@ pub(crate) const HEADS: usize = 8;
 const EMBEDDING: usize = 2;
 /// Units per segment.
 const SEGMENT: usize = 256;
-/// Most neighbours read of a unit, the first ones: pooling is dense.
+/// Maximum number of neighbours read per unit, the first ones, because pooling is dense.
 const NEIGHBOURS: usize = 32;
 const DRAWS: usize = 8;
 const EPOCHS: usize = 2;
@@ -387,7 +387,7 @@ mod tests {
     fn what_does_not_fit_is_no_better_than_ten_below_nothing() {
         assert_eq!(reward(Score { lack: 0.0, makespan: 4.0 }), -2.0);
         assert_eq!(reward(Score { lack: 0.1, makespan: 4.0 }), -10.0);
-        // Nor better than if it were feasible.
+        // And not better than if it were feasible.
         assert!(reward(Score { lack: 0.1, makespan: 400.0 }) < -20.0);
         // Even if far more memory is missing.
         assert!(reward(Score { lack: 1e12, makespan: 400.0 }) > -400.0);

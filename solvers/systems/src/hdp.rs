@@ -18,7 +18,7 @@
 //! - The decoder reads the embedding of the group that it places, instead of starting from the encoder's final state,
 //!   and the device of the previous group in 16 numbers instead of 512.
 //! - The grouper has a ReLU. It reads degrees and the position in the order instead of up to 20 of a unit's neighbours.
-//! - Of a group's communication, only whether it sends to another group is read, not how often or what it receives.
+//! - A group's communication is encoded only as whether it sends to another group, not how often or what it receives.
 //! - The learning rate is 1e-3 instead of 0.1, chosen after one run each of 15 s on the five small models, in which
 //!   1e-2 did as well. It does not fall, and devices are sampled throughout, where theirs change after 400 and 500
 //!   updates.
@@ -45,7 +45,7 @@ use crate::trials::penalised;
 
 /// Hidden width of the grouper.
 const GROUPER: usize = 64;
-/// Most groups, and groups per device.
+/// Maximum number of groups, and of groups per device.
 const MAX_GROUPS: usize = 256;
 const GROUPS_PER_DEVICE: usize = 20;
 /// Placements per update.

@@ -112,7 +112,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Most devices of a problem.
+    /// Maximum number of devices of a problem.
     pub devices: usize,
     /// Width of embeddings. Absent for Placeto, whose width is that of its features.
     #[serde(default)]

@@ -16,7 +16,7 @@ use stagewright_policy::learn::{Descent, TrainError};
 
 use crate::{Agent, Kind, Reading, Settings, Trials};
 
-/// Placements of a solve without other limits: as many as in HSDAG's paper.
+/// Placements of a solve without other limits: the number in HSDAG's paper.
 const PLACEMENTS: u64 = 500;
 /// Separates the random streams of episodes from those of parameters.
 const EPISODES: u64 = 1 << 32;
@@ -215,7 +215,7 @@ impl Solver for Learned {
     }
 }
 
-/// Share of a solve's limit that is used, from 0 to 1: of simulations if these are limited, else of time.
+/// Share of a solve's limit that is used, from 0 to 1: of simulations if these are limited, otherwise of time.
 fn done_of(trials: &Trials<'_, '_, '_>, context: &Context<'_>) -> f64 {
     let share = match (context.limits.simulations, context.limits.time) {
         (Some(limit), _) => trials.played() as f64 / limit.max(1) as f64,

@@ -28,7 +28,7 @@ pub struct Trials<'a, 's, 'p> {
     evaluator: Evaluator<'s, 'p>,
     /// The best placement so far.
     best: Option<Best>,
-    /// Most placements to simulate.
+    /// Maximum number of placements to simulate.
     most: u64,
     played: u64,
     /// Step time at which nothing is left to gain.

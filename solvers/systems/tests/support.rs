@@ -1,4 +1,4 @@
-//! Problems on which something is there to learn.
+//! Problems on which there is something to learn.
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{

@@ -1,8 +1,8 @@
 //! Random clusters for a graph: devices, links and memory in proportion to its demands.
 //!
-//! What makes a placement hard is not the speed of a device but its capacity relative to the graph: transfer seconds
-//! per second of computing, and memory per byte of persistent state. These ratios are drawn, and the cluster's
-//! parameters are computed from them.
+//! A placement is hard not because of the speed of a device but because of its capacity relative to the graph:
+//! transfer seconds per second of computing, and memory per byte of persistent state. These ratios are drawn, and
+//! the cluster's parameters are computed from them.
 
 use std::collections::BTreeMap;
 

@@ -7,8 +7,8 @@ stagewright_core::codes! {
     pub enum D {
         /// invalid recipe
         ///
-        /// The recipe is not valid TOML, or a field is unknown, missing or of the wrong type. A recipe says what training problems
-        /// are drawn from:
+        /// The recipe is not valid TOML, or a field is unknown, missing or of the wrong type. A recipe defines the distribution
+        /// of training problems:
         ///
         /// ```text
         /// seed = 1

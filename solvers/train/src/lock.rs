@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::ops::{Deref, DerefMut};
 
-/// A file that no other process has taken, until it is dropped or the process ends, however it ends.
+/// A file that no other process has taken, until it is dropped or the process ends in any way.
 #[derive(Debug)]
 pub struct Locked(File);
 
@@ -29,7 +29,7 @@ impl Drop for Locked {
     }
 }
 
-/// Locks a file; `None` if another process has it. On a file system without locks nobody is kept out.
+/// Locks a file; `None` if another process has it. On a file system without locks, no process is locked out.
 ///
 /// # Errors
 /// If the system cannot lock the file for another reason.

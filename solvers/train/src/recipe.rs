@@ -147,7 +147,7 @@ pub enum RecipeError {
         at: usize,
         /// Fewest operators requested.
         least: usize,
-        /// Most operators requested.
+        /// Maximum number of operators requested.
         most: usize,
     },
     /// An empty list.

@@ -14,7 +14,7 @@ use crate::report::units::{name, percent};
 /// Number of kinds of operators, those with the most seconds, that are off in cases of their own.
 const KINDS: usize = 3;
 
-/// What is off as a whole.
+/// The group of costs that is off.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Off {
     /// The operators on devices of a class.
@@ -50,7 +50,7 @@ impl Off {
 pub(super) enum Costs {
     /// One class of devices, all links or one kind of operator is off by a factor.
     Systematic {
-        /// What is off.
+        /// The cost that is off.
         off: Off,
         /// The factor by which the costs of what is off are multiplied.
         factor: f64,
@@ -67,7 +67,7 @@ pub(super) enum Costs {
 }
 
 impl Costs {
-    /// What is off, and which way.
+    /// The cost that is off, and its direction.
     pub(super) fn describe(&self, sources: &Sources) -> String {
         match self {
             Costs::Systematic { off, factor } => {

@@ -6,9 +6,9 @@
 //! occur. This does not hold for the makespan: a list schedule may take longer when operators take less (Graham, "Bounds
 //! on multiprocessing timing anomalies", SIAM J. Appl. Math. 1969), so no interval is given.
 //!
-//! *Regret.* That all plans slow down together says nothing of the choice among them. The regret of a plan under other
-//! costs is what it takes longer than the best plan for these costs (Kouvelis and Yu, "Robust discrete optimization and
-//! its applications", 1997). The changed problems are solved again, from this plan: in *cases*, one class of devices, the
+//! *Regret.* A slowdown common to all plans does not affect the choice among them. The regret of a plan under other costs
+//! is what it takes longer than the best plan for these costs (Kouvelis and Yu, "Robust discrete optimization and its
+//! applications", 1997). The changed problems are solved again, from this plan: in *cases*, one class of devices, the
 //! links or one kind of operator is faster or slower as a whole, as the errors of cost models are systematic; in *draws*
 //! every operator on every class and every transfer is off by an own share, uniform within ±p. An unfinished solve gives
 //! a plan and a bound, so the regret is at least the one and at most the other.
@@ -86,7 +86,7 @@ pub struct Drawn {
 /// One case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
-    /// What is off, and which way.
+    /// The cost that is off, and its direction.
     pub costs: String,
     /// Value of the plan.
     pub value_s: f64,
@@ -113,7 +113,7 @@ impl Sample {
     }
 }
 
-/// What a value exceeds another by, as a share of it.
+/// Relative excess of one value over another.
 fn loss(value: f64, best: f64) -> f64 {
     if best > 0.0 { (value / best - 1.0).max(0.0) } else { 0.0 }
 }

@@ -39,13 +39,13 @@ use crate::reading::{self, Place};
 use graph::Graph;
 use layers::Layers;
 
-/// A joint plan that is asked for, or the documents of one that is there.
+/// A request for a joint plan, or the documents of an existing one.
 pub struct Joint {
     question: Question,
     place: Place,
 }
 
-/// What is known before a plan is there.
+/// Facts about the problem that are known before a plan exists.
 enum Question {
     Graph(Box<Graph>),
     Layers(Box<Layers>),
@@ -286,7 +286,7 @@ struct BoundsDocument<'b> {
     strongest: &'b JointBoundDocument,
 }
 
-/// What a joint plan is shown with.
+/// Context in which a joint plan is shown.
 struct JointSheet {
     figures: JointFigures,
     /// Times and bytes of every stage by part, where the model has them.

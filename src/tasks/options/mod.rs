@@ -1,7 +1,7 @@
 //! The options of questions, each defined once.
 //!
-//! A record has all that a user is told about an option: its name, values, default and help, and the kinds of questions that it
-//! has an effect on. The formats that it has an effect on are in [`FORMATS`]. The arguments of the program, their help, the
+//! A record has everything that users see about an option: its name, values, default and help, and the kinds of questions that
+//! it has an effect on. The formats that it has an effect on are in [`FORMATS`]. The arguments of the program, their help, the
 //! reference, the arguments of the Python package, and the errors for options without effect come from these records. A new
 //! option is a record in [`OPTIONS`] and a field of the structure that its group is read into.
 
@@ -30,7 +30,7 @@ pub struct OptionRecord {
     pub values: Values,
     /// Meaning, without its default and its formats.
     pub help: &'static str,
-    /// Value of an option that is not given, in words; empty if that goes without saying.
+    /// Value of an option that is not given, in words; empty if it is obvious.
     pub default: &'static str,
     /// Kinds of questions that the option has an effect on.
     pub kinds: &'static [Kind],
@@ -81,7 +81,7 @@ pub struct Choice {
     pub name: &'static str,
     /// Meaning, if the name does not say it.
     pub help: &'static str,
-    /// Value of a switch that the choice stands for; `None` if its name is the value.
+    /// Value of a switch that the choice represents; `None` if its name is the value.
     pub switch: Option<bool>,
 }
 

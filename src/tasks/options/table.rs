@@ -290,7 +290,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     )
     .by_default("max")
     .with("parallel"),
-    // Of bounds: a plan takes the name of the only solver of its kind.
+    // Sources of bounds: a plan takes the name of the only solver of its kind.
     of_command("solver", PLACEMENT),
     of_command("start", STARTED),
     of_command("simulations", PLACEMENT),

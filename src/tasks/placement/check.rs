@@ -102,7 +102,7 @@ fn strongest(
     Some(bound).filter(|bound| bound.value > 0.0)
 }
 
-/// Takes from a plan what it claims, which is of another objective than the one asked for; whether it claimed anything.
+/// Removes a plan's claims, which are about an objective other than the requested one; returns whether it had any.
 fn set_aside(plan: &mut PlanDocument) -> bool {
     let PlanDocument { status, objective, bound, gap, robust, .. } = plan;
     let is_claimed = *status != PlanStatus::Unknown || bound.value_s.is_some();

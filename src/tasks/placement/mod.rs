@@ -62,7 +62,7 @@ pub struct Placement {
     place: Place,
 }
 
-/// What is known before a plan is there.
+/// Facts about the problem that are known before a plan exists.
 enum Question {
     /// The objective is given.
     Asked(Box<Asked>),
@@ -70,7 +70,7 @@ enum Question {
     Planned(Box<Documents>, ObjectiveOptions),
 }
 
-/// A problem, who solves it, and what its plan says about its documents.
+/// A problem, its solver, and the provenance that its plan records.
 struct Asked {
     problem: Problem,
     chosen: Option<Chosen>,

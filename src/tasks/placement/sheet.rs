@@ -33,7 +33,7 @@ pub fn step_problem(problem: &Problem, label: &str) -> Result<Problem> {
     problem.with_objective(Objective::Makespan { execution }).map_err(|error| Failure::problem(label, &error))
 }
 
-/// Name of the model in a report: its own name, else its file.
+/// Name of the model in a report: its own name, otherwise its file.
 pub fn model_name<'a>(problem: &'a Problem, label: &'a str) -> &'a str {
     match problem.graph().name() {
         "" => label,
@@ -41,7 +41,7 @@ pub fn model_name<'a>(problem: &'a Problem, label: &'a str) -> &'a str {
     }
 }
 
-/// Name of the cluster in a report: its own name, else the one given.
+/// Name of the cluster in a report: its own name, otherwise the one given.
 pub fn cluster_name<'a>(problem: &'a Problem, given: Option<&'a str>) -> &'a str {
     match (problem.cluster().document().name.as_str(), given) {
         ("", Some(given)) => given,

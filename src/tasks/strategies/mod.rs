@@ -34,7 +34,7 @@ pub struct Strategies {
     place: Place,
 }
 
-/// What is known of a problem.
+/// Known bounds of a problem.
 enum Question {
     /// A problem to be solved.
     Asked(Problem),
@@ -196,7 +196,7 @@ struct BoundsDocument<'b> {
     strongest: &'b StrategyBoundDocument,
 }
 
-/// What a plan of strategies is shown with.
+/// Context in which a plan of strategies is shown.
 struct StrategySheet {
     nodes: usize,
     usage_limit: Option<i64>,

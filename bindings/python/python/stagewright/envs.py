@@ -158,7 +158,7 @@ class _Episodes:
             self._evaluate()
 
     def act(self, actions: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Places and returns rewards, ``float64[n]``. Actions are ``int[n, G]`` for one shot, else ``int[n]``."""
+        """Places and returns rewards, ``float64[n]``. Actions are ``int[n, G]`` for one shot, otherwise ``int[n]``."""
         if not self.is_started or self.is_over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset()")
         devices = _array(actions, "action")

@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no plan."""
+        """Reason why there is no plan."""
         return self._native.reason
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def program() -> Path:
-    """Path of the program `stagewright`: that of this environment, else the one on the path.
+    """Path of the program `stagewright`: that of this environment, otherwise the one on the path.
 
     Raises:
         FileNotFoundError: If there is none.

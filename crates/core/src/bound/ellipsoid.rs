@@ -2,9 +2,9 @@
 
 use crate::stop::Stop;
 
-/// Shrinks an ellipsoid with axes of the given radii around `centre`, in at most `rounds` rounds and before `stop` applies: `cut` is asked for the
-/// direction in which the maximum lies from the centre, and keeps the best centre itself. O(variables² · rounds), and two
-/// variables or more.
+/// Shrinks an ellipsoid with axes of the given radii around `centre`, in at most `rounds` rounds and before `stop` applies:
+/// `cut` returns the direction from the centre to the maximum, and keeps the best centre itself. O(variables² · rounds), and
+/// two variables or more.
 pub(super) fn shrink(
     mut centre: Vec<f64>,
     radii: &[f64],

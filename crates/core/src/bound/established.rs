@@ -1,8 +1,8 @@
-//! The bounds of a problem, each computed once, whoever asks for it.
+//! The bounds of a problem, each computed once for all callers.
 //!
 //! Solvers, tables of bounds and checks of a plan ask for the same bounds of the same problem, some of which take seconds.
-//! What was computed belongs to the problem, so all of them see the same values and nobody computes one again, unless a
-//! time limit cut it short.
+//! Results are stored with the problem, so all of them see the same values and none is computed twice, unless a time limit
+//! cut it short.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

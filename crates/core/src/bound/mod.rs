@@ -85,7 +85,7 @@ pub trait Bound: Sync {
 pub const CLOSED_FORMS: [&dyn Bound; 7] =
     [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &MemoryPrices];
 
-/// The strongest bound that is known without a search: the closed forms, and whatever was [`established`] on the problem.
+/// The strongest bound that is known without a search: the closed forms, and the bounds [`established`] on the problem.
 pub fn strongest(problem: &Problem) -> LowerBound {
     strongest_before(problem, &Stop::never())
 }
@@ -101,7 +101,8 @@ pub fn strongest_before(problem: &Problem, stop: &Stop) -> LowerBound {
     closed_form(problem, stop).max(established::known(problem))
 }
 
-/// The strongest closed form that applies, as for [`strongest_before`]. Every search asks for it, so each is computed once.
+/// The strongest closed form that applies, as for [`strongest_before`]. Every search needs them, so each is computed
+/// once.
 pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
     let graph = problem.graph();
     let pins: usize = graph.tensors().map(|tensor| graph.pins(tensor).len()).sum();

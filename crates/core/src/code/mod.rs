@@ -24,7 +24,7 @@ pub use schedule::T::{self, *};
 #[derive(Clone, Copy)]
 pub struct Code(&'static Entry);
 
-/// What the page says about a code.
+/// Text of a code on the page.
 #[derive(Debug)]
 pub struct Entry {
     /// The code, as `G004`.
@@ -57,7 +57,7 @@ impl Deref for Code {
 }
 
 impl Entry {
-    /// What is wrong, in a few words.
+    /// The fault in a few words.
     pub fn title(&self) -> &'static str {
         title(self.lines)
     }
@@ -74,7 +74,7 @@ impl Letter {
         Code(&self.entries[index])
     }
 
-    /// What the codes are about.
+    /// Subject of the codes.
     pub fn subject(&self) -> &'static str {
         title(self.lines)
     }

@@ -18,7 +18,7 @@ crate::codes! {
         /// contradictory objective
         ///
         /// Options contradict one another: a count of 0, microbatches without a schedule, a schedule for a split without an order of
-        /// stages, calls for another objective than latency. The message says which; correct the options or, in a plan, its
+        /// stages, calls for an objective other than latency. The message says which; correct the options or, in a plan, its
         /// `objective`.
         P003,
 

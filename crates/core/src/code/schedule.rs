@@ -67,7 +67,7 @@ crate::codes! {
 
         /// stage that cannot be divided
         ///
-        /// The stage has fewer inseparable parts than `--chunks` asks for. Use fewer chunks, or fewer devices.
+        /// The stage has fewer inseparable parts than `--chunks`. Use fewer chunks, or fewer devices.
         T012,
     }
 }

@@ -111,7 +111,7 @@ pub struct KernelFitDocument {
     pub sharpness: f64,
     /// Bytes that come from a cache, four times as fast as memory.
     pub cache_bytes: f64,
-    /// What the formula was fitted to, with the error of the fit.
+    /// The data that the formula was fitted to, with the error of the fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

@@ -49,7 +49,7 @@ impl CostsDocument {
 pub struct OperatorCostsDocument {
     /// Device class.
     pub class: String,
-    /// What was measured, with which program.
+    /// The source of the measurements: what was measured, and with which program.
     pub source: String,
     /// Median seconds by name of the operator.
     pub seconds: BTreeMap<String, f64>,
@@ -110,7 +110,7 @@ pub struct KernelCostsDocument {
     pub kernel: KernelKind,
     /// Precision of the kernel's operands.
     pub precision: Precision,
-    /// What was measured, with which program.
+    /// The source of the measurements: what was measured, and with which program.
     pub source: String,
     /// Rows of dimensions, followed by seconds. Products: `[m, n, k, seconds]`. Attention: `[batch, tokens, heads,
     /// kv_heads, head_dim, seconds]`.
@@ -172,7 +172,7 @@ pub struct LinkCostsDocument {
     /// Whether the devices are in different servers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub between_servers: bool,
-    /// What was measured, with which program.
+    /// The source of the measurements: what was measured, and with which program.
     pub source: String,
     /// Rows `[bytes, seconds]`: bytes are the size of the whole tensor on one device, after a concatenation and before a
     /// sum is divided, as nccl-tests counts them.

@@ -39,7 +39,7 @@ pub struct JointPlanDocument {
     /// Reason why the search stopped before a proof (`time`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Why there is no plan.
+    /// Reason why there is no plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// How every stage runs the batch; null without a plan, and for `time-per-sample`, where stages differ.
@@ -153,7 +153,7 @@ impl RecomputeWorkspace {
     }
 }
 
-/// What all stages of a plan for one iteration have in common.
+/// Settings common to all stages of a plan for one iteration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JointExecutionDocument {
@@ -197,7 +197,7 @@ pub struct JointStageDocument {
     pub data: u32,
     /// Degree of tensor parallelism: devices of a copy.
     pub tensor: u32,
-    /// Most microbatches in flight in a copy.
+    /// Maximum number of microbatches in flight in a copy.
     pub in_flight: u32,
     /// Seconds per microbatch, of all passes.
     pub seconds: f64,
@@ -205,7 +205,7 @@ pub struct JointStageDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_s: Option<f64>,
     /// Seconds of the weight gradients of a microbatch that run apart from the backward pass, under the zero-bubble
-    /// schedule; else absent.
+    /// schedule; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_s: Option<f64>,
     /// Seconds of an iteration after its last microbatch: the synchronisation of gradients, and the update; absent for

@@ -1,6 +1,6 @@
 //! Names in plan documents that are texts there because new ones may come: sources of lower bounds and reasons to stop.
 //!
-//! Whatever writes a plan uses these names, and the checker accepts no other.
+//! Every writer of plans uses these names, and the checker accepts no others.
 
 /// Sources of the lower bound of a plan: bounds of their own, and searches that prove one.
 pub const BOUND_SOURCES: &[&str] = &[

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct PinsDocument(pub BTreeMap<String, PinTargets>);
 
-/// One name or several; each is a device (`acc3`), else a kind (`acc`), else a class (`a100`).
+/// One name or several; each is a device (`acc3`), otherwise a kind (`acc`), otherwise a class (`a100`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum PinTargets {

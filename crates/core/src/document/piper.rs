@@ -37,7 +37,7 @@ pub struct PiperNodeDocument {
     pub configurations: BTreeMap<String, Vec<PiperConfigurationDocument>>,
 }
 
-/// A way to run a layer on as many devices as it is listed under.
+/// A way to run a layer on the number of devices that it is listed under.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PiperConfigurationDocument {

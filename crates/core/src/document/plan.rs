@@ -53,8 +53,8 @@ pub struct PlanDocument {
     /// The loads of the group uplinks, if the cluster has groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<UplinkDocument>,
-    /// Every operator once, by decreasing priority, for makespan. Of the ready operators of a device, the first in this
-    /// list runs first; without a list, the one that became ready first.
+    /// Every operator once, by decreasing priority, for makespan. A device runs the ready operator that is first in
+    /// this list; without a list, the one that became ready first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Vec<String>>,
     /// The worst case of a plan made for costs that are off.

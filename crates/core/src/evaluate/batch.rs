@@ -25,8 +25,8 @@ impl<'p> Values<'p> {
         Values { problem, simulation }
     }
 
-    /// The value of a placement, or infinity if it violates a constraint: the value of [`evaluate`], which also says what
-    /// it consists of.
+    /// The value of a placement, or infinity if it violates a constraint: the value of [`evaluate`], which also returns
+    /// its parts.
     ///
     /// # Panics
     /// If the placement was made for another graph or cluster.
@@ -43,7 +43,7 @@ impl<'p> Values<'p> {
         };
         let mut violations = Vec::new();
         check_colocation(problem, placement, &mut violations);
-        // Whatever else is wrong with a placement, it has no simulation then.
+        // Such a placement cannot be simulated, whatever its other faults.
         if !violations.is_empty() || !is_permutation(placement.priority(), graph.operator_count()) {
             return f64::INFINITY;
         }

@@ -41,7 +41,7 @@ pub struct DeviceLoad {
     pub sums: [PassSums; 2],
     /// Seconds of the load to synchronise replicas and gradients of shared parameters.
     pub synchronised: f64,
-    /// Times of the stage for one microbatch under a pipeline schedule; else zero.
+    /// Times of the stage for one microbatch under a pipeline schedule; otherwise zero.
     pub times: StageTimes,
     /// Bytes in use; for the makespan, the peak.
     pub memory_bytes: f64,

@@ -107,7 +107,7 @@ fn chunks_of(
     Ok(all)
 }
 
-/// What a device bears once for all of its chunks: its copies of shared parameters, and their gradients.
+/// The memory that a device holds once for all of its chunks: its copies of shared parameters, and their gradients.
 #[derive(Debug, Clone, Default)]
 struct OnDevice {
     /// Units on the device by the gradient that they have a pin in.

@@ -39,11 +39,11 @@ pub struct SteadyState {
     pub devices: Vec<SteadyDevice>,
     /// The load of every group's uplink.
     pub uplinks: Vec<f64>,
-    /// All that is done for a batch.
+    /// All work for a batch.
     pub tasks: Vec<SteadyTask>,
 }
 
-/// What a device does in a period; where the stage has replicas, what each of them does.
+/// Tasks of a device in a period; if the stage has replicas, those of each replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyDevice {
     /// The device.
@@ -70,7 +70,7 @@ pub struct SteadyDevice {
 pub struct SteadyTask {
     /// The device or uplink that does the work.
     pub place: Place,
-    /// What the task does.
+    /// Action of the task.
     pub work: SteadyWork,
     /// Seconds from the beginning of the batch until the task starts.
     pub start: f64,
@@ -85,7 +85,7 @@ impl SteadyTask {
         if period <= 0.0 {
             return (0.0, 0);
         }
-        // What is a rounding error away from the next period begins there.
+        // A start within rounding error of the next period counts as its beginning.
         let age = (self.start / period + VALUE_RELATIVE).floor().max(0.0);
         ((self.start - age * period).max(0.0), age as u32)
     }
@@ -160,7 +160,7 @@ pub fn steady(problem: &Problem, placement: &Placement) -> Result<SteadyState, N
     let mut layout = Layout::new(problem, placement, &evaluation);
     layout.operators();
     layout.gradients();
-    // What takes no time at all is there at once.
+    // A task of zero duration ends immediately.
     if evaluation.value > 0.0 {
         layout.modulo.run();
     }
@@ -176,7 +176,7 @@ struct Known {
     seconds: f64,
 }
 
-/// The lanes of a device, by pass: which of them are apart is what the communication mode says.
+/// The lanes of a device, by pass; the communication mode determines which are separate.
 #[derive(Debug, Clone, Copy)]
 struct Lanes {
     receives: [usize; 2],
@@ -240,7 +240,7 @@ impl<'a> Layout<'a> {
         self.slot[self.placement.device_of(op)]
     }
 
-    /// The places of the devices in the order of the pipeline, else in that of their first operators.
+    /// The places of the devices in the order of the pipeline, otherwise in that of their first operators.
     fn turns_of(&self, used: usize) -> Vec<usize> {
         if !self.placement.stages().is_empty() {
             return (0..used).collect();
@@ -263,8 +263,8 @@ impl<'a> Layout<'a> {
         4 * turn + within
     }
 
-    /// The windows of the passes under separate training, the last without what replicas need to synchronise; else
-    /// `None`.
+    /// The windows of the passes under separate training, the last without what replicas need to synchronise;
+    /// otherwise `None`.
     fn passes_apart(&mut self, synchronised: f64) -> Option<[usize; 2]> {
         let [forward, backward] = self.passes;
         let is_separate = self.problem.objective().passes() == 2;
@@ -277,7 +277,7 @@ impl<'a> Layout<'a> {
     fn lanes_of(&mut self, place: usize) -> Lanes {
         let synchronised = self.evaluation.devices[place].synchronised;
         let apart = self.passes_apart(synchronised);
-        // What leaves room for replicas to synchronise is in one piece.
+        // The idle time in which replicas synchronise is one contiguous interval.
         let whole = (apart.is_none() && synchronised > 0.0)
             .then(|| self.modulo.window(None, self.evaluation.value - synchronised));
         self.windows.push(apart.map(|windows| windows[1]).or(whole).filter(|_| synchronised > 0.0));
@@ -333,7 +333,7 @@ impl<'a> Layout<'a> {
     fn operators(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
         let mut task_of = Keyed::filled(0, graph.operator_count());
-        // What the receiver of a tensor waits for, and then the task that receives it.
+        // The task that the receiver of a tensor waits for, then the task that receives it.
         let mut sent: FxHashMap<(TensorId, usize), Vec<u32>> = FxHashMap::default();
         let mut received: FxHashMap<(TensorId, usize), u32> = FxHashMap::default();
         for op in graph.work_order() {
@@ -458,7 +458,7 @@ impl<'a> Layout<'a> {
         spans
     }
 
-    /// Schedules what comes after the operators of a batch, and says how all of it went.
+    /// Schedules the work after the operators of a batch, and returns the outcome.
     fn state(mut self) -> SteadyState {
         let period = self.evaluation.value;
         let spans = self.spans();
@@ -505,7 +505,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The most intervals of a length that lie over one another, one beginning every period.
+/// Maximum number of overlapping intervals of a length, one beginning every period.
 fn at_once(seconds: f64, period: f64) -> u32 {
     if period <= 0.0 {
         return 1;

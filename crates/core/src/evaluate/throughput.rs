@@ -185,7 +185,7 @@ pub(super) fn slowest(devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> [f64; 2] 
 }
 
 /// The groups whose uplink a tensor, or the gradient of a shared parameter, crosses, ascending: those with pins on both
-/// sides. O(places log places), however many groups there are.
+/// sides. O(places log places), independent of the number of groups.
 pub(super) fn crossed(
     problem: &Problem,
     devices: &[DeviceLoad],

@@ -127,7 +127,7 @@ impl Graph {
         self.document.tensors[tensor.index()].bytes
     }
 
-    /// A tensor's name, else a description by its producer.
+    /// A tensor's name, otherwise a description by its producer.
     pub fn tensor_name(&self, tensor: TensorId) -> String {
         match &self.document.tensors[tensor.index()].name {
             Some(name) => name.clone(),

@@ -13,7 +13,7 @@ pub struct StageTimes {
     pub forward: f64,
     /// Seconds of the backward pass; if that is split, of the gradient of the stage's inputs.
     pub backward: f64,
-    /// Seconds of the gradient of the stage's weights if that is separate, else zero.
+    /// Seconds of the gradient of the stage's weights if that is separate, otherwise zero.
     pub weight: f64,
 }
 
@@ -114,7 +114,7 @@ pub fn interleaved(stages: &[StageTimes], devices: u32, microbatches: u32) -> Re
     let mut ends = [f64::NAN; 2].map(|none| vec![none; count * microbatches]);
     let mut free = vec![0.0f64; devices as usize];
     let mut next = vec![0usize; devices as usize];
-    // A task that ends can let the device of the stage before or behind go on.
+    // A task that ends can let the device of the previous or the next stage continue.
     let mut open: Vec<usize> = (0..devices as usize).collect();
     while let Some(device) = open.pop() {
         let before = next[device];

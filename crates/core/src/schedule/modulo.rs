@@ -6,10 +6,10 @@
 //! as no resource takes longer than P.
 //!
 //! Here the tasks of a *lane*, which are those of a resource or of one pass on it, run back to back in a given order, once
-//! a period. Where the lane lies in the period is the only choice. Lanes are laid one after the other, each so late that no
-//! task waits for one that is scheduled already; a task whose inputs come later than that runs in the first of its turns
-//! when they are there. A chain of stages so hands a batch on without a pause, and a pipeline of forward and backward passes
-//! runs one of each in turn, as 1F1B does.
+//! a period. The position of the lane within the period is the only choice. Lanes are laid one after the other, each so late
+//! that no task waits for one that is scheduled already; a task whose inputs come later than that runs in the first of its
+//! turns after their arrival. A chain of stages so hands a batch on without a pause, and a pipeline of forward and backward
+//! passes runs one of each in turn, as 1F1B does.
 //!
 //! Literature: Rau, "Iterative modulo scheduling", MICRO 1994, for the terms.
 
@@ -22,10 +22,10 @@ use crate::tolerance::VALUE_RELATIVE;
 /// The part of the period that is left to some lanes.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// When the window begins, modulo the period; `None` until its first lane lies there.
+    /// When the window begins, modulo the period; `None` until its first lane is placed.
     start: Option<f64>,
     seconds: f64,
-    /// Whether the lanes of the window are of one resource, so that none may lie where another does.
+    /// Whether the lanes of the window are of one resource, so that they must not overlap.
     is_resource: bool,
 }
 
@@ -67,8 +67,7 @@ impl Modulo {
         Modulo { period, ..Modulo::default() }
     }
 
-    /// A part of the period for lanes of several resources, one each, beginning where the first lane does unless it is
-    /// said.
+    /// A part of the period for lanes of several resources, one each, beginning with the first lane unless stated.
     pub(crate) fn window(&mut self, start: Option<f64>, seconds: f64) -> usize {
         self.windows.push(Window { start, seconds, is_resource: false });
         self.windows.len() - 1
@@ -80,7 +79,7 @@ impl Modulo {
         self.windows.len() - 1
     }
 
-    /// A lane in a window. Of the lanes that have something to do, that of the lowest rank is laid first.
+    /// A lane in a window. Among the lanes with tasks left, the one with the lowest rank is placed first.
     pub(crate) fn lane(&mut self, window: usize, rank: usize) -> usize {
         self.lanes.push(Lane { window, rank, ..Lane::default() });
         self.lanes.len() - 1
@@ -191,7 +190,7 @@ impl Modulo {
             start + (self.period - into)
         };
         if window.is_resource {
-            // What the first lane leaves is one stretch, from its end to its beginning a period later.
+            // The time left by the first lane is one interval, from its end to its beginning a period later.
             *window = Window { start: Some(start + seconds), seconds: window.seconds - seconds, ..*window };
         }
         self.lanes[lane].start = Some(start);
@@ -219,7 +218,7 @@ impl Modulo {
         start.map_or(from, |start| self.turn(start + seconds, from))
     }
 
-    /// What sums of the same seconds in another order may differ by.
+    /// Maximum difference between sums of the same seconds in different orders.
     fn rounding(&self) -> f64 {
         self.period * VALUE_RELATIVE
     }

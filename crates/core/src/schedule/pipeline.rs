@@ -32,8 +32,8 @@ pub struct Pipeline {
     /// The stages in the order of the pipeline.
     pub stages: Vec<Stage>,
     /// Seconds of a transfer over each boundary between two stages, forwards and backwards, if the stage times do not
-    /// include them; else empty. A link carries one microbatch at a time, and all boundaries between the same two
-    /// devices share it.
+    /// include them; otherwise empty. A link carries one microbatch at a time, and all boundaries between the same
+    /// two devices share it.
     pub transfers: Vec<[f64; 2]>,
 }
 

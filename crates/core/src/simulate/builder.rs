@@ -17,7 +17,7 @@ pub struct FlowBuilder {
 
 impl FlowBuilder {
     /// Starts a flow on `devices` devices and `ports` ports. With priorities the device queues are ordered by
-    /// [`Operator::rank`], else by the time at which an operator becomes ready.
+    /// [`Operator::rank`], otherwise by the time at which an operator becomes ready.
     pub fn new(rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
         FlowBuilder::over(Flow::default(), rules, devices, ports, has_priority)
     }

@@ -1,20 +1,20 @@
 //! GiPH's published simulator: transfers take time but do not contend.
 //!
 //! Every edge is a transfer of its own, also to a reader on the same device, and takes delay + bytes ·
-//! seconds per byte from its sender's row to its receiver's column. Devices serve operators in the order in which
-//! these asked.
+//! seconds per byte from its sender's row to its receiver's column. Devices serve operators in the order of their
+//! requests.
 //!
 //! The published simulator is a set of processes over one queue of events, ordered by time and then by the order in which
-//! they were scheduled. What follows at the same time is scheduled as well, and waits for its turn:
+//! they were scheduled. Consequences at the same time are scheduled as well and wait for their turn:
 //!
 //! 1. An operator ends. Its device is free, but the next operator only starts when it is scheduled: the end schedules
-//!    first "the device is free", then "the outputs are there".
-//! 2. The outputs are there: their transfers start, in the order of the edges, those without duration included.
+//!    first "the device is free", then "the outputs are available".
+//! 2. The outputs are available: their transfers start, in the order of the edges, those without duration included.
 //! 3. A transfer ends, which schedules "it has arrived".
-//! 4. It has arrived. The last input of an operator schedules "the operator asks for its device"; so does the beginning
-//!    for every operator without inputs.
-//! 5. An operator asks for its device, and joins its queue.
-//! 6. A device that is free when it is asked for or becomes free is given to the first of its queue, which schedules the
+//! 4. It has arrived. The last input of an operator schedules "the operator requests its device", and so does the start
+//!    of the run for every operator without inputs.
+//! 5. An operator requests its device and joins its queue.
+//! 6. A device that is free when requested, or becomes free, is given to the first of its queue, which schedules the
 //!    start of that operator.
 
 use super::builder::FlowBuilder;

@@ -134,13 +134,13 @@ pub(super) const NO_PAUSE: u32 = u32::MAX;
 enum Step {
     /// A transfer has arrived, and its readers have the copies.
     Arrived(u32),
-    /// A ready operator asks for its device.
+    /// A ready operator requests its device.
     Asks(u32),
     /// An operator has got its device, and starts.
     Starts(u32),
     /// A device is free for the next operator in its queue.
     Freed(u32),
-    /// The outputs of an operator are there, and are sent.
+    /// The outputs of an operator become available and are sent.
     Sends(u32),
     /// An activity without duration ends.
     Ends(Kind),
@@ -150,7 +150,7 @@ enum Step {
 /// turn, and elsewhere a step follows the one before at once.
 struct Run<'a, const IN_TURN: bool> {
     flow: &'a Flow,
-    /// Tails of the operators, if the run stops once one of them ends too late; else empty.
+    /// Tails of the operators, if the run stops once one of them ends too late; otherwise empty.
     tails: &'a [f64],
     timeline: &'a mut Timeline,
     state: &'a mut RunState,

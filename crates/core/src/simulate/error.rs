@@ -57,7 +57,7 @@ pub enum FlowError {
         /// Expected number.
         expected: usize,
     },
-    /// A reader on another device than the copy it reads.
+    /// A reader on a device other than that of the copy it reads.
     #[error("operator {reader} reads copy {copy}, which is on another device")]
     Elsewhere {
         /// The operator.
@@ -89,7 +89,7 @@ pub(super) fn known(what: &'static str, item: usize, index: u32, count: usize) -
     }
 }
 
-/// Number of operators that can run: those neither on a cycle nor behind one.
+/// Number of operators that can run: those neither on a cycle nor downstream of one.
 pub(super) fn runnable(flow: &Flow) -> usize {
     let mut waits = flow.waits.clone();
     let mut open: Vec<u32> = waits.ids().filter(|&operator| waits[operator] == 0).collect();

@@ -31,7 +31,7 @@ impl Lines {
         self.ports.resize_with(ports, Port::default);
     }
 
-    /// Adds a transfer to the queue of a port, behind all lower keys.
+    /// Adds a transfer to the queue of a port, after all lower keys.
     #[inline]
     pub(super) fn join(&mut self, port: u32, key: u64) {
         self.ports[port].line.push(key);

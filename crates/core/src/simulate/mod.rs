@@ -3,9 +3,10 @@
 //! # The rules
 //!
 //! Every device runs one operator at a time and never interrupts it. An operator is *ready* when all its inputs
-//! are on its device; ready operators wait in a queue ordered by a given priority, else by the time they became
-//! ready, ties by index. When an operator ends, its readers on the same device have its outputs immediately,
-//! and each output is sent once to each other device with readers: that is a *transfer*, requested now.
+//! are on its device; ready operators wait in a queue ordered by a given priority, otherwise by the time they
+//! became ready, ties by index. When an operator ends, its readers on the same device have its outputs
+//! immediately, and each output is sent once to each other device with readers: that is a *transfer*, requested
+//! now.
 //!
 //! A transfer needs *ports*: the sender's for outgoing tensors, the receiver's for incoming ones, and the
 //! uplinks on its route. Each port carries one transfer at a time and has a queue, ordered by the time of the
@@ -16,10 +17,10 @@
 //! and waits only for running transfers.
 //!
 //! At one instant, everything that ends takes effect first. Then operators start, each the first of its queue,
-//! then transfers, those of lower index first; but they start one by one, and whatever has zero duration ends
-//! before anything else starts. So all operators that end at an instant have made their requests before any
-//! transfer starts, unless a transfer of zero duration leads to them; and a ready operator does not wait for a
-//! better one whose last input arrives in zero time.
+//! then transfers, those of lower index first; but they start one by one, and an activity of zero duration
+//! ends before anything else starts. So all operators that end at an instant have made their requests before
+//! any transfer starts, unless a transfer of zero duration leads to them; and a ready operator does not wait
+//! for a better one whose last input arrives in zero time.
 //!
 //! The makespan is the time of the last event. If devices share trained parameters, gradient synchronisation
 //! follows: every device synchronises its own gradients one after the other, and the step ends when the last
@@ -27,10 +28,10 @@
 //!
 //! # Memory
 //!
-//! Parameters and optimiser state are resident on their device; an operator's workspace is there while it runs.
-//! A tensor occupies its producer's device from the producer's start, and each destination from the start of
-//! the transfer there. It is freed on a device when the last reader there and the last transfer from there have
-//! ended, or if it has neither, when its producer ends. Activations stashed for the backward pass are the
+//! Parameters and optimiser state are resident on their device; an operator's workspace is allocated while it
+//! runs. A tensor occupies its producer's device from the producer's start, and each destination from the start
+//! of the transfer there. It is freed on a device when the last reader there and the last transfer from there
+//! have ended, or if it has neither, when its producer ends. Activations stashed for the backward pass are the
 //! tensors that its operators read, so they need no rule of their own. The peak of a device is the most that it
 //! holds at any moment, in the order of events: what ends at an instant is freed before what starts is
 //! allocated, and an operator of zero duration still holds all its inputs and outputs together.

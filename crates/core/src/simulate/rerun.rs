@@ -1,6 +1,6 @@
 //! Incremental simulation of schedules that differ little from one another.
 //!
-//! A search asks for the makespan after one or a few operators move, for one schedule and very many such
+//! A search evaluates the makespan after one or a few operators move, for one schedule and very many such
 //! moves. Rebuilding every flow and running it from the beginning would repeat all work that a move does not
 //! affect. A [`Rerun`] changes one flow in place ([`room`](super::room)), in time proportional to the tensors
 //! of the moved operators, and starts where the move can first take effect: it keeps states of the run of the

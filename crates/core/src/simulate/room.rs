@@ -5,9 +5,9 @@
 //! and four ports per transfer. Those in use come first. The others have no readers and no destinations, and
 //! are never requested.
 //!
-//! So a transfer has another number than in the compact flow of the same placement, but any two transfers in
-//! use have the same order: tensors are in the same order, and so are the transfers of a tensor. Ties depend
-//! only on the order of numbers, so both flows run identically.
+//! So the number of a transfer differs from that in the compact flow of the same placement, but any two
+//! transfers in use have the same order: tensors are in the same order, and so are the transfers of a tensor.
+//! Ties depend only on the order of numbers, so both flows run identically.
 
 use super::builder::FlowBuilder;
 use super::flow::{Copy, Flow, Tensor, Transfer};

@@ -95,8 +95,8 @@ fn a_chain_is_its_own_path() {
 }
 
 /// A source, four branches of two operators, and a join, so far apart that one device runs everything. To
-/// prove that the first operators of the branches are there as well, the sets must reach beyond the inputs of
-/// the join.
+/// prove that those sets contain the first operators of the branches as well, the sets must reach beyond the
+/// inputs of the join.
 #[test]
 fn what_is_too_far_is_on_one_device() {
     let branches: Vec<(usize, Vec<usize>, f64)> =

@@ -1,4 +1,4 @@
-//! What an iteration does once: updates of the parameters and the synchronisation of gradients.
+//! Work that an iteration does once: updates of the parameters and the synchronisation of gradients.
 
 use std::collections::BTreeMap;
 

@@ -37,7 +37,7 @@ fn the_gradient_of_weights_branches_off_the_way_back() {
         ("b2-weight", &["u2"]),
         ("b1-weight", &["u1"]),
     ];
-    // Nothing continues next to the gradient of the first layer's weights, so it is not recognised.
+    // The backward pass does not continue beyond the gradient of the first layer's weights, so it is not recognised.
     assert_eq!(found(&graph(&operators, tensors)), ["b2-weight"]);
 }
 

@@ -263,8 +263,8 @@ fn an_empty_step_takes_no_time() {
     assert!(timeline.critical_path(&flow).is_empty());
 }
 
-/// At 3, the tensor for operator 4 arrives before operator 1 ends. But 4 has to have it and to ask before it starts, while
-/// 2 waits already and starts first. So at 5, 2 ends before 4, and 3 asks for the device before 5.
+/// At 3, the tensor for operator 4 arrives before operator 1 ends. But 4 must first receive it and request the device,
+/// while 2 is already waiting and starts first. So at 5, 2 ends before 4, and 3 asks for the device before 5.
 #[test]
 fn without_contention_what_follows_at_one_time_waits_for_its_turn() {
     let edges = [(0, 1, 1.0), (0, 2, 2.0), (0, 3, 1.0), (0, 4, 1.0), (2, 3, 0.0), (4, 5, 0.0)];

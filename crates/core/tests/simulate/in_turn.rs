@@ -31,7 +31,7 @@ impl Events {
     }
 }
 
-/// The queue of a device: the next operator is the first that asked, or that of the lowest rank.
+/// The queue of a device: the next operator is the first to request it, or the one of the lowest rank.
 #[derive(Clone, Default)]
 struct Device {
     is_busy: bool,

@@ -100,7 +100,7 @@ impl State<'_> {
         self.counter
     }
 
-    /// The earliest end that has not taken effect; ties go by producer.
+    /// The earliest end that has not taken effect; ties are broken by producer.
     fn next_end(&self) -> Option<(f64, End)> {
         let mut ends: Vec<(f64, usize, usize, End)> = Vec::new();
         let mut add = |ran: &Option<Ran>, producer: usize, end: End, rest: End| {

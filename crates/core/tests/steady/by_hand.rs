@@ -138,7 +138,7 @@ fn separate_passes_have_a_part_of_the_period_each() {
     assert_eq!(state.period, 3.0 + 4.0);
     let starts: Vec<f64> =
         state.tasks.iter().filter(|task| task.seconds > 0.0).map(|task| task.start).collect();
-    // The second stage does not fit behind the first any more, and the first not behind the second.
+    // The second stage no longer fits after the first, nor the first after the second.
     assert_eq!(starts, [0.0, 7.0, 10.0, 17.0]);
     assert_eq!((state.latency, in_flight(&state)), (18.0, vec![3, 1]));
 }
@@ -160,7 +160,7 @@ fn replicas_share_every_batch_and_synchronise_alone() {
                     (task.start, task.seconds)
                 },
             );
-        // The backward pass has its turn behind the forward pass of the batch after.
+        // The backward pass takes its turn after the forward pass of the next batch.
         assert_eq!((forward, backward, sync), ((0.0, 3.0), (12.0, 2.0), (14.0, 4.0)));
         assert_eq!((state.latency, state.in_flight, in_flight(&state)), (18.0, 2, vec![2, 1]));
     }

@@ -56,7 +56,7 @@ fn placement(rng: &mut impl Rng, problem: &Problem) -> Option<Placement> {
     Some(Placement::with_stages(device_of, stages, replicas))
 }
 
-/// All that the rules need to know, derived anew.
+/// All quantities that the rules need, derived independently.
 struct Rules<'a> {
     problem: &'a Problem,
     placement: &'a Placement,
@@ -162,7 +162,7 @@ impl Rules<'_> {
         for place in places {
             let here = || self.state.tasks.iter().filter(move |task| task.place == place);
             for number in 0..3 {
-                // What synchronises is alone on all of them.
+                // A synchronising task has all of them to itself.
                 self.assert_alone(
                     &here()
                         .filter(|task| lane(task.work).is_none_or(|lane| lane == number))
@@ -257,7 +257,7 @@ impl Rules<'_> {
         assert_eq!(self.state.tasks.len(), expected + others, "{}", self.case);
     }
 
-    /// What synchronises comes after all that its device does for the batch.
+    /// A synchronisation follows all other work of its device for the batch.
     fn assert_ends(&self) {
         for task in &self.state.tasks {
             let mine = |other: &&SteadyTask| {

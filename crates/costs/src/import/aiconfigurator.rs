@@ -37,7 +37,7 @@ const FRAMEWORKS: [&str; 3] = ["vllm", "sglang", "trtllm"];
 /// A framework is preferred only if its products are at least this share of the most that a framework has.
 const COMPLETE: f64 = 0.9;
 
-/// What to read.
+/// The input to read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Options {
     /// Systems, such as `h100_sxm`; empty for all that have tables.
@@ -54,11 +54,11 @@ pub struct Options {
 pub struct Imported {
     /// The measurements.
     pub document: CostsDocument,
-    /// What was chosen and what was skipped, one sentence each, for display.
+    /// Choices and omissions, one sentence each, for display.
     pub notes: Vec<String>,
 }
 
-/// Device class of a system: the built-in device if there is one, else the name of the system with hyphens.
+/// Device class of a system: the built-in device if there is one, otherwise the name of the system with hyphens.
 pub fn class_of(system: &str) -> String {
     match system {
         "a100_sxm" => "a100-80gb".into(),

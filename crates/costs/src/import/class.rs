@@ -1,4 +1,4 @@
-//! The device class of measurements: that of the options, or else what the file says.
+//! The device class of measurements: that of the options, or else that of the file.
 
 use stagewright_formats::{At, InputError, Result};
 

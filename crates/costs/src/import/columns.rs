@@ -22,7 +22,7 @@ const MOST_ROWS: i64 = 50_000_000;
 /// Start of the text that Git LFS leaves in place of a file that was not fetched.
 const LFS_POINTER: &[u8] = b"version https://git-lfs";
 
-/// The columns of a table that were asked for. A row without a value has a NaN or an empty text.
+/// The requested columns of a table. A row without a value has a NaN or an empty text.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     rows: usize,
@@ -84,7 +84,7 @@ pub(super) fn read(path: &Path, columns: &[Column]) -> Result<Columns, InputErro
     if size > LARGEST_FILE {
         return Err(unreadable(format!("{size} bytes are more than {LARGEST_FILE}")));
     }
-    // A device has a size of 0, and no end.
+    // A device file reports a size of 0 and may never end.
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes));
     read.map_err(|error| unreadable(error.to_string()))?;

@@ -7,14 +7,14 @@ use super::{chakra, kineto, native, nccl_tests, onnxruntime};
 use crate::check::check;
 use crate::code::Q101;
 
-/// What a file leaves open.
+/// Settings that a file does not state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Device class of the measurements; `None` for what the file says.
+    /// Device class of the measurements; `None` means that of the file.
     pub class: Option<String>,
     /// Devices of a collective where the file does not say.
     pub devices: Option<u32>,
-    /// Transfer of nccl-tests; `None` for what the file says.
+    /// Transfer of nccl-tests; `None` means that of the file.
     pub transfer: Option<TransferKind>,
     /// Number of first calls of an operator that are left out as warm-up, if at least two others remain.
     pub warm_up: usize,

@@ -113,7 +113,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     Ok(costs)
 }
 
-/// What an event is to a trace.
+/// The role of an event in a trace.
 enum Role {
     Host(Kind),
     Device,
@@ -225,7 +225,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Seconds by name: of a trace of a GPU those of what a call launched, else the durations of the calls.
+    /// Seconds by name: of a trace of a GPU those of what a call launched, otherwise the durations of the calls.
     fn samples(mut self, on_gpu: bool) -> Samples {
         let mut samples = Samples::default();
         for calls in &mut self.threads {
@@ -375,7 +375,7 @@ mod tests {
             let seconds = operators.seconds[name];
             assert!(seconds > 0.0 && seconds < 1.0, "{name}: {seconds}");
         }
-        // What is inside takes no longer than what it is in.
+        // A nested call takes no longer than the call around it.
         assert!(operators.seconds["net.0/addmm"] <= operators.seconds["net.0"]);
         assert!(operators.seconds.keys().all(|name| name.starts_with("net.")), "{:?}", operators.seconds);
     }

@@ -177,7 +177,7 @@ impl Columns {
             time,
             algbw: place("algbw")?,
             busbw: place("busbw")?,
-            // Of the old `error`, a difference, any value passes.
+            // The old field `error`, a difference, may have any value.
             wrong: place("#wrong").or_else(|| place("wrong")),
         })
     }
@@ -286,7 +286,7 @@ impl Run {
         let hosts: BTreeSet<&str> = ranks.iter().map(|rank| rank.host.as_str()).collect();
         let mut transfers = Transfers::default();
         for row in &self.rows {
-            // Sending is between two, however many do it.
+            // Sending always involves two devices, however many are listed.
             let devices = if transfer == TransferKind::Send { 2 } else { devices };
             transfers.add(transfer, devices, hosts.len() > 1, row.bytes, row.seconds);
         }
@@ -302,7 +302,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was measured.
+    /// The measured quantity.
     fn transfer(&self, label: &str, options: &Options) -> Result<TransferKind> {
         let unknown = |message: String| {
             let help = "give --transfer NAME: send, all-reduce, all-gather, reduce-scatter, all-to-all or broadcast, \

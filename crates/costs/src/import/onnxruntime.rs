@@ -11,12 +11,12 @@
 //! The first calls of a node are warm-up. The whole model is the operator [`WHOLE_RUN`].
 //!
 //! Providers for GPUs queue their kernels, and the duration of such a node is that of the call. Its seconds are the
-//! sum of its events of category `Kernel`, which a build with GPU profiling writes behind the node that launched them.
+//! sum of its events of category `Kernel`, which a build with GPU profiling writes after the node that launched them.
 //! Without them there are no times to read (Q110).
 //!
 //! The file is written when profiling ends, in the order in which events start. If the process dies meanwhile, the list
-//! has no end: what is there is whole up to the last event and is read. A process that dies earlier leaves an empty
-//! file. At most a million events are kept.
+//! is not terminated; it is valid up to the last event, and is read up to there. A process that dies earlier leaves an
+//! empty file. At most a million events are kept.
 //!
 //! Source: `onnxruntime/core/common/profiler.cc`, the page "Profiling tools" of ONNX Runtime, and profiles of version
 //! 1.32 on a CPU.
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn kernels_on_a_gpu_count_and_not_their_launches() {
-        // With the node that launched them, or behind it.
+        // At the same time as the node that launched them, or after it.
         kernels_count(r#""parent_name":"a_kernel_time""#);
         kernels_count("");
     }

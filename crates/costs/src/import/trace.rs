@@ -1,8 +1,8 @@
 //! Chrome's trace format, which ONNX Runtime and PyTorch write: events with a category, a name, a start and a
 //! duration in microseconds, as a list or under `traceEvents`.
 //!
-//! Only the fields that an importer uses are kept. A field of `args` of another type than usual is ignored, since
-//! programs differ in them; a duration of another type is an error.
+//! Only the fields that an importer uses are kept. A field of `args` with an unexpected type is ignored, since
+//! programs differ in them; a duration with an unexpected type is an error.
 //!
 //! Source: "Trace Event Format", Google, 2016.
 
@@ -215,7 +215,7 @@ impl<'de> Deserialize<'de> for Args {
     }
 }
 
-/// The list of events of a file, or as much of it as is there.
+/// The list of events of a file, which may be cut off.
 ///
 /// With `cut_off`, a list that ends without its bracket, in the middle of an event or between two, gives the events
 /// before its end.

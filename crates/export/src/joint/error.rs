@@ -20,12 +20,12 @@ pub enum JointError {
     /// Numbers of the plan disagree.
     #[error("the plan contradicts itself: {why}")]
     Inconsistent {
-        /// What disagrees.
+        /// The disagreement.
         why: String,
         /// Path in the plan.
         at: String,
     },
-    /// A stage has another degree than the first.
+    /// A stage has a different degree from the first.
     #[error(
         "stage {stage} has {what} parallelism {found} and stage 1 has {first}, but {runtime} has one degree for all stages"
     )]

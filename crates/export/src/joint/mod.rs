@@ -2,7 +2,7 @@
 //!
 //! A plan is read once, into [`Joint`], which checks that it is one for an iteration and that its numbers agree. A
 //! target then writes it in the notation of its runtime, or refuses: no stage, degree or recomputation is changed to
-//! make a plan fit. What a runtime does differently than the cost model without changing the plan is in its notes.
+//! make a plan fit. Differences between a runtime and the cost model that do not change the plan are in its notes.
 
 pub mod error;
 mod notes;
@@ -29,7 +29,7 @@ pub struct JointTarget {
     pub name: &'static str,
     /// Description of the output, for display.
     pub summary: &'static str,
-    /// What the target cannot express, in one line.
+    /// Limits of the target: the parts of a plan that it cannot express, in one line.
     pub limits: &'static str,
     /// Writes a plan, or returns the reason why it cannot.
     pub write: fn(&Joint) -> Result<Export>,
@@ -145,7 +145,7 @@ mod tests {
         check(good(), |plan| plan.stages[2].kind = None, "stages[2].kind");
     }
 
-    /// What a joint plan can hold, at a degree of ZeRO.
+    /// Features that a joint plan can have, at a degree of ZeRO.
     struct Feature {
         /// Name of the feature, in the words of the table.
         name: &'static str,

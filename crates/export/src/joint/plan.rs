@@ -19,7 +19,7 @@ pub struct Joint<'a> {
     pub global_batch: u64,
     /// Options that the figures of the plan are for.
     pub options: Option<&'a ModelOptionsDocument>,
-    /// What all stages have in common.
+    /// Settings common to all stages.
     pub execution: &'a JointExecutionDocument,
     /// Schedule of the microbatches. On one device zero-bubble runs as 1F1B does, and is read as that.
     pub schedule: Schedule,
@@ -47,7 +47,7 @@ pub struct Layer<'a> {
     pub name: &'a str,
     /// Position of the layer in a stack, if it has one.
     pub number: Option<Numbered>,
-    /// What of the layer is computed again.
+    /// The part of the layer that is recomputed.
     pub recompute: Recompute,
     /// Path in the plan.
     pub at: String,
@@ -133,7 +133,7 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// What copies divide: 0 if there is only one.
+    /// The state that copies shard: 0 if there is only one copy.
     pub fn zero(&self) -> u32 {
         if self.execution.data == 1 { 0 } else { self.execution.zero }
     }

@@ -1,4 +1,4 @@
-//! What runtimes say about recomputation: of all layers alike, or of the first layers of every stage.
+//! Recomputation as runtimes express it: the same for all layers, or for the first layers of every stage.
 
 use super::error::JointError;
 use super::plan::{Joint, Layer, Recompute};
@@ -20,7 +20,7 @@ pub(super) enum Recomputation {
     Selective,
     /// `full`, of all layers, each on its own.
     All,
-    /// `full`, of as many first layers of every stage as it has at most.
+    /// `full`, for this many first layers of every stage, or all if it has fewer.
     First(usize),
 }
 

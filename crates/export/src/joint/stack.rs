@@ -16,7 +16,7 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// Counts the layers of the stack of every stage. What is before the stack must be in the first stage, and what is
+    /// Counts the layers of the stack of every stage. Operators before the stack must be in the first stage, and those
     /// after it in the last.
     ///
     /// # Errors

@@ -28,8 +28,8 @@ pub struct Published {
     base: Option<(&'static str, &'static Published)>,
     /// Paths with the modules that they run, in execution order; `{}` matches any number.
     rows: &'static [(&'static str, &'static [&'static str])],
-    /// Modules and tensors that no operator represents, each with the module it goes with. Those of the base are not
-    /// repeated.
+    /// Modules and tensors that no operator represents, each with the module that it is placed with. Those of the
+    /// base are not repeated.
     beside: &'static [(&'static str, &'static str)],
 }
 

@@ -9,7 +9,7 @@ use crate::runtime::{Passes, Runtime, Schedules, Sharing, Trained};
 use stagewright_formats::layers::layers_of;
 use stagewright_report::table::replicated;
 
-/// What a drawing does not show.
+/// Parts of a plan that a drawing does not show.
 pub(super) const RUNTIME: Runtime = Runtime {
     name: "the drawing",
     passes: Passes::Drawn,

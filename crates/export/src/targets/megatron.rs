@@ -20,7 +20,7 @@ use crate::shared::shared;
 use crate::stack::{Side, Stack};
 use crate::{Export, Placed, Result, Target};
 
-/// What Megatron does beside dividing layers.
+/// Behaviour of Megatron beyond dividing layers.
 pub(super) const RUNTIME: Runtime = Runtime {
     name: "Megatron",
     passes: Passes::Training,

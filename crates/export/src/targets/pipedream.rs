@@ -76,5 +76,5 @@ fn write(placed: &Placed) -> Result<Export> {
         .also(sequence.source))
 }
 
-/// Maximum number of ranks listed for a stage; the plan may ask for any number.
+/// Maximum number of ranks listed for a stage; the plan may have any number.
 const MAX_RANKS: u64 = 1 << 16;

@@ -148,7 +148,7 @@ fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Named>> {
 /// Takes time O(modules · log modules + readers · log modules).
 ///
 /// # Errors
-/// If a trained weight is of a child that runs in another stage than all its readers, or that has no name (E018).
+/// If a trained weight is of a child whose stage has none of its readers, or that has no name (E018).
 fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) -> Result<Vec<String>> {
     let Some(graph) = placed.graph else { return Ok(Vec::new()) };
     let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
@@ -162,7 +162,7 @@ fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) -> Res
     let mut idle: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     let mut elsewhere: Vec<String> = Vec::new();
     for (index, parameter) in graph.parameters().iter().enumerate() {
-        // What the model itself holds, or a list of layers, stays in every stage.
+        // Parameters of the model itself or of a list of layers stay in every stage.
         let child = parts(&parameter.name).find(|part| *part != parameter.name && !lists.contains(part));
         let Some(child) = child else { continue };
         let readers = || graph.readers(index).iter().map(|op| pipeline.stage(placed, op.index()));

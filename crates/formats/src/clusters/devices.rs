@@ -155,14 +155,14 @@ pub struct Device {
     pub links: BTreeMap<String, Link>,
     /// The server that vendors build from the device, if it is known; its devices are joined by the default link.
     pub server: Option<Server>,
-    /// Fits to measurements of the device's library kernels. Those at bf16 also stand for fp16.
+    /// Fits to measurements of the device's library kernels. Fits at bf16 also apply to fp16.
     pub fits: Vec<KernelFitDocument>,
     /// Source of peaks and memory bandwidth.
     pub source: String,
 }
 
 impl Device {
-    /// Default precision: 16 bits, as in training; else single precision; else any that the device has.
+    /// Default precision: 16 bits, as in training; otherwise single precision; otherwise any that the device has.
     pub fn default_precision(&self) -> Precision {
         let order = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
         order

@@ -25,7 +25,7 @@ pub use error::suggestion;
 pub use named::{named, names};
 pub use shorthand::shorthand;
 
-/// Finds a cluster by name, else by shorthand. Case is ignored.
+/// Finds a cluster by name, otherwise by shorthand. Case is ignored.
 ///
 /// Time grows with the length of the text and the number of built-in names.
 ///

@@ -19,7 +19,7 @@ use stagewright_core::document::{ClusterDocument, KindDocument};
 use super::devices::{Device, Precision, Role, device};
 use super::error::NameError;
 
-/// Largest number of terms: kinds of one role are told apart by a letter.
+/// Largest number of terms: a letter distinguishes kinds of one role.
 const MAX_TERMS: usize = 26;
 
 /// A parsed term.

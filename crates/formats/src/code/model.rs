@@ -6,7 +6,7 @@ stagewright_core::codes! {
         /// duplicate node name or id
         ///
         /// Edges refer to nodes by name or id, so these must be unique. In a cost graph, ids are unique within a partition: dump the
-        /// graph of one. In ONNX, functions are told apart by domain, name and overload.
+        /// graph of one. In ONNX, domain, name and overload identify a function.
         M001,
 
         /// edge to an unknown node

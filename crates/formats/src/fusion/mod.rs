@@ -196,8 +196,8 @@ fn read_again(graph: &GraphDocument, net: &Net, kernel_of: &[usize]) -> BTreeMap
     again
 }
 
-/// Colocates pairs of operators, together with whatever they are colocated with already. A class keeps the
-/// name of its first named member, or else is named after its first member.
+/// Colocates pairs of operators, together with the operators that they are already colocated with. A class
+/// keeps the name of its first named member, or else is named after its first member.
 pub fn colocate(graph: &mut GraphDocument, pairs: impl Iterator<Item = (usize, usize)>) {
     let count = graph.operators.len();
     let mut classes = UnionFind::<usize>::new(count);

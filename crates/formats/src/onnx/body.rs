@@ -2,7 +2,7 @@
 //!
 //! A plan puts a node on one device, so a node with a body is one operator: its FLOP, bytes and launches are
 //! sums over the operators inside, times the number of runs. It reads the values that the body reads from
-//! outside and the constants inside, once however often the body runs.
+//! outside and the constants inside, once regardless of how often the body runs.
 //!
 //! | node | runs | outputs |
 //! | --- | --- | --- |

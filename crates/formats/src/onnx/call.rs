@@ -60,7 +60,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Content of an input if given, else the numbers of an attribute, if any.
+    /// Content of an input if given, otherwise the numbers of an attribute, if any.
     pub(super) fn list(&self, index: usize, attribute: &str) -> Inferred<Option<Vec<i64>>> {
         match self.optional(index) {
             Some(_) => Ok(Some(self.content(index)?.iter().map(|&number| number as i64).collect())),

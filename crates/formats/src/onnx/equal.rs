@@ -32,7 +32,7 @@ const LONGEST_BYTES: usize = 1024;
 /// Integers beyond this are rounded in the content of a value.
 const EXACT: f64 = (1_u64 << 53) as f64;
 
-/// What equal constants have in common.
+/// Key by which constants are equal.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     elem: i32,
@@ -44,7 +44,7 @@ pub(super) struct Identity {
 enum Source {
     /// Small known content, in bits.
     Content(Vec<u64>),
-    /// Bytes in the file, or their digest. Those of a weight are equal to no other constant's.
+    /// Bytes in the file, or their digest. A weight is equal to no other constant.
     Stored { bytes: Vec<u8>, is_weight: bool },
     /// A region of an external file.
     Region { file: String, offset: u64 },

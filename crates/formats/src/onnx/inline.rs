@@ -29,8 +29,8 @@ const DEEPEST: usize = 16;
 /// levels.
 const MAX_BYTES: usize = 1 << 26;
 
-/// Key of the metadata of an inlined node with the version of its operator set, if its function imports another one
-/// than the model.
+/// Key of the metadata of an inlined node with the version of its operator set, if its function imports a version
+/// other than the model's.
 const OPSET: &str = "stagewright.opset";
 
 /// Domain, name and overload, which identify a function.
@@ -40,7 +40,7 @@ fn identity(domain_name: &str, name: &str, overload: &str) -> Identity {
     (domain(domain_name).to_owned(), name.to_owned(), overload.to_owned())
 }
 
-/// Version of the operator set of an inlined node, if its function imports another one than the model.
+/// Version of the operator set of an inlined node, if its function imports a version other than the model's.
 pub fn own_opset(node: &NodeProto) -> Option<i64> {
     node.metadata_props.iter().find(|entry| entry.key() == OPSET)?.value().parse().ok()
 }

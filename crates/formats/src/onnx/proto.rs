@@ -1,5 +1,5 @@
-//! The messages of `onnx.proto`, in the file `generated.rs`, which a test compares with it: whoever builds this crate compiles no
-//! compiler of protocol buffers.
+//! The messages of `onnx.proto`, in the file `generated.rs`, which a test compares with it: building this crate does not
+//! compile a compiler of protocol buffers.
 #![allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 
 include!("generated.rs");

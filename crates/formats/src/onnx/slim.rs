@@ -4,7 +4,7 @@
 //! graph, the shapes of the weights, and the values of small tensors that shapes are computed from. So the
 //! file is read once, as a stream: a message that can hold weights is rebuilt without them, everything else
 //! is copied, and the result is a valid message of the same type that any decoder reads. Constants that are not
-//! weights, `Constant` nodes and initialisers of integers, are told apart by their bytes: a digest takes the place of
+//! weights, `Constant` nodes and initialisers of integers, are compared by their bytes: a digest takes the place of
 //! those that are left out.
 //!
 //! Only lengths can be false in a protobuf message. Each is checked against the enclosing message before

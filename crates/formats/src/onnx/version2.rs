@@ -9,7 +9,7 @@
 //! | output that is read, or is an output of the model | tensor |
 //! | output of a free operator | nothing: see [`view`](super::view) |
 //!
-//! A constant computed from weights stands for them: its reader holds the weights, plus the bytes by which
+//! A constant computed from weights represents them: its reader holds the weights, plus the bytes by which
 //! the constant exceeds them. A value that is both read and an output of the model makes two tensors, one
 //! without readers: a device that makes it holds it to the end. Equal constants count once: see
 //! [`equal`](super::equal).
@@ -56,7 +56,7 @@ struct Holding {
     trained: bool,
     /// Whether a single reader counts the value in its `parameter_bytes`.
     is_own: bool,
-    /// Whether a `Constant` node stores the value. What several operators read of it is a table, no weight.
+    /// Whether a `Constant` node stores the value. A part of it that several operators read is a table, not a weight.
     is_literal: bool,
     readers: Vec<usize>,
 }
@@ -118,7 +118,7 @@ pub(super) fn operator_names(walked: &Walked<'_>) -> Vec<String> {
     names::unique(written)
 }
 
-/// What a batch holds.
+/// Contents of a batch.
 fn batch(walked: &Walked<'_>) -> Option<BatchDocument> {
     let inputs = walked.values.iter().filter(|entry| entry.origin == Origin::Input);
     let inputs: Vec<Input> = inputs
@@ -165,7 +165,7 @@ impl Draft<'_, '_> {
         if let Origin::Operator(producer) = values[seen].origin
             && self.views.picks[producer]
         {
-            // Every matrix is read once, however many tokens use it.
+            // Every matrix is read once, regardless of the number of tokens that use it.
             let data =
                 self.walked.operators[producer].inputs[0].map_or(f64::INFINITY, |data| self.read_bytes(data));
             return data.min(values[seen].value.bytes().unwrap_or(0.0));
@@ -281,8 +281,8 @@ impl Draft<'_, '_> {
         made * (queries / tokens(cache.made).max(1.0)).min(1.0)
     }
 
-    /// Compute precision of an operator: 8-bit integers if all factors of a product are, else the precision
-    /// of the first input that has one, else of an output.
+    /// Compute precision of an operator: 8-bit integers if all factors of a product are, otherwise the
+    /// precision of the first input that has one, otherwise of an output.
     fn precision(&self, index: usize) -> Option<Precision> {
         let operator = &self.walked.operators[index];
         let precision_of = |value: usize| value::precision(self.walked.values[value].value.elem);

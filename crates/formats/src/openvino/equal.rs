@@ -5,14 +5,14 @@ use rustc_hash::FxHashMap;
 
 use super::net::{Layer, Net, children};
 
-/// What equal constants have in common.
+/// Key by which constants are equal.
 #[derive(PartialEq, Eq, Hash)]
 struct Identity<'a> {
     kind: &'a str,
     version: Option<&'a str>,
     /// Attributes by name; of a stored constant, its place alone.
     attributes: Vec<(&'a str, &'a str)>,
-    /// Constants that stand for the inputs, with their outputs.
+    /// Constants that replace the inputs, with their outputs.
     inputs: Vec<Option<(usize, usize)>>,
     /// Shapes of the inputs and outputs, bits and type of an element; of a stored constant, the bits alone.
     ports: Vec<(&'a [u64], u64, &'a str)>,
@@ -21,7 +21,7 @@ struct Identity<'a> {
 /// Per layer, the first constant of the file that is equal to it, or itself. `computed` marks layers that are no
 /// constants. Takes time linear in the layers and their edges.
 pub(super) fn firsts(net: &Net<'_>, computed: &[bool]) -> Vec<usize> {
-    // Of equal constants, the one whose inputs are known first.
+    // Among equal constants, the one whose inputs are known first.
     let mut known: Vec<usize> = (0..net.layers.len()).collect();
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); net.layers.len()];
     let mut open = vec![0_usize; net.layers.len()];

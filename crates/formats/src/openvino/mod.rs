@@ -89,7 +89,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
 /// may recurse; this check does neither.
 fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
     let (mut offset, mut depth) = (0, 0_usize);
-    // The parser reports whatever is left unclosed.
+    // The parser reports unclosed tags.
     let after = |from: usize, end: &str| text[from..].find(end).map_or(text.len(), |found| from + found);
     while let Some(found) = text[offset..].find('<') {
         let start = offset + found;

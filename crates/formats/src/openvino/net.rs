@@ -201,8 +201,8 @@ impl<'a> Net<'a> {
 }
 
 impl Net<'_> {
-    /// What a batch holds. Samples are where layouts have `N`; where no input has a layout with it, the first dimension of
-    /// inputs without a layout.
+    /// Contents of a batch. Samples are where layouts have `N`; where no input has a layout with it, the first dimension
+    /// of inputs without a layout.
     pub(super) fn batch(&self) -> Option<BatchDocument> {
         let parameters = || self.layers.iter().filter(|layer| layer.kind == "Parameter");
         let said = |layer: &Layer| samples(layout(layer.node)?, layer.outputs.first()?.dims.len());

@@ -98,7 +98,7 @@ impl Draft<'_> {
         is_view(self.net.layers[layer].kind)
     }
 
-    /// Follows a chain of views to the value behind it.
+    /// Follows a chain of views to the underlying value.
     fn seen(&self, mut value: Value) -> Value {
         for _ in 0..self.net.layers.len() {
             match self.net.layers[value.0].sources.first().copied().flatten() {

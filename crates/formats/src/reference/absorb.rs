@@ -27,11 +27,11 @@
 //! changes; n's backward node contributes only edges between backward nodes, or into them, whose ends were
 //! barred before. A worklist is exact, and linear after sorting.
 //!
-//! The order does not matter either. An edge can be merged away from u towards v only when everything behind
-//! u has been merged into u, and whether u is then light enough depends on a sum over the nodes behind it. So
-//! the same edges go in every order, up to rounding in that sum. (If a whole tree is free, the order decides
-//! which node is merged into which, but not the outcome, which is one class.) Candidates are taken first in,
-//! first out, starting in file order.
+//! The order does not matter either. An edge can be merged away from u towards v only when everything
+//! downstream of u has been merged into u, and whether u is then light enough depends on a sum over the nodes
+//! downstream of it. So the same edges go in every order, up to rounding in that sum. (If a whole tree is
+//! free, the order decides which node is merged into which, but not the outcome, which is one class.)
+//! Candidates are taken first in, first out, starting in file order.
 //!
 //! # Result
 //!

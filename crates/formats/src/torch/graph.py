@@ -112,7 +112,7 @@ class Builder:
             self.results.append(found)
 
     def adopt(self):
-        """Gives what the root of the model does to the module that it reads from, else to the one that reads it."""
+        """Gives what the root of the model does to the module that it reads from, otherwise to the one that reads it."""
         for work in self.works:
             if not work.layer:
                 work.layer = next((self.works[found[0]].layer for found, _ in work.reads if self.works[found[0]].layer), None)

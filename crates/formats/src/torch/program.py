@@ -107,7 +107,7 @@ def roles(program, inside="", states=0):
     return found
 
 
-# Names of the input with the tokens, the likeliest first. Of an encoder and a decoder, the encoder's.
+# Names of the input with the tokens, the likeliest first; for an encoder and a decoder, the encoder's input.
 TOKENS = ["input_ids", "decoder_input_ids", "tokens", "token_ids", "idx"]
 
 

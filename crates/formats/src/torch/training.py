@@ -160,7 +160,7 @@ class StepBuilder(Builder):
                 self.views[origin] = found[0]
 
     def settle(self):
-        """Backward operators of no forward operator go with who reads them, else with what they read."""
+        """Backward operators of no forward operator go with who reads them, otherwise with what they read."""
         for number in reversed(range(len(self.works))):
             work = self.works[number]
             if work.turn != "backward" or work.home is not None:

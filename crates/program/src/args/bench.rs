@@ -24,7 +24,7 @@ pub(crate) struct BenchArguments {
     /// Run the cases on a Ray cluster: auto, or HOST:PORT of its head node
     #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
     pub(crate) ray: Option<String>,
-    /// Run the commands that the suite names under [[exec]]: they can do whatever you can
+    /// Run the commands that the suite names under [[exec]]: they run with your permissions
     #[arg(long)]
     pub(crate) allow_exec: bool,
     /// Run the cases that are named on standard input, on a node of a cluster

@@ -73,7 +73,7 @@ impl Given {
     }
 }
 
-/// The switch that a choice stands for, if it is one.
+/// The switch that a choice represents, if it is one.
 fn switch(choices: &[Choice], name: &str) -> Option<bool> {
     choices.iter().find(|choice| choice.name == name)?.switch
 }

@@ -126,8 +126,8 @@ pub(crate) struct PlanArguments {
     /// Name of the solver; "exec:COMMAND" runs a solver in another program
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
-    /// Plan to start from, for a solver that uses one: of the same model, or of the same architecture with another length, depth
-    /// or batch; of a strategy problem, with its certificate
+    /// Plan to start from, for solvers that use one: a plan of the same model, or of the same architecture with another length,
+    /// depth or batch; for a strategy problem, a plan with a certificate
     #[arg(long, value_name = "PLAN", help_heading = "Solving")]
     pub(crate) start: Option<PathBuf>,
     /// Maximum number of simulations of plans after the initial schedules, for a solver that counts them

@@ -49,7 +49,7 @@ impl ObjectiveArguments {
 }
 
 impl ParallelArguments {
-    /// Whether a joint plan is asked for.
+    /// Whether a joint plan is requested.
     pub(crate) fn is_given(&self) -> bool {
         self.0.text("parallel").is_some()
     }

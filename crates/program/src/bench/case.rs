@@ -82,7 +82,8 @@ pub(super) struct Row {
     /// Value over the baseline value. The journal does not keep it, since the suite's baseline may change.
     #[serde(skip)]
     pub(super) ratio: Option<f64>,
-    /// What the value says about the best-known one of an instance. The library may change, so the journal does not keep it.
+    /// Comparison of the value with the best known of an instance. The library may change, so the journal does not keep
+    /// it.
     #[serde(skip)]
     pub(super) mark: &'static str,
     /// The model and cluster file, which distinguish cases with equal names.
@@ -197,7 +198,7 @@ impl Case {
         }
     }
 
-    /// Runs the case as often as the suite says, or until runs are ended.
+    /// Runs the case as often as the suite specifies, or until runs are ended.
     pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row> {
         let mut row = self.row();
         for _ in 0..suite.repeat {
@@ -371,10 +372,10 @@ impl Case {
     }
 }
 
-/// Options of `plan` that say how to find a plan, not what it is worth.
+/// Options of `plan` that control how a plan is found, not its value.
 pub(super) const OF_SOLVERS: [&str; 3] = ["simulations", "robust", "robust_budget"];
 
-/// What a run printed.
+/// Output of a run.
 #[derive(Default)]
 struct Printed {
     status: String,

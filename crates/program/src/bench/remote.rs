@@ -13,7 +13,7 @@ use crate::code::{B002, B004, B007};
 use crate::error::{CliError, Result};
 use crate::{output, quantity};
 
-/// What a node is asked for.
+/// Request to a node.
 #[derive(Serialize, Deserialize)]
 struct Request {
     /// Index in the whole suite.

@@ -41,7 +41,7 @@ impl Run {
 impl Runs {
     /// Kills all runs, and lets none begin any more.
     pub(super) fn end(&self) {
-        // First, so that whoever starts a child afterwards sees it.
+        // First, so that every thread that starts a child afterwards sees it.
         self.are_ended.store(true, Ordering::SeqCst);
         locked(&self.children).values_mut().for_each(Run::end);
     }
@@ -82,7 +82,7 @@ impl Runs {
     }
 }
 
-/// All that a pipe says until it is closed.
+/// Everything read from a pipe until it is closed.
 fn whole(pipe: Option<impl Read>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {

@@ -197,7 +197,7 @@ impl Suite {
         }
     }
 
-    /// Refuses a suite that runs commands: whoever runs a file of others would run whatever they wrote into it.
+    /// Refuses a suite that runs commands: a suite from someone else could otherwise run arbitrary commands.
     ///
     /// # Errors
     /// B009, with the commands.
@@ -288,7 +288,7 @@ impl Suite {
         Ok(files)
     }
 
-    /// What the name of a solver means.
+    /// Meaning of a solver's name.
     fn method(&self, name: &str) -> Method {
         let exec = name.strip_prefix(PREFIX).and_then(|own| self.exec.iter().find(|exec| exec.name == own));
         match (self.variant(name), exec) {

@@ -235,7 +235,7 @@ pub(super) fn markdown(summaries: &[Summary]) -> String {
     text
 }
 
-/// How the heading of a table goes on that is about one objective.
+/// Rest of the heading of a table about one objective.
 pub(super) fn title_of(objective: &str) -> String {
     if objective.is_empty() { String::new() } else { format!(", {}", text::markdown(objective)) }
 }

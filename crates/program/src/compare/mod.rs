@@ -217,7 +217,7 @@ fn write_page(
     files::write_with(path, |file| html::write(&page, file))
 }
 
-/// The row that speed-ups are relative to: the requested one, else `one-device` under any split, if it takes part.
+/// The row that speed-ups are relative to: the requested one, otherwise `one-device` under any split, if it takes part.
 fn baseline(arguments: &CompareArguments, entrants: &[Entrant], given: &Given) -> Result<Option<String>> {
     const USUAL: &str = "one-device";
     let mut names: Vec<&str> = entrants.iter().map(|entrant| entrant.name.as_str()).collect();
@@ -239,7 +239,7 @@ fn baseline(arguments: &CompareArguments, entrants: &[Entrant], given: &Given) -
         .help(instead(asked, names.into_iter())))
 }
 
-/// Prints the comparisons in the notation asked for.
+/// Prints the comparisons in the requested notation.
 fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<()> {
     if arguments.json {
         return output::data(&output::json(&Comparisons { schema: SCHEMA, models: comparisons })?);

@@ -1,12 +1,12 @@
 //! Everything that a command started, and its end.
 //!
 //! A command is a process group of its own, which ends as one. A process that has left the group (`setsid`), or that lost
-//! its parent (a double fork), is not in it. On Linux this process therefore adopts orphans (it is a *subreaper*): whatever
-//! a command does, each process that it started is a child of this one as soon as those in between are gone. So all
-//! children are killed until there are none, except those that this process had before its first command: a shell that
-//! becomes this program leaves its background jobs to it. No process escapes by ignoring signals or closing descriptors.
-//! A number cannot mean another process meanwhile, since a child keeps its number until this process has waited for it:
-//! for a command, after its group was signalled; for a child from before, never.
+//! its parent (a double fork), is not in it. On Linux this process therefore adopts orphans (it is a *subreaper*): each
+//! process that a command started becomes a child of this one once the processes in between have ended. So all children are
+//! killed until there are none, except those that this process had before its first command: a shell that becomes this
+//! program leaves its background jobs to it. No process escapes by ignoring signals or closing descriptors. A number cannot
+//! mean another process meanwhile, since a child keeps its number until this process has waited for it: for a command,
+//! after its group was signalled; for a child from before, never.
 //!
 //! On other systems only the group is ended. Nowhere does this reach what another service starts on behalf of a command,
 //! nor what is left if this process itself is killed.

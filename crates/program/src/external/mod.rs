@@ -2,7 +2,8 @@
 //!
 //! The command gets the path of a problem document as its last argument and writes a plan to standard output, in any
 //! notation that `check` reads. The independent checker evaluates the plan. A command that fails, or whose plan is
-//! infeasible, has no plan, with the reason. [`process`] runs it, and [`descendants`] ends whatever it leaves behind.
+//! infeasible, has no plan, with the reason. [`process`] runs it, and [`descendants`] ends the processes that it
+//! leaves behind.
 
 mod descendants;
 mod process;
@@ -115,7 +116,7 @@ impl External {
     }
 }
 
-/// A reason on one line of limited length: it may quote whatever the command wrote.
+/// A reason on one line of limited length: it may quote any output of the command.
 fn shortened(reason: &str) -> String {
     let line = reason.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     match line.char_indices().nth(LONGEST_REASON) {

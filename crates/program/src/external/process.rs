@@ -1,7 +1,7 @@
 //! One run of a command: its output as it comes, within the limits.
 //!
 //! Both streams are pipes, each with a thread that reads it, so a command never waits for a reader. A plan of more than
-//! [`MOST_BYTES`] ends the command. Of standard error only the last line is kept, and of a line only its start.
+//! [`MOST_BYTES`] ends the command. Only the last line of standard error is kept, and only the start of a long line.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
@@ -71,7 +71,7 @@ fn too_much() -> String {
     format!("it wrote more than {} MiB", MOST_BYTES >> 20)
 }
 
-/// Sends what a pipe says, until it is closed or nobody listens.
+/// Sends the lines of a pipe until it is closed or the receiver is dropped.
 fn follow(
     pipe: Option<impl Read + Send + 'static>,
     pieces: SyncSender<Piece>,
@@ -143,7 +143,7 @@ fn wait(
     }
 }
 
-/// What a command has written so far.
+/// Output of a command so far.
 #[derive(Default)]
 struct Written {
     plan: Vec<u8>,

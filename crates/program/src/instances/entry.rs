@@ -51,7 +51,7 @@ pub(super) struct Entry {
     /// The best-known lower bound, in the unit of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<f64>,
-    /// What value and bound say together.
+    /// Status from value and bound together.
     #[serde(default)]
     pub(super) status: Standing,
     /// Who found the value.
@@ -67,7 +67,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What the claims of the instance say together.
+    /// Summary of the claims of the instance.
     pub(super) fn standing(&self) -> Standing {
         match (self.value, self.bound) {
             (None, None) if matches!(self.proof, Proof::Solver(_)) => Standing::Infeasible,

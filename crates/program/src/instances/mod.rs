@@ -76,7 +76,7 @@ pub(crate) fn options(path: &str) -> Vec<String> {
     options.split_whitespace().map(str::to_owned).collect()
 }
 
-/// What a value says about an instance: `new best`, `below the bound`, which is impossible, or nothing.
+/// Verdict of a value on an instance: `new best`, `below the bound`, which is impossible, or nothing.
 pub(crate) fn mark(path: &str, value: f64) -> &'static str {
     let Some(entry) = known(path) else { return "" };
     let is_below =

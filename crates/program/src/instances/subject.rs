@@ -81,7 +81,8 @@ impl Subject {
     pub(super) fn check(&self, plan: &Input) -> Result<Checked> {
         let asked = self.task()?;
         let is_placement = asked.kind() == Kind::Placement;
-        // A joint plan states its objective and its options itself, and a difference to those of the instance is told below.
+        // A joint plan states its objective and its options itself, and a difference from those of the instance is
+        // reported below.
         let objective = Some(&self.arguments.objective).filter(|_| is_placement);
         let question = Question { objective, ..Question::default() };
         let (task, plan, label) =

@@ -45,7 +45,7 @@ struct Verdict<'e> {
 pub(super) fn run(library: &Library, arguments: &VerifyArguments) -> Result<Exit> {
     let published = arguments.published.as_deref();
     let entries: Vec<&Entry> = match &arguments.names[..] {
-        // Published files are verified if they are there, or asked for by name.
+        // Published files are verified if they exist or are requested by name.
         [] => {
             let all = library.index.instances.iter();
             all.filter(|entry| published.is_some() || !entry.is_published()).collect()

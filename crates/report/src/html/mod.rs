@@ -1,9 +1,9 @@
 //! A plan as a self-contained HTML page: one file, without network or server.
 //!
-//! What there is to read is markup, written here, and is there without JavaScript: figures, bars, how value and
-//! bound converged, the comparison. What there is to explore is data, as JSON in the page: the operators by layer
-//! (`graph`), the step and a period of the full pipeline (`timeline`, `steady`), which `page/*.js` draws. Pages of joint
-//! plans are in [`joint`], those of runs in [`run`].
+//! All text is markup that is written here, so it needs no JavaScript: figures, bars, how value and bound converged, the
+//! comparison. What there is to explore is data, as JSON in the page: the operators by layer (`graph`), the step and a
+//! period of the full pipeline (`timeline`, `steady`), which `page/*.js` draws. Pages of joint plans are in [`joint`],
+//! those of runs in [`run`].
 //!
 //! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a
 //! script is escaped, and the scripts turn names into text nodes only. A content security policy admits only the

@@ -23,9 +23,9 @@ pub struct RunPage<'a> {
     pub model: &'a str,
     /// The plan.
     pub plan: &'a PlanDocument,
-    /// What was predicted and measured.
+    /// Predicted and measured figures.
     pub outcome: &'a RunOutcome,
-    /// What happened in one run, with what was predicted of it.
+    /// Measurements of one run, with the predictions for it.
     pub spans: &'a [RunSpan],
     /// Samples of the run.
     pub samples: u32,
@@ -127,7 +127,7 @@ fn timeline(page: &RunPage) -> Section {
     Section { id: "timeline", title: "Timeline", markup }
 }
 
-/// What is drawn; `None` if nothing took any time.
+/// The drawing; `None` if nothing took any time.
 fn scene(page: &RunPage) -> Option<Scene> {
     let mut devices = Vec::new();
     let mut lanes = Vec::new();

@@ -14,7 +14,7 @@ use crate::steady::{Steady, idle, in_flight, memory};
 use crate::table::share;
 use crate::units;
 
-/// What there is to read, and where the timeline is drawn; or why there is none.
+/// The text and the place of the timeline, or the reason why there is none.
 pub(super) fn markup(steady: &Steady) -> String {
     let state = match &steady.state {
         Ok(state) => state,
@@ -91,7 +91,7 @@ pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData>
             row.push(Activity { span: Span { start, end }, operator, pass, batch });
         };
         push(start, end.min(state.period), batch);
-        // What the end of the period cuts off is at its beginning, for the batch before.
+        // A bar cut off by the end of the period continues at its beginning, for the previous batch.
         if end > state.period {
             push(0.0, end - state.period, batch + 1);
         }
@@ -99,7 +99,7 @@ pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData>
     TimelineData::new(state.period, doing.lanes(problem), &mut tables.seconds)
 }
 
-/// The operator that a task goes by, and what it has in place of a pass.
+/// The operator that names a task, and its label in place of a pass.
 fn what(steady: &Steady, task: &SteadyTask, tables: &Tables) -> (u32, u8) {
     let graph = steady.problem().graph();
     let place = |op: OpId| tables.place_of[op];

@@ -49,7 +49,7 @@ pub(super) fn heading(objective: &str, model: &str, cluster: Option<&str>) -> St
     )
 }
 
-/// What a plan document says of its plan.
+/// Contents of a plan document.
 pub(super) struct Claims<'a> {
     pub(super) status: PlanStatus,
     /// The value, and the rate that it is.

@@ -334,7 +334,7 @@ fn the_full_pipeline_is_beside_the_step() {
     let [first, second] = [0, 3].map(|row| data["steady"]["rows"][row].clone());
     assert_eq!((&first["device"], &first["name"]), (&0.into(), &"computes".into()));
     assert_eq!((&second["device"], &second["name"]), (&1.into(), &"receives".into()));
-    // What the second device receives in the first second is of the batch before.
+    // The tensor that the second device receives in the first second belongs to the previous batch.
     assert_eq!(first["batch"], serde_json::Value::Null, "all of the newest batch");
     assert_eq!((&second["start"], &second["batch"]), (&serde_json::json!([0]), &serde_json::json!([1])));
     assert_eq!(data["timeline"]["rows"][3]["batch"], serde_json::Value::Null);

@@ -1,10 +1,11 @@
 //! Rows of what devices and links do, in one step as the simulator plays it, in one period of the full pipeline or in an
 //! iteration of a joint plan, as fine as a screen shows.
 //!
-//! The time shown is divided into ticks, at most as many as a screen has pixels. What is at least two ticks long is
-//! drawn by itself; what is shorter is merged with what follows it at once, and nothing begins in the tick in
-//! which something else of its row has begun. A row so has no more spans than ticks, however many operators. What
-//! is merged goes by the name of its longest activity, so nothing that is seen by itself hides behind another name.
+//! The time shown is divided into ticks, at most as many as a screen has pixels. Activities of at least two ticks
+//! are drawn by themselves; shorter ones are merged with those that follow immediately, and no bar begins in a tick
+//! in which another bar of its row has begun. A row therefore has no more spans than ticks, for any number of
+//! operators. A merged bar has the name of its longest activity, so no activity long enough for a bar of its own is
+//! hidden.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -39,7 +40,7 @@ pub(super) const NO_PASS: u8 = 3;
 pub(super) const GRADIENTS: u8 = 4;
 /// Pass code of weight gradients that run apart from their backward pass.
 pub(super) const WEIGHTS: u8 = 5;
-/// Pass code of several passes that are too short to be told apart.
+/// Pass code of several passes that are too short to be distinguished.
 pub(super) const SEVERAL: u8 = 6;
 /// Keys of the passes of a step, in the colours of devices.
 pub(super) const KEY: &str = "<li><i class=\"swatch solid\"></i>forward</li><li><i class=\"swatch half\"></i>backward</li>\
@@ -70,7 +71,7 @@ pub(super) fn view(id: &str, what: &str, key: &str) -> String {
     template.replace("{{id}}", id).replace("{{what}}", what).replace("{{key}}", key)
 }
 
-/// What devices and links do in some time.
+/// Activities of devices and links over some time.
 #[derive(Serialize)]
 pub(super) struct TimelineData {
     /// Number of ticks.
@@ -131,14 +132,14 @@ pub(super) struct Activity {
     pub(super) batch: u32,
 }
 
-/// What is drawn in a row.
+/// Bars of a row.
 pub(super) struct Lane {
     /// Index of the device; `None` for an uplink.
     pub(super) device: Option<u32>,
     /// Label of the row.
     pub(super) name: String,
     pub(super) activities: Vec<Activity>,
-    /// Pass code of what is merged from several passes; else it has that of its longest activity.
+    /// Pass code of what is merged from several passes; otherwise it has that of its longest activity.
     pub(super) mixed: Option<u8>,
 }
 
@@ -241,7 +242,7 @@ impl TimelineData {
     }
 }
 
-/// What is done in a step.
+/// Work of a step.
 fn doing(step: &Step, tables: &Tables) -> Doing {
     let graph = step.problem().graph();
     let ports = Ports::new(step.problem());

@@ -8,7 +8,7 @@ use stagewright_core::document::{Communication, ObjectiveDocument, ObjectiveKind
 use super::grid::{Column, Grid};
 use super::wrap::facts;
 
-/// What was predicted and measured; all times in seconds. `run --json` prints it.
+/// Predicted and measured figures; all times in seconds. `run --json` prints it.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunOutcome {
     /// Predicted time per sample; under latency, of a sample.
@@ -44,7 +44,7 @@ pub struct RunDevice {
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// What a device did for a sample.
+/// Activity of a device for a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunSpan {
     /// Number of the device in the plan.
@@ -59,7 +59,7 @@ pub struct RunSpan {
     pub end_s: f64,
 }
 
-/// What takes the time of a span.
+/// Activity that takes the time of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum RunActivity {
@@ -105,12 +105,12 @@ pub fn predicted(plan: &PlanDocument, samples: u32) -> Vec<RunSpan> {
     spans
 }
 
-/// Whether samples run behind each other in a pipeline, and not one by one.
+/// Whether samples are pipelined instead of run one by one.
 pub fn is_pipeline(objective: &ObjectiveDocument) -> bool {
     objective.kind == ObjectiveKind::Throughput
 }
 
-/// What is predicted and measured.
+/// Predicted and measured figures.
 pub(crate) fn quantity(objective: &ObjectiveDocument) -> &'static str {
     if is_pipeline(objective) { "time per sample" } else { "latency" }
 }

@@ -1,4 +1,4 @@
-//! The reference, which nobody writes by hand: commands, documents, the Rust API and the Python API.
+//! The generated reference: commands, documents, the Rust API and the Python API.
 
 mod commands;
 mod documents;

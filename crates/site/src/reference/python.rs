@@ -11,7 +11,7 @@ use crate::markdown::escaped;
 /// Folder of the package.
 const FOLDER: &str = "bindings/python/python/stagewright";
 
-/// What users import, and the files that define it.
+/// Modules that users import, and the files that define them.
 const MODULES: [(&str, &[&str]); 2] = [
     ("stagewright", &["models", "problems", "plans", "comparison", "program", "errors"]),
     ("stagewright.envs", &["envs"]),

@@ -12,8 +12,9 @@
 //! *Heaviest unit.* Some device runs the class, on at most r = min(max_replicas, count_c) replicas, so B is at least
 //! the minimum over c of seconds(u, c) / r.
 //!
-//! *Memory.* With prices of memory, every class also pays for the quanta that it needs on its kind, and all devices
-//! together have as many as [`limits`](super::limits) says: those are paid for whether a class uses them or not.
+//! *Memory.* With prices of memory, every class also pays for the quanta that it needs on its kind. All devices
+//! together have the number of quanta given in [`limits`](super::limits), which are paid for whether a class uses
+//! them or not.
 //!
 //! Both bound the largest load. An iteration of m microbatches under a schedule takes at least m times that.
 
@@ -64,7 +65,7 @@ pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (B
     }
 }
 
-/// The prices by kind, and the price of a second on all devices together; or why they are malformed.
+/// The prices by kind, and the price of a second on all devices together; or the reason why they are malformed.
 pub(super) fn kind_prices(
     problem: &Problem,
     prices: &BTreeMap<String, f64>,
@@ -130,7 +131,7 @@ fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
     shares.reduce(f64::min).map_or(Proof::NoPlan, |least| proved(repetitions(problem) * least))
 }
 
-/// Multiplicity of a bound on the load: an iteration of m microbatches takes every device m times its load.
+/// Multiplicity of a bound on the load: in an iteration of m microbatches, every device is busy for m times its load.
 fn repetitions(problem: &Problem) -> f64 {
     f64::from(problem.rules.microbatches)
 }

@@ -42,7 +42,8 @@ pub(crate) fn check(
     uplinks(problem, plan, score, findings);
 }
 
-/// Stages are places in a pipeline, so none is left out before another. Two devices at one place are the order's to report.
+/// Stages are positions in a pipeline, so numbers must not be skipped. Two devices at one position are reported by the
+/// constraint on the order.
 fn stages(plan: &PlanDocument, findings: &mut Findings) {
     let used = plan.devices.iter().filter(|device| !device.ops.is_empty());
     let mut stages: Vec<(u32, &str)> =
@@ -69,10 +70,10 @@ fn device_figures(device: &DeviceDocument, figures: &[(&str, f64, f64)], finding
     }
 }
 
-/// Where uplinks play a part, the plan has the load of each.
+/// If uplinks are modelled, the plan has the load of each.
 fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut Findings) {
     let names = problem.cluster.groups.iter().map(|group| group.name.as_str());
-    // If uplinks play no part, their loads are zero.
+    // If uplinks are not modelled, their loads are zero.
     let loads = score.uplinks.iter().copied().chain(std::iter::repeat(0.0));
     let mut missing: BTreeMap<&str, f64> = names.zip(loads).collect();
     let mut wrong = |name: &str, message: String| {

@@ -1,16 +1,16 @@
 //! Prices of memory, and the value below which a bound holds.
 //!
-//! A class holds some bytes on its device whatever else is there. Let those of a set of classes sum to at most the bytes of
-//! its device. In whole quanta of any size they do so as well: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the classes
-//! on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most the price of that many.
+//! A class holds some bytes on its device, whichever classes share it. Let the bytes of a set of classes sum to at most the
+//! bytes of its device. The same holds in whole quanta of any size: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the
+//! classes on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most the price of that many.
 //!
-//! *Bytes.* Parameters and optimiser state are there throughout. A parameter that several classes share is on every device
-//! that reads it: each of the classes has an equal part of it. In a pipeline and for the latency, version 1 counts
+//! *Bytes.* Parameters and optimiser state are resident throughout. A parameter that several classes share is on every
+//! device that reads it: each of the classes has an equal part of it. In a pipeline and for the latency, version 1 counts
 //! workspace and activations as well; version 2 counts activations for all microbatches in flight, and the forward tensors
 //! that one class alone needs in the backward pass, since a device runs its forward operators first. In a step, activations
 //! are declared bytes of version 2 alone, and tensors need not be there at the same time.
 //!
-//! *Rounding.* Rents and what is paid may be far larger than their difference, which is all that counts. Sums are
+//! *Rounding.* Rents and payments may be far larger than their difference, which is the only relevant quantity. Sums are
 //! compensated (Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so that the
 //! error does not grow with the number of classes, and the rounding of all rents is subtracted.
 //!
@@ -36,7 +36,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Reads prices and limit, or says why they are malformed. O(operators + pins log pins).
+    /// Reads prices and limit, or returns why they are malformed. O(operators + pins log pins).
     pub(super) fn read(
         problem: &Problem,
         memory: &BTreeMap<String, MemoryPriceDocument>,
@@ -73,19 +73,19 @@ impl Limits {
         self.bytes[class] <= self.memory[kind]
     }
 
-    /// What a class pays on a kind.
+    /// Price of a class on a kind.
     pub(super) fn rent(&self, class: usize, kind: usize) -> f64 {
         self.prices[kind]
             .map_or(0.0, |memory| memory.price * (self.bytes[class] / memory.quantum_bytes).floor())
     }
 
-    /// The sum over classes, before any: what they pay at most is subtracted from it.
+    /// The sum over classes before the first: minus the maximum that they pay.
     pub(super) fn balance(&self, problem: &Problem) -> Balance {
         let paid = self.paid(problem);
         Balance { sum: -paid, compensation: 0.0, rents: paid }
     }
 
-    /// The most that all classes pay.
+    /// Maximum that all classes pay together.
     fn paid(&self, problem: &Problem) -> f64 {
         let kinds = problem.cluster.kinds.iter().zip(&self.prices).zip(&self.memory);
         kinds
@@ -101,8 +101,8 @@ impl Limits {
         self.below.is_some_and(|below| value >= below)
     }
 
-    /// A bound that is proved below the limit, as a bound on every value; `is_impossible` says that no value is below it. A
-    /// sum that overflowed stays as it is.
+    /// A bound that is proved below the limit, as a bound on every value; `is_impossible` means that no value is below the
+    /// limit. A sum that overflowed stays as it is.
     pub(super) fn capped(&self, bound: f64, is_impossible: bool) -> f64 {
         match self.below {
             Some(below) if is_impossible => below,
@@ -121,7 +121,7 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    /// Roundings of a rent, of the sum with its seconds, and of the compensated sum, with a margin.
+    /// Rounding errors of a rent, of the sum with its seconds, and of the compensated sum, with a margin.
     const ROUNDINGS: f64 = 8.0;
 
     /// Adds seconds that include a rent.
@@ -135,13 +135,13 @@ impl Balance {
         self.rents += rent;
     }
 
-    /// The least that the sum may be.
+    /// Minimum value of the sum.
     pub(super) fn least(&self) -> f64 {
         self.sum + self.compensation - Balance::ROUNDINGS * f64::EPSILON * self.rents
     }
 }
 
-/// Bytes that every class holds on its device, whatever else is there.
+/// Bytes that every class holds on its device, whichever classes share it.
 fn class_bytes(problem: &Problem) -> Vec<f64> {
     let graph = &problem.graph;
     let is_step = matches!(problem.rules.objective, Objective::Makespan { .. });

@@ -1,10 +1,10 @@
-//! The names of sources and of the reason to stop are ones that there are.
+//! The names of sources and of the reason to stop exist.
 
 use stagewright_core::document::{BOUND_SOURCES, PlanDocument, ROBUST_BOUND_SOURCES, STOP_REASONS};
 
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports names that nothing has.
+/// Reports unknown names.
 pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {
     let mut report = |kind, what: &str, name: &str| {
         findings.push(kind, Subject::Plan, || format!("{what} is `{name}`, which does not exist"));

@@ -1,8 +1,8 @@
-//! What a plan claims of its worst case: its value, when that occurs, and the figures beside it.
+//! The plan's claim about its worst case: its value, when that occurs, and the figures beside it.
 //!
-//! The worst value is computed again, and so is the value in the scenario that the plan names. The bound on the worst value
-//! of every plan has no evidence, so it is only compared with the worst value of this one, if that is feasible. The
-//! nominally best plan is not in the document, so its figures are only compared with each other and with those of this one.
+//! The worst value is recomputed, and so is the value in the scenario that the plan names. The bound on the worst value of
+//! every plan has no evidence, so it is only compared with the worst value of this one, if that is feasible. The nominally
+//! best plan is not in the document, so its figures are only compared with each other and with those of this one.
 
 use std::collections::BTreeSet;
 
@@ -114,7 +114,7 @@ impl<'a> Claims<'a> {
         Claims { findings, verdicts: verdicts.iter().map(verdict).collect() }
     }
 
-    /// Reports what is wrong with a claim.
+    /// Reports the fault of a claim.
     fn refute(&mut self, claim: RobustClaim, message: String) {
         self.findings.push(ViolationKind::Robust, Subject::Plan, || message);
         for of_claim in self.verdicts.iter_mut().filter(|verdict| verdict.claim == claim) {

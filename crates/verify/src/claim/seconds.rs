@@ -1,10 +1,10 @@
-//! The seconds that the solve took are no negative number.
+//! The seconds of the solve are not negative.
 
 use stagewright_core::document::PlanDocument;
 
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports seconds that no solve takes.
+/// Reports invalid seconds.
 pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {
     let seconds = plan.seconds;
     if !(seconds >= 0.0 && seconds.is_finite()) {

@@ -29,7 +29,7 @@ pub(super) struct Evidence<'a> {
 
 /// The windows that a path cuts.
 struct Cut {
-    /// Least seconds of every window.
+    /// Minimum seconds of every window.
     lengths: Vec<f64>,
     /// First and last window by operator.
     range: Vec<[usize; 2]>,
@@ -39,7 +39,7 @@ struct Cut {
 struct Outside {
     /// Number of these windows before each.
     before: Vec<usize>,
-    /// Those in which an operator of the path runs, by its class.
+    /// The windows in which an operator of the path runs, by class.
     own: Vec<Vec<usize>>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits
     proof(problem, evidence, limits).unwrap_or_else(Proof::Malformed)
 }
 
-/// What the certificate proves, or what is malformed about it.
+/// The bound that the certificate proves, or the reason why it is malformed.
 fn proof(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits) -> Result<Proof, String> {
     let (price, capacity) = kind_prices(problem, evidence.prices)?;
     let path = path_of(problem, evidence.path)?;
@@ -112,7 +112,7 @@ impl Outside {
         Outside { before, own }
     }
 
-    /// Whether an operator of a class with these windows, the first and the last, can run in none outside the set.
+    /// Whether an operator of a class with these windows, the first and the last, can run in no window outside the set.
     fn confines(&self, class: usize, [first, last]: [usize; 2]) -> bool {
         let excluded = match first == last && first % 2 == 1 {
             true => 0,
@@ -150,7 +150,7 @@ fn seconds(problem: &Problem, operator: usize, kind: usize) -> f64 {
     problem.seconds(operator, &problem.cluster.kinds[kind]).unwrap_or(f64::INFINITY)
 }
 
-/// Least seconds of every operator on the kinds that may run its class.
+/// Minimum seconds of every operator on the kinds that may run its class.
 fn least_seconds(problem: &Problem, kinds_of: &[Vec<usize>]) -> Vec<f64> {
     let least = |operator: usize| {
         let kinds = kinds_of[problem.graph.class_of[operator]].iter();
@@ -181,7 +181,7 @@ fn path_of(problem: &Problem, names: &[String]) -> Result<Vec<usize>, String> {
     Ok(path)
 }
 
-/// The windows, or why the operators are not on a path.
+/// The windows, or the reason why the operators are not on a path.
 fn cut(problem: &Problem, path: &[usize], least: &[f64]) -> Result<Cut, String> {
     let place: FxHashMap<usize, usize> =
         path.iter().enumerate().map(|(position, &operator)| (operator, position)).collect();

@@ -4,7 +4,7 @@ use super::placement::Draft;
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the split groups, each with two of its operators. Unplaced operators are left to the placement
+/// Reports the split groups, each with two of its operators. Unplaced operators are reported by the placement
 /// constraint. O(operators).
 pub(crate) fn check(problem: &Problem, draft: &Draft, findings: &mut Findings) {
     for members in &problem.graph.classes {

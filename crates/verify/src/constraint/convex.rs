@@ -1,4 +1,4 @@
-//! The convex rule: no path between forward operators leaves a device and comes back.
+//! The convex rule: no path between forward operators leaves a device and returns.
 //!
 //! For one device with operators S, walk the forward operators in topological order and mark those on a path that has
 //! left S: v is marked if a predecessor is, or if a predecessor is in S and v is not. The rule is broken if a marked v
@@ -10,7 +10,7 @@ use super::Placed;
 use crate::read::Problem;
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports for each device one path that leaves it and comes back.
+/// Reports for each device one path that leaves it and returns.
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) {
     let before = predecessors(problem);
     let mut left = vec![0u64; problem.graph.operators.len()];
@@ -50,8 +50,8 @@ fn predecessors(problem: &Problem) -> Vec<Vec<usize>> {
     before
 }
 
-/// A path that leaves the device of `end` and comes back to it at `end`, last operator first. Each step goes to
-/// a predecessor on a path that has left, until one that is on the device itself.
+/// A path that leaves the device of `end` and returns to it at `end`, last operator first. Each step goes to a
+/// predecessor on a path that has left, until one that is on the device itself.
 fn way_back(placed: &Placed, before: &[Vec<usize>], left: &[u64], end: usize, home: u64) -> Vec<usize> {
     let device = placed.device_of[end];
     let mut path = vec![end];

@@ -1,4 +1,4 @@
-//! The replicas of a stage are on devices that no pin tells apart.
+//! The replicas of a stage are on devices that no pin distinguishes.
 //!
 //! A stage names one device; its further replicas are unnamed devices of the same kind. An operator pinned to
 //! some devices of a kind must not reach the others by replication, and a device reserved by a pin must not
@@ -10,8 +10,8 @@ use super::Placed;
 use crate::read::{Pools, Problem};
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the overdrawn pools. A pool that is a whole kind is left to the placement constraint. O(n log n)
-/// for n devices in the plan and in all pins.
+/// Reports the overdrawn pools. A pool that is a whole kind is checked by the placement constraint. O(n log
+/// n) for n devices in the plan and in all pins.
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) {
     let pools = Pools::new(&problem.cluster, &problem.pins);
     // Per pool, the number of devices that stages take, and the first of these stages.

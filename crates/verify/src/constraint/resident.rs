@@ -6,7 +6,7 @@
 //! end if nothing reads it; and workspace while its operator runs. Further microbatches in flight hold the tensors that
 //! wait for the backward pass.
 //!
-//! The bytes are computed moment by moment, from the tensors alone.
+//! The bytes are computed for each moment from the tensors alone.
 
 use std::collections::BTreeSet;
 

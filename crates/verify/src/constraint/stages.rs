@@ -1,8 +1,8 @@
 //! Pipeline order of the devices in a plan.
 //!
-//! Stages are wanted by the contiguous rule, which can do without, and by schedules, which can't. They are an order
-//! if every used device has one and no two have the same. A number that is left out leaves them an order, and is for the
-//! [claims](crate::claim) to report.
+//! Stages are used by the contiguous rule, for which they are optional, and by schedules, for which they are required.
+//! They are an order if every used device has one and no two have the same. A skipped number does not affect the order;
+//! the [claims](crate::claim) report it.
 
 use std::collections::BTreeMap;
 

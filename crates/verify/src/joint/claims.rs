@@ -1,4 +1,4 @@
-//! The value, the figures of the stages, the gap, the status and the bound are what the plan gives.
+//! The value, the figures of the stages, the gap, the status and the bound match those recomputed from the plan.
 
 use stagewright_core::document::{JOINT_BOUND_SOURCES, JointPlanDocument, PlanStatus, STOP_REASONS};
 use stagewright_core::tolerance;
@@ -14,7 +14,7 @@ pub(super) struct Figures {
     pub(super) value: f64,
     /// Figures of the stages, in the order of the plan.
     pub(super) stages: Vec<JointStageFigures>,
-    /// Whether there is a proof that no plan takes less than the stated bound.
+    /// Whether it is proved that no plan takes less than the stated bound.
     pub(super) is_bound_proven: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn report(
     if let Some(figures) = &figures {
         stated_figures(plan, figures, &mut violations);
     }
-    // Only a plan that keeps the constraints refutes a bound.
+    // Only a plan that satisfies the constraints refutes a bound.
     let value = figures.as_ref().map(|figures| figures.value).filter(|_| is_feasible);
     let is_proven = figures.as_ref().is_some_and(|figures| figures.is_bound_proven);
     let bound = verdict(plan, value, is_proven, &mut violations);
@@ -71,7 +71,7 @@ fn stated_figures(plan: &JointPlanDocument, figures: &Figures, violations: &mut 
         compare(stage_at, "memory_bytes", Some(stage.memory_bytes), found.memory_bytes);
         for (name, stated, found) in [
             ("forward_s", stage.forward_s, found.forward_s),
-            // Without weight gradients that run apart the document need not say so.
+            // If weight gradients do not run separately, the document may omit them.
             ("weight_s", stage.weight_s.or(Some(0.0)), found.weight_s),
             ("update_s", stage.update_s, found.update_s),
             ("state_bytes", stage.state_bytes, found.state_bytes),

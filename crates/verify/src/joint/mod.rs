@@ -39,7 +39,7 @@ impl JointReport {
 /// Recomputed figures of a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JointStageFigures {
-    /// Most microbatches in flight in a copy.
+    /// Maximum number of microbatches in flight in a copy.
     pub in_flight: u64,
     /// Seconds per microbatch.
     pub seconds: f64,

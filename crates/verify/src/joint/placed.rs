@@ -1,4 +1,4 @@
-//! Where the plan puts every layer.
+//! Place of every layer in the plan.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a joint plan.
+//! Possible faults of a joint plan.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use std::fmt;
 pub enum JointViolation {
     /// The list of stages is not a plan.
     Stages {
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A layer that is missing, named more than once, or not there.
     Layer {
         /// The layer.
         layer: String,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
     /// An operator that the plan does not run.
@@ -31,7 +31,7 @@ pub enum JointViolation {
         layer: String,
         /// Configuration of the layer.
         configuration: String,
-        /// What is wrong.
+        /// The fault.
         why: &'static str,
     },
     /// A tensor that goes against the order of the stages.
@@ -49,14 +49,14 @@ pub enum JointViolation {
         name: &'static str,
         /// The degree or number.
         found: u64,
-        /// What the degree or number must be.
+        /// Requirement on the degree or number.
         needs: String,
     },
     /// A schedule that is not allowed.
     Schedule {
         /// Name of the schedule.
         found: &'static str,
-        /// What the schedule must be.
+        /// Requirement on the schedule.
         needs: String,
     },
     /// A stage on a kind of devices that is not there.
@@ -109,7 +109,7 @@ pub enum JointViolation {
     },
     /// A name that nothing has.
     Name {
-        /// What the name stands for, for display.
+        /// Meaning of the name, for display.
         field: &'static str,
         /// The name.
         found: String,

@@ -94,7 +94,8 @@ impl Pins {
     }
 
     /// Operators, ascending, whose pins allow a device without its whole kind, by device. Two devices of one kind are
-    /// told apart iff their operators differ; an unlisted device has none. O(n log n) for n devices listed in all pins.
+    /// distinguishable iff their operators differ; an unlisted device has none. O(n log n) for n devices listed in all
+    /// pins.
     pub(super) fn singling_out(&self) -> BTreeMap<(usize, u32), Vec<usize>> {
         let mut pinned: Vec<_> = self.0.iter().collect();
         pinned.sort_unstable_by_key(|&(&operator, _)| operator);

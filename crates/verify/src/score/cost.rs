@@ -44,7 +44,7 @@ fn fitted(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     total.is_finite().then_some(total)
 }
 
-/// What a kernel computes and moves.
+/// Operations and bytes of a kernel.
 struct Load {
     /// Kinds of fit that apply, the best first.
     kinds: &'static [KernelKind],
@@ -122,8 +122,8 @@ pub(crate) struct Parts {
     pub(crate) launch: f64,
 }
 
-/// Parts of the seconds of an operator on a device of a kind; `None` if it can't run there. Of the bytes that it moves,
-/// `unmoved` stay in a kernel.
+/// Parts of the seconds of an operator on a device of a kind; `None` if it can't run there. `unmoved` is the part of
+/// its bytes moved that stays within a kernel.
 pub(crate) fn parts(operator: &OperatorDocument, kind: &Kind, unmoved: f64) -> Option<Parts> {
     let class = &kind.document.class;
     if operator.unsupported.contains(class) {
@@ -148,7 +148,7 @@ fn roofline(operator: &OperatorDocument, class: &ClassDocument, unmoved: f64) ->
     Some(Parts { work: compute.max(traffic), launch: launches * class.launch_overhead_s })
 }
 
-/// Peak rate for an operator: the one listed for its precision, if any, else the general one.
+/// Peak rate for an operator: the one listed for its precision, if any, otherwise the general one.
 fn peak(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     match operator.precision {
         Some(precision) if class.peaks.contains_key(&precision) => class.peaks.get(&precision).copied(),

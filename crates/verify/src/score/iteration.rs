@@ -4,7 +4,7 @@
 //! gradients done, stage i of p
 //!
 //! - runs forward passes until f = m, then backward passes, under GPipe;
-//! - runs a forward pass while f < m and f − b ≤ p − 1 − i, else a backward pass, under 1F1B;
+//! - runs a forward pass while f < m and f − b ≤ p − 1 − i, otherwise a backward pass, under 1F1B;
 //! - and under zero-bubble, before either, a weight gradient if b − w > i or b = m.
 //!
 //! A forward pass waits for the same microbatch's forward pass on the previous stage, a backward pass for its backward

@@ -92,7 +92,7 @@ pub enum StrategyViolation {
         stated: f64,
         /// The most that the bound may be; `None` if the certificate is malformed.
         most: Option<f64>,
-        /// What refutes the bound.
+        /// Refutation of the bound.
         by: String,
     },
     /// A status that the rest of the plan contradicts.
@@ -102,7 +102,7 @@ pub enum StrategyViolation {
     },
     /// A name that nothing has.
     Name {
-        /// What the name stands for, for display.
+        /// Meaning of the name, for display.
         field: &'static str,
         /// The name.
         found: String,
@@ -177,7 +177,7 @@ pub enum StrategyVerdict {
         /// The bound that the certificate proves, at least the claimed one.
         proved: f64,
     },
-    /// The bound is above the cost of the plan, or its certificate proves less than it says.
+    /// The bound is above the cost of the plan, or its certificate proves less than claimed.
     Refuted,
 }
 

@@ -280,7 +280,7 @@ impl Model {
         }
     }
 
-    /// Removes edges whose costs are a term of one end plus one of the other.
+    /// Removes edges whose cost is the sum of a term for one end and a term for the other.
     fn drop_separable(&mut self) {
         for (first, second) in self.edges.keys().copied().collect::<Vec<_>>() {
             let rows: Vec<usize> = allowed(&self.costs[first]).collect();
@@ -393,7 +393,7 @@ impl Model {
             })
             .collect();
         let mut degrees = vec![[0usize; 2]; position.len()];
-        // Of the terms of every node.
+        // Checks the terms of every node.
         let mut magnitudes: Vec<f64> = beliefs.iter().map(|costs| largest(costs)).collect();
         for (&(earlier, later), messages) in edges.iter().zip(&certificate.messages) {
             for (end, message) in [(earlier, &messages[0]), (later, &messages[1])] {

@@ -15,7 +15,7 @@ use crate::documents::read;
 /// Problems that are drawn.
 const CASES: usize = 20;
 
-/// Most plans of a problem, but for microbatches.
+/// Maximum number of plans of a problem, not counting microbatches.
 const MOST_PLANS: usize = 4000;
 
 /// Small numbers from a linear congruence.

@@ -146,7 +146,7 @@ impl Random {
         case
     }
 
-    /// Moves an operator to a device: into the call with this number if there is one, else into a new call.
+    /// Moves an operator to a device: into the call with this number if there is one, otherwise into a new call.
     pub(crate) fn moved(&self, operator: usize, device: usize, call: usize) -> Random {
         let mut moved = self.clone();
         for calls in &mut moved.calls {

@@ -17,9 +17,9 @@
 //! group has one tensor of tokens and one product for each of gate, up and down, with the weights of all its experts.
 //! Each group gets an equal share of the tokens, with eight (V2-Lite: six) experts per token.
 //!
-//! Another width has heads in proportion; latents keep their ranks. The bias that balances the load of the experts of
-//! V3 has no gradient and is left out, like running statistics; with it the checkpoint has 671,026,419,200 parameters.
-//! Sources: the released checkpoints and their configurations.
+//! Other widths scale the number of heads in proportion and keep the latent ranks. The bias that balances the load of
+//! the experts of V3 has no gradient and is left out, like running statistics; with it the checkpoint has
+//! 671,026,419,200 parameters. Sources: the released checkpoints and their configurations.
 
 use crate::blocks::transformer::{expert_feed_forward, gated_feed_forward};
 use crate::{Activation, Definition, Loss, Size, Sizes, Tape, Tensor, WorkloadError};

@@ -1,28 +1,28 @@
 //! Configurations for the layers of one device that has several stages, the chunks of an interleaved pipeline: they share its
 //! memory.
 //!
-//! Memory gets a price. At a price each layer takes by itself the configuration of least time and price, and at the least
-//! price at which all fit together they are nearly the fastest that do (Everett, "Generalized Lagrange Multiplier Method for
-//! Solving Problems of Optimum Allocation of Resources", 1963).
+//! The memory constraint is priced. At a price, each layer independently takes the configuration that minimises its time
+//! plus the price of its memory; at the lowest price at which all fit together, they are nearly the fastest that fit
+//! (Everett, "Generalized Lagrange Multiplier Method for Solving Problems of Optimum Allocation of Resources", 1963).
 
 use super::table::{Configuration, LayerCosts};
 
-/// Factor between the prices that are tried until all configurations fit, from one second for a byte.
+/// Factor between successive prices, from one second per byte, until all configurations fit.
 const PRICE_FACTOR: f64 = 1e6;
 
-/// Price in seconds for a byte that is above what any layer saves.
+/// Price in seconds per byte above the savings of any layer.
 const HIGHEST_PRICE: f64 = 1e30;
 
-/// Steps of the search for the least price.
+/// Steps of the search for the lowest price.
 const STEPS: usize = 80;
 
 /// The layers of a device.
 pub(super) struct Chunks<'s> {
     /// Layers, and the chunk of each.
     layers: Vec<(usize, &'s LayerCosts)>,
-    /// Microbatches in flight on the chunks when most are: no entry is below another.
+    /// Maximal vectors of microbatches in flight on the chunks: none is dominated.
     in_flight: &'s [Vec<f64>],
-    /// Most microbatches in flight on each chunk.
+    /// Maximum number of microbatches in flight on each chunk.
     peak: Vec<f64>,
     /// Bytes of states.
     state: f64,
@@ -51,8 +51,8 @@ impl<'s> Chunks<'s> {
         }
     }
 
-    /// Positions of configurations that fit, for every layer: those at the least price of memory, and faster ones that still
-    /// fit. `None` if no choice fits.
+    /// Positions of configurations that fit, for every layer: those at the lowest price of memory, and faster ones that
+    /// still fit. `None` if no choice fits.
     pub(super) fn choose(&self) -> Option<Vec<usize>> {
         let fastest = self.at_price(0.0);
         if self.fits(&fastest) {
@@ -82,7 +82,7 @@ impl<'s> Chunks<'s> {
         self.memory(chosen) <= self.capacity
     }
 
-    /// The configurations of least time and price, in seconds for a byte.
+    /// The configurations that minimise time plus priced memory, for a price in seconds per byte.
     fn at_price(&self, price: f64) -> Vec<usize> {
         self.cheapest(|chunk, configuration| {
             configuration.behind()
@@ -90,7 +90,7 @@ impl<'s> Chunks<'s> {
         })
     }
 
-    /// The configuration of least cost for each layer.
+    /// The cheapest configuration for each layer.
     fn cheapest(&self, cost: impl Fn(usize, &Configuration) -> f64) -> Vec<usize> {
         let cheapest = |&(chunk, layer): &(usize, &LayerCosts)| {
             let costs = layer.configurations.iter().map(|configuration| cost(chunk, configuration));
@@ -99,7 +99,7 @@ impl<'s> Chunks<'s> {
         self.layers.iter().map(cheapest).collect()
     }
 
-    /// A price at which all fit, and their configurations.
+    /// A price at which all configurations fit, and these configurations.
     fn at_high_price(&self) -> Option<(f64, Vec<usize>)> {
         let mut price = 1.0;
         loop {
@@ -114,7 +114,7 @@ impl<'s> Chunks<'s> {
         }
     }
 
-    /// Configurations at the least price at which all fit. All fit at the price `high`, with the configurations `chosen`.
+    /// Configurations at the lowest price at which all fit. At the price `high`, the configurations `chosen` all fit.
     fn at_least_price(&self, mut high: f64, mut chosen: Vec<usize>) -> Vec<usize> {
         let mut low = 0.0f64;
         for _ in 0..STEPS {
@@ -131,8 +131,8 @@ impl<'s> Chunks<'s> {
         chosen
     }
 
-    /// Configurations that fit at no price, since workspaces do not add up over layers: the least activations within each
-    /// workspace that the largest may have.
+    /// Configurations for the case that none fit at any price, since workspaces are not summed over layers: the minimum
+    /// activations for each possible maximum workspace.
     fn least_memory(&self) -> Option<Vec<usize>> {
         let configurations = self.layers.iter().flat_map(|(_, layer)| &layer.configurations);
         let within = |limit: f64| {

@@ -1,8 +1,9 @@
-//! Lower bounds on the time of a schedule from the work of all stages, whatever their number of layers.
+//! Lower bounds on the time of a schedule from the work of all stages, independent of their numbers of layers.
 //!
 //! W is the sum of the seconds of all stages for a microbatch, p the number of devices and m that of microbatches.
 
-/// 1F1B whose slowest stage has at least `slowest` seconds, with forward passes of at most `share` of any stage.
+/// Bound for 1F1B whose slowest stage takes at least `slowest` seconds, with forward passes of at most the fraction
+/// `share` of any stage.
 ///
 /// A microbatch goes through the other stages as well, while the slowest runs no more than the forward passes of its other
 /// microbatches in flight.
@@ -12,7 +13,7 @@ pub(super) fn one_f_one_b(work: f64, slowest: f64, share: f64, devices: u32, mic
     work + waits.max(0.0) * slowest
 }
 
-/// Zero-bubble with forward passes of at least `share` of any stage.
+/// Bound for zero-bubble with forward passes of at least the fraction `share` of any stage.
 ///
 /// Stage s needs Σ_{i < s} f_i + m · τ_s. Weighted by w_s, which sum up to 1, that is at least
 /// Σ_i τ_i · (m · w_i + share · Σ_{s > i} w_s); the factors are equal for the weights chosen here.
@@ -23,20 +24,20 @@ pub(super) fn zero_bubble(work: f64, share: f64, devices: u32, microbatches: u32
     if busiest > 0.0 { work * share / busiest } else { work * m / p }
 }
 
-/// Interleaved 1F1B with v stages a device.
+/// Bound for interleaved 1F1B with v stages per device.
 ///
 /// Let L_r be the seconds of device r for a microbatch, f and b those of stages, and T the time. The first microbatch reaches
 /// chunk c of device i after the forward passes of the stages before, and the last leaves chunk c' before the backward passes of
-/// the stages before. Between these, device i does all its work but for p forward passes of each chunk before c and p backward
+/// the stages before. Between these, device i does all its work except p forward passes of each chunk before c and p backward
 /// passes of each before c':
 ///
 /// ```text
 /// T ≥ Σ_{k < cp+i} f_k + Σ_{k < c'p+i} b_k + m · L_i − p · Σ_{k < c} f_{kp+i} − p · Σ_{k < c'} b_{kp+i}
 /// ```
 ///
-/// In the mean over the devices the passes of the chunks before c and c' cancel, and what is left, averaged over c and c', is
-/// (m · W + Σ_r (p − 1 − r) · L_r / v) / p. No device does more than T in its m microbatches, L_r ≤ T / m, so the sum is least
-/// if the last devices have that much and the first has the rest.
+/// In the mean over the devices the passes of the chunks before c and c' cancel, and the remainder, averaged over c and c', is
+/// (m · W + Σ_r (p − 1 − r) · L_r / v) / p. No device does more than T in its m microbatches, L_r ≤ T / m, so the sum is
+/// minimal if the last devices have that much and the first has the rest.
 pub(super) fn interleaved(work: f64, chunks: u32, devices: u32, microbatches: u32) -> f64 {
     let (p, m) = (f64::from(devices), f64::from(microbatches));
     let ramp = (p - 1.0) / f64::from(chunks);

@@ -1,4 +1,4 @@
-//! The degrees that plans may have, and the given degrees that divide nothing.
+//! The degrees that plans may have, and given degrees that divide none of the sizes they must divide.
 
 use stagewright_core::document::Parallelism;
 
@@ -9,7 +9,7 @@ use super::table::Degrees;
 
 /// Largest degree of tensor parallelism that is tried if none is given.
 const MAX_TENSOR: u32 = 64;
-/// Most samples of a microbatch that are tried if none are given.
+/// Maximum number of samples of a microbatch that are tried if none are given.
 const MAX_MICROBATCH: u32 = 64;
 
 impl Problem {
@@ -60,7 +60,7 @@ impl Problem {
         }
     }
 
-    /// Degrees that all kinds share, but for that of tensor parallelism.
+    /// Degrees common to all kinds, except that of tensor parallelism.
     pub(super) fn shared_degrees(&self) -> Vec<Degrees> {
         let mut shared = Vec::new();
         for data in self.copies() {
@@ -111,7 +111,7 @@ impl Problem {
         combinations
     }
 
-    /// What a degree of tensor parallelism on a kind does not divide.
+    /// Sizes that a degree of tensor parallelism on a kind does not divide.
     fn undivided_by_tensors(&self, pool: &Pool, degree: u32) -> Option<String> {
         if !pool.server.is_multiple_of(degree) {
             return Some(format!("the {} devices of a server of kind {}", pool.server, pool.name));
@@ -120,7 +120,7 @@ impl Problem {
         Some(format!("the {heads} heads of an attention"))
     }
 
-    /// What a degree of expert parallelism does not divide.
+    /// Sizes that a degree of expert parallelism does not divide.
     fn undivided_by_experts(&self, degree: u32) -> Option<String> {
         match self.model.experts().find(|count| !count.is_multiple_of(degree)) {
             Some(count) => Some(format!("the {count} experts of a dispatch")),
@@ -131,7 +131,7 @@ impl Problem {
         }
     }
 
-    /// A given degree that divides nothing, and what it would have to divide; `None` if there are degrees.
+    /// A given degree that divides none of the sizes it must divide, and these sizes; `None` if valid degrees exist.
     pub(super) fn undivided(&self) -> Option<String> {
         if let Some(Some(degree)) = self.given(Parallelism::Tp)
             && let Some(whole) = self.pools.iter().find_map(|pool| self.undivided_by_tensors(pool, degree))

@@ -1,11 +1,11 @@
-//! Errors of models and clusters that no joint plan can be made for.
+//! Errors of models and clusters that cannot have a joint plan.
 
 use stagewright_core::code::Code;
 use thiserror::Error;
 
 use crate::code::J::*;
 
-/// A graph, a cluster or a request that no joint plan can be made for.
+/// A graph, a cluster or a request that cannot have a joint plan.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -24,7 +24,7 @@ pub enum ModelError {
     /// A graph of inference.
     #[error("the graph has no backward pass")]
     NoBackward,
-    /// A tensor against the order of the layers.
+    /// A tensor that contradicts the order of the layers.
     #[error("the layer `{from}` reads from the later layer `{to}`")]
     Order {
         /// The reader.
@@ -82,7 +82,7 @@ pub enum ModelError {
         /// Allowed range.
         range: &'static str,
     },
-    /// A schedule that joint plans do not have, or none.
+    /// A missing schedule, or one that joint plans do not support.
     #[error(
         "the schedules of a joint plan are 1f1b, interleaved and zero-bubble, and at least one of them is needed"
     )]

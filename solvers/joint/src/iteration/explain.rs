@@ -1,4 +1,4 @@
-//! What the time and memory of a plan are for, and what is missing where there is none.
+//! The parts of a plan's time and memory, and the cause of infeasibility if there is no plan.
 
 use std::ops::Range;
 
@@ -23,12 +23,12 @@ struct Shortage<'m> {
     devices: u32,
     /// Bytes that each of them needs at least.
     needed: f64,
-    /// The layer that needs these, unless the states do.
+    /// The layer that needs them, unless they are needed by the states.
     layer: Option<&'m Layer>,
 }
 
 impl Space<'_> {
-    /// What is missing for the least memory of all combinations.
+    /// Memory missing for the combination that needs the least.
     pub(crate) fn shortage(&self, combinations: &[Combination]) -> String {
         if let Some(pool) = self.pools.iter().find(|pool| pool.capacity == 0.0) {
             return format!(
@@ -49,7 +49,7 @@ impl Space<'_> {
         least.map_or_else(|| self.no_pipeline(combinations), |(_, text)| text)
     }
 
-    /// What a combination needs on a kind, if that has the devices for a pipeline.
+    /// Memory of a combination on a kind, if the kind has enough devices for a pipeline.
     fn shortage_on(&self, combination: &Combination, costs: &Costs, kind: usize) -> Option<Shortage<'_>> {
         let devices = self.most_devices(combination, kind)?;
         let memory = |layer: &Layer| {
@@ -90,7 +90,7 @@ impl Space<'_> {
         )
     }
 
-    /// Why no combination has a pipeline on any kind.
+    /// Reason why no combination has a pipeline on any kind.
     fn no_pipeline(&self, combinations: &[Combination]) -> String {
         let is_interleaved = |combination: &Combination| combination.schedule == Schedule::Interleaved;
         if combinations.iter().all(is_interleaved) {
@@ -112,7 +112,7 @@ impl Space<'_> {
         }
     }
 
-    /// The degrees that need fewest devices, and how many those are.
+    /// The degrees that need the fewest devices, and the number of these.
     fn too_few_devices(&self, combinations: &[Combination], stages: u32) -> String {
         let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
         let least = |combination: &Combination| combination.tensor.iter().copied().min().unwrap_or(1);
@@ -130,7 +130,7 @@ impl Space<'_> {
         }
     }
 
-    /// Most devices of a pipeline on a kind.
+    /// Maximum number of devices of a pipeline on a kind.
     fn most_devices(&self, combination: &Combination, kind: usize) -> Option<u32> {
         let layers = self.model.layers.len();
         let limit = combination.most_stages(kind, self.pools, layers);

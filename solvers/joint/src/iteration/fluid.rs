@@ -1,22 +1,22 @@
 //! A bound on interleaved pipelines whose memory binds: layers as a fluid over devices that keep some microbatches each.
 //!
-//! Give every layer a worth, V in all. A device that keeps n microbatches of each of its layers, for at most θ seconds and M
-//! bytes of them, has layers of a worth of at most
+//! Give every layer a value, V in total. A device that keeps n microbatches of each of its layers, for at most θ seconds and
+//! M bytes of them, has layers of a total value of at most
 //!
 //! ```text
 //! max over layers and configurations of worth / (λ · seconds / θ + (1 − λ) · (states + n · activations) / M)
 //! ```
 //!
 //! for any share λ, by linear duality. If all devices together have less than V at θ, one of them works for more than θ seconds
-//! on a microbatch. A layer of a stack is worth its fastest time. The fluid may have any number of copies of a layer, and
-//! others than those of stacks take little memory, so these are worth only what they take on the device where that is least.
+//! on a microbatch. The value of a layer of a stack is its fastest time. The fluid may have any number of copies of a layer.
+//! Layers outside stacks take little memory, so their value is only their time on the fastest device.
 
 use super::table::LayerCosts;
 
 /// Steps of the searches for θ and for λ.
 const STEPS: usize = 30;
 
-/// Layers with the same costs.
+/// Layers with equal costs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alike<'c> {
     pub(super) count: f64,
@@ -30,7 +30,7 @@ impl Alike<'_> {
         self.costs.forward + self.costs.configurations[0].behind()
     }
 
-    /// The least share of a device that a layer takes, over its configurations.
+    /// Minimum share of a device that a layer takes, over its configurations.
     fn taken(&self, share: f64, seconds: f64, kept: f64, capacity: f64) -> f64 {
         let takes = self.costs.configurations.iter().map(|configuration| {
             let bytes = self.costs.state + kept * configuration.activations;
@@ -73,7 +73,7 @@ impl Fluid<'_> {
         let (numbered, others): (Vec<Alike>, Vec<Alike>) =
             self.layers.iter().partition(|layer| layer.is_numbered);
         let numbered: Vec<Alike> = numbered.into_iter().filter(|layer| layer.worth() > 0.0).collect();
-        // What a layer takes for its worth, and the share at which that is most.
+        // Time of a layer relative to its value, and the share at which that ratio is largest.
         let rate = |share: f64, kept: f64| {
             let each =
                 numbered.iter().map(|layer| layer.taken(share, seconds, kept, self.capacity) / layer.worth());
@@ -100,14 +100,14 @@ impl Fluid<'_> {
     }
 }
 
-/// Where a concave function on [0, 1] is greatest, nearly.
+/// Approximate maximiser of a concave function on [0, 1].
 fn greatest(function: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0f64, 1.0f64);
     for _ in 0..STEPS {
         let (first, second) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
         if function(first) < function(second) { low = first } else { high = second }
     }
-    // At the ends one of the two limits does not bind.
+    // At the ends, one of the two limits is not binding.
     [low, (low + high) / 2.0, high, 0.0, 1.0]
         .into_iter()
         .fold((0.0, f64::NEG_INFINITY), |best, share| {

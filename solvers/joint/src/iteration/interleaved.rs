@@ -1,7 +1,7 @@
-//! Pipelines with several stages a device, under interleaved 1F1B.
+//! Pipelines with several stages per device, under interleaved 1F1B.
 //!
 //! With p devices of v stages, stage k is on device k mod p. The stages of a device depend on each other through its memory,
-//! and no dynamic program over the layers knows them together: plans come from a local search, and bounds from
+//! and no dynamic program over the layers covers them jointly: plans come from a local search, and bounds from
 //! [`closed_form`](super::closed_form) and [`fluid`](super::fluid).
 
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use super::program::{Pipeline, Placed, Solved};
 use super::search::{Combination, Costs, Shape, Space};
 use super::table::{LayerCosts, StageCosts, receive};
 
-/// Most passes of a pipeline whose plans are searched; all others have a bound.
+/// Maximum number of passes of a pipeline whose plans are searched; longer pipelines only have a bound.
 const MAX_PASSES: u64 = 1 << 21;
 
 /// Rounds of microbatches that the search times: beyond these every round takes as long as the busiest device.
@@ -25,7 +25,7 @@ const TIMED_ROUNDS: u32 = 4;
 /// Value of the first partition, relative to the best known plan, below which its neighbours are searched.
 const PROMISING: f64 = 1.08;
 
-/// A number of devices of a kind, and of stages on each.
+/// A number of devices of a kind, and the number of stages on each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Interleaving {
     pool: usize,
@@ -90,11 +90,11 @@ impl Space<'_> {
 /// Sums over all layers on a kind.
 struct Whole {
     state: f64,
-    /// Least seconds for a microbatch, of all layers and of the longest.
+    /// Minimum seconds for a microbatch, of all layers and of the longest layer.
     work: f64,
     longest: f64,
     update: f64,
-    /// Least seconds of the transfers over a boundary, between servers and inside.
+    /// Minimum seconds of the transfers over a boundary, between servers and within one.
     crossing: [f64; 2],
 }
 
@@ -138,14 +138,14 @@ struct Search<'s> {
     combination: &'s Combination,
     shape: Interleaving,
     layers: Vec<&'s LayerCosts>,
-    /// Seconds to receive what crosses the boundary before each layer, by pass.
+    /// Seconds to receive the tensors that cross the boundary before each layer, by pass.
     receives: [Vec<f64>; 2],
-    /// Microbatches in flight on the chunks of every device when most are: no entry is below another.
+    /// Maximal vectors of microbatches in flight on the chunks of every device: none is dominated.
     in_flight: Vec<Vec<Vec<f64>>>,
 }
 
 impl<'s> Search<'s> {
-    /// `None` if the schedule has no order.
+    /// `None` if the schedule has no valid order.
     fn new(
         space: &'s Space<'s>,
         combination: &'s Combination,
@@ -192,7 +192,7 @@ impl<'s> Search<'s> {
             }
             layers[group].count += 1.0;
         }
-        // Every chunk keeps as many at the time when that with the fewest keeps most.
+        // At the time when the minimum over the chunks is largest, every chunk keeps at least that many.
         let fewest = |counts: &Vec<f64>| counts.iter().copied().fold(f64::INFINITY, f64::min);
         let mut devices: Vec<(f64, f64)> = Vec::new();
         for in_flight in &self.in_flight {
@@ -216,7 +216,7 @@ impl<'s> Search<'s> {
         if fluid.is_too_short(f64::INFINITY) {
             return f64::INFINITY;
         }
-        // Without a plan, whatever takes many times as long.
+        // Without a plan, any that take many times as long.
         let enough = if cutoff.is_finite() { (cutoff - update) / m } else { 64.0 * least };
         if least >= enough {
             return bound;
@@ -284,8 +284,8 @@ impl<'s> Search<'s> {
         ends
     }
 
-    /// Partitions with a layer moved from a chunk of the busiest device to another chunk; those in between shift. Without
-    /// stages that fit, from every chunk to those next to it.
+    /// Partitions with one layer moved from a chunk of the busiest device to another chunk, shifting the chunks in
+    /// between. If the stages do not fit, partitions with a layer moved from any chunk to an adjacent one.
     fn neighbours(&self, ends: &[usize], stages: Option<&Vec<Placed>>) -> Vec<Vec<usize>> {
         let count = ends.len();
         let devices = self.shape.devices as usize;
@@ -404,7 +404,7 @@ impl<'s> Search<'s> {
         self.time(stages, timed) + f64::from(m - timed) * each + self.after(stages)
     }
 
-    /// The most of a device, over its stages together.
+    /// Maximum over the devices, each with all of its stages.
     fn longest(&self, stages: &[Placed], figure: impl Fn(&Placed) -> f64) -> f64 {
         let devices = self.shape.devices as usize;
         let sum = |device: usize| stages.iter().skip(device).step_by(devices).map(&figure).sum::<f64>();
@@ -419,7 +419,7 @@ struct Chosen {
     memory: f64,
 }
 
-/// Adds counts to those that none is above.
+/// Adds a vector of counts to the undominated ones.
 fn keep_most(largest: &mut Vec<Vec<f64>>, counts: &[f64]) {
     let is_below = |left: &[f64], right: &[f64]| left.iter().zip(right).all(|(left, right)| left <= right);
     if !largest.iter().any(|other| is_below(counts, other)) {

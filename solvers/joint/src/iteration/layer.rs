@@ -1,4 +1,4 @@
-//! Costs of a layer under given degrees, from the shard of it that one device has.
+//! Costs of a layer under given degrees, from the shard on one device.
 
 use stagewright_core::document::{JointPartsDocument, LinkDocument};
 
@@ -21,10 +21,10 @@ pub(super) struct LayerShard<'l> {
 
 /// Seconds of a microbatch on a layer.
 struct Times {
-    /// Forward operators, and those of them that are not products.
+    /// Seconds of the forward operators, and of those among them that are not products.
     forward: f64,
     no_products: f64,
-    /// Backward operators but for weight gradients, and these.
+    /// Seconds of the backward operators without weight gradients, and of the weight gradients.
     input_gradients: f64,
     weight_gradients: f64,
     /// Conversions of tensors, in each of the two passes.
@@ -59,7 +59,7 @@ impl Times {
         self.weight_gradients + self.gathered_again + self.copies.scatters
     }
 
-    /// What a configuration computes again in the backward pass.
+    /// The part of the forward pass that a configuration recomputes in the backward pass.
     fn recomputed(&self, configuration: usize) -> f64 {
         match configuration {
             0 => 0.0,
@@ -179,7 +179,7 @@ impl<'l> LayerShard<'l> {
         CopyTimes { gathers, scatters, last }
     }
 
-    /// Time of a collective over the copies of what the layer has on each device.
+    /// Time of a collective over the copies of the layer's state on each device.
     fn over_copies(&self, divided: &Divided, collective: Collective) -> f64 {
         let link = self.pool.link_of(u64::from(self.degrees.tensor) * u64::from(self.degrees.data));
         let moved = self.shards(divided).into_iter().filter(|&(bytes, copies)| bytes > 0.0 && copies > 1);
@@ -192,14 +192,14 @@ impl<'l> LayerShard<'l> {
         self.shards(divided).into_iter().map(on_device).sum()
     }
 
-    /// Bytes on a device without ZeRO, and their copies: of what is no expert, and of experts.
+    /// Bytes on a device without ZeRO, and the number of their copies, outside experts and of experts.
     fn shards(&self, divided: &Divided) -> [(f64, u32); 2] {
         let Degrees { tensor, expert, .. } = self.degrees;
         let [others, experts] = divided.map(|[whole, split]| whole + split / f64::from(tensor));
         [(others, self.copies(false)), (experts / f64::from(expert), self.copies(true))]
     }
 
-    /// Copies of an expert, or of anything else.
+    /// Number of copies of an expert, or of any other state.
     fn copies(&self, is_expert: bool) -> u32 {
         let Degrees { data, expert, .. } = self.degrees;
         if is_expert { data / expert } else { data }
@@ -226,7 +226,7 @@ impl<'l> LayerShard<'l> {
         match (self.layer.is_numbered, allowed) {
             (false, _) => vec![configuration(0)],
             (true, &[given]) => vec![configuration(given)],
-            // One that keeps as much as the first, for as long, is no use.
+            // A configuration that saves no memory over the first is useless.
             (true, allowed) => {
                 let is_useful = |&&index: &&usize| index == 0 || self.kept(index) < self.kept(0) || is_split;
                 allowed.iter().filter(is_useful).map(|&index| configuration(index)).collect()
@@ -234,7 +234,7 @@ impl<'l> LayerShard<'l> {
         }
     }
 
-    /// The configuration with an index, whose weight gradients run apart or with the backward pass.
+    /// The configuration with an index, with weight gradients separate from the backward pass or in it.
     fn configuration(&self, times: &Times, index: usize, is_apart: bool) -> Configuration {
         let parameters = match self.degrees.zero {
             3 => self.bytes(&self.layer.parameters, false),

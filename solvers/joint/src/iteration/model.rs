@@ -13,7 +13,7 @@ use super::sharding::{Conversion, Sharding, is_product};
 /// Maximum number of layers.
 const MAX_LAYERS: usize = 2048;
 
-/// An operator's time as a function of its share of the work.
+/// Time of an operator as a function of its share of the work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Work {
     /// Seconds of arithmetic, or measured seconds.
@@ -31,7 +31,7 @@ impl Work {
     }
 }
 
-/// An update, and how far it is divided.
+/// An update, and the way it is divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Update {
     pub(crate) work: Work,
@@ -39,7 +39,7 @@ pub(crate) struct Update {
     pub(crate) is_expert: bool,
 }
 
-/// Bytes by how they are divided: `[expert][split]`.
+/// Bytes by the way they are divided: `[expert][split]`.
 pub(crate) type Divided = [[f64; 2]; 2];
 
 /// A layer.
@@ -52,7 +52,7 @@ pub(crate) struct Layer {
     pub(crate) class: usize,
     /// Forward operators by device class, and whether each is a product.
     pub(crate) forward: Vec<Vec<(Work, bool)>>,
-    /// Backward operators but for weight gradients, and these.
+    /// Seconds of the backward operators without weight gradients, and of the weight gradients.
     pub(crate) backward: Vec<Vec<Work>>,
     pub(crate) weights: Vec<Vec<Work>>,
     pub(crate) updates: Vec<Vec<Update>>,
@@ -68,7 +68,7 @@ pub(crate) struct Layer {
     pub(crate) saved: f64,
     pub(crate) products: f64,
     pub(crate) inputs: f64,
-    /// Largest bytes that a backward operator works on.
+    /// Maximum bytes that a backward operator works on.
     pub(crate) workspace: f64,
 }
 
@@ -125,7 +125,7 @@ impl Model {
         let (listed, layer_of) = assign(&network, names)?;
         let sharding = Sharding::new(&network, &layer_of);
         let is_expert = experts(&network);
-        // What is colocated with a split product is split as well.
+        // Operators colocated with a split product are split as well.
         let division = Division {
             is_split: network.colocated(&sharding.is_split),
             is_expert: network.colocated(&is_expert),
@@ -227,7 +227,7 @@ fn assign(
     let mut layer_of: Vec<Option<usize>> = vec![None; network.operators()];
     for &operator in network.forward_order() {
         if network.first[operator] != operator {
-            // With the first forward operator that it is colocated with.
+            // In the layer of the first forward operator that it is colocated with.
             continue;
         }
         let Some((name, is_numbered)) = names[operator].as_ref().filter(|_| !network.is_input(operator))
@@ -242,7 +242,7 @@ fn assign(
         layer_of[operator] = Some(layer);
     }
     if layers.is_empty() {
-        // A model without layers is one.
+        // A model without layers is a single layer.
         layers.push(("model".into(), false));
     }
     if layers.len() > MAX_LAYERS {
@@ -256,7 +256,7 @@ fn assign(
         }
     }
     by_first_reader(network, &mut layer_of);
-    // An update is with the last that it reads.
+    // An update is in the last layer that it reads from.
     for operator in (0..network.operators()).filter(|&operator| network.pass(operator) != Pass::Forward) {
         if layer_of[network.first[operator]].is_none() {
             let read = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
@@ -277,8 +277,8 @@ fn assign(
     Ok((layers, layer_of))
 }
 
-/// Gives every operator without a layer that of its first reader, which may itself get it from a reader. What is colocated
-/// with a forward operator counts as one, by the first of them.
+/// Gives every operator without a layer that of its first reader, which may itself get it from a reader. Operators
+/// colocated with a forward operator form one unit, identified by the first of them.
 fn by_first_reader(network: &Network<'_>, layer_of: &mut [Option<usize>]) {
     let places = network.places();
     let mut next: Vec<Option<Operator>> = vec![None; network.operators()];
@@ -302,7 +302,7 @@ fn by_first_reader(network: &Network<'_>, layer_of: &mut [Option<usize>]) {
     }
 }
 
-/// Whether each operator is behind a dispatch and before a combine.
+/// Whether each operator is after a dispatch and before a combine.
 fn experts(network: &Network<'_>) -> Vec<bool> {
     let is_end =
         |operator: Operator| network.is_kind(operator, "combine") || network.is_kind(operator, "dispatch");

@@ -1,4 +1,4 @@
-//! A training graph by index, and what of it an attention kernel keeps to itself.
+//! A training graph by index, and the parts of it inside attention kernels.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -42,7 +42,7 @@ struct Attention {
     scores: Vec<Operator>,
     /// The softmax, and the elementwise operators on both sides of it.
     inner: Vec<Operator>,
-    /// Products behind the softmax.
+    /// Products after the softmax.
     contexts: Vec<Operator>,
 }
 
@@ -134,7 +134,7 @@ impl<'g> Network<'g> {
         (0..self.operators()).map(|operator| of_class(operator).unwrap_or(operator)).collect()
     }
 
-    /// Orders the forward operators: each after its inputs, else as in the document.
+    /// Orders the forward operators: each after its inputs, otherwise as in the document.
     fn sort(&mut self) -> Result<(), ModelError> {
         let is_forward = |operator: Operator| self.pass(operator) == Pass::Forward;
         let forward: Vec<Operator> = (0..self.operators()).filter(|&operator| is_forward(operator)).collect();
@@ -199,7 +199,7 @@ impl<'g> Network<'g> {
         if scores.is_empty() || contexts.is_empty() {
             return None;
         }
-        // Only what leads from the one product to the other.
+        // Only operators on a path from one product to the other.
         let from_scores = before.into_iter().filter(|&operator| self.leads(operator, Side::Before, &scores));
         let to_contexts =
             behind.into_iter().filter(|&operator| self.leads(operator, Side::Behind, &contexts));
@@ -207,7 +207,7 @@ impl<'g> Network<'g> {
         Some(Attention { scores, inner, contexts })
     }
 
-    /// Elementwise operators on a side of a softmax, and the products without parameters behind which they end.
+    /// Elementwise operators on a side of a softmax, and the products without parameters at which they end.
     fn up_to_products(&self, softmax: Operator, side: Side) -> (Vec<Operator>, Vec<Operator>) {
         let (mut inner, mut ends) = (Vec::new(), Vec::new());
         let mut queue = VecDeque::from([softmax]);
@@ -249,7 +249,7 @@ impl<'g> Network<'g> {
         }
     }
 
-    /// Rank of every operator: each after what it reads, forward operators before others, else as in the document.
+    /// Rank of every operator: each after what it reads, forward operators before others, otherwise as in the document.
     pub(crate) fn places(&self) -> Vec<usize> {
         let mut missing: Vec<usize> = self.inputs.iter().map(Vec::len).collect();
         let key = |operator: Operator| (self.pass(operator) != Pass::Forward, operator);
@@ -274,7 +274,7 @@ impl<'g> Network<'g> {
         is_product(self.document(operator)) && !self.has_parameters(operator)
     }
 
-    /// What holds for each forward operator, and for every other that is colocated with one for which it does.
+    /// Extends a property of forward operators to every operator colocated with one that has it.
     pub(crate) fn colocated(&self, holds: &[bool]) -> Vec<bool> {
         let is_forward = |operator: Operator| self.pass(operator) == Pass::Forward;
         let class = |operator: Operator| self.document(operator).colocation.as_deref();
@@ -402,7 +402,7 @@ impl<'g> Network<'g> {
         (self.document(operator).bytes_moved.unwrap_or(0.0) - kept).max(0.0)
     }
 
-    /// Numbers of heads of all attentions, of queries and of keys, as far as the sizes of tensors tell them.
+    /// Numbers of heads of all attentions, of queries and of keys, as far as the sizes of tensors determine them.
     pub(crate) fn heads(&self) -> Vec<u32> {
         let Some(tokens) = self.graph.batch.and_then(|batch| batch.tokens) else { return Vec::new() };
         let tokens = tokens.get() as f64;
@@ -424,7 +424,7 @@ impl<'g> Network<'g> {
         heads.into_iter().collect()
     }
 
-    /// Samples of the graph's batch.
+    /// Number of samples in the batch of the graph.
     pub(crate) fn samples(&self) -> f64 {
         self.graph.batch.map_or(1.0, |batch| batch.samples.get() as f64)
     }

@@ -40,7 +40,7 @@ pub(crate) fn slower(first: LinkDocument, second: LinkDocument) -> LinkDocument 
     }
 }
 
-/// The kinds of a cluster that are not hosts, with what a plan for the graph may use of them, and the class of each.
+/// The kinds of a cluster that are not hosts, with the memory that a plan for the graph may use, and the class of each.
 ///
 /// # Errors
 /// If a kind has no class figures, memory or link, or if there are too many.

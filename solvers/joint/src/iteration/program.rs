@@ -1,17 +1,17 @@
 //! The stages of one combination of degrees, by dynamic programming.
 //!
-//! A stage with j − 1 stages behind it has j microbatches in flight, at most m, so stages are laid out from the last to
+//! A stage with j − 1 stages after it has j microbatches in flight, at most m, so stages are laid out from the last to
 //! the first. Under 1F1B a pipeline takes at least as long as each of its stages needs around it:
 //!
 //! ```text
 //! Σ_{i before s} τ_i + m · τ_s + [R_s − (j_s − 1) · f_s]⁺ + [R_s − (j_s − 1) · b_s]⁺ + update_s,    R_s = Σ_{i behind s} τ_i
 //! ```
 //!
-//! The first microbatch has to go through the stages before s. While it goes through those behind s and back, s can only
+//! The first microbatch has to go through the stages before s. While it passes through those after s and back, s can only
 //! run the forward passes of its other microbatches in flight, j_s − 1 of them; after its last forward pass, only as many
-//! backward passes. If there are at most j_s microbatches the two waits are one. The program takes for R_s the least of all
-//! pipelines behind s, so what it minimises is a bound for all plans of the combination; the plan that it finds is timed by
-//! the schedule itself.
+//! backward passes. If there are at most j_s microbatches, the two waits coincide. For R_s the program takes the minimum
+//! over all pipelines after s, so the minimised value is a bound for all plans of the combination; the plan that it finds
+//! is timed by the schedule itself.
 //!
 //! Under zero-bubble (ZB-H1) every stage keeps p microbatches for their weight gradients, so the program has a fixed number p
 //! of stages. Nothing waits for the last weight gradients, so earlier stages add only forward passes to that time, with the
@@ -22,7 +22,7 @@
 //! Σ_{i before s} (f_i + b_i) + m · τ_s − min(m, s + 1) · w_s + waits,    and w of the first stage at the end
 //! ```
 //!
-//! where s is the number of stages before. Both are minimised side by side, each by itself.
+//! where s is the number of stages before. Both are minimised side by side, independently.
 
 use std::ops::RangeInclusive;
 
@@ -44,7 +44,7 @@ pub(crate) struct Placed {
     pub(crate) pool: usize,
     pub(crate) in_flight: u32,
     pub(crate) costs: StageCosts,
-    /// Seconds of the forward and backward pass, with transfers, and of weight gradients that run apart.
+    /// Seconds of the forward and backward pass, with transfers, and of separate weight gradients.
     pub(crate) forward: f64,
     pub(crate) backward: f64,
     pub(crate) weight: f64,
@@ -70,7 +70,7 @@ pub(crate) struct Solved {
     /// Lower bound; infinite if no plan is below the cutoff.
     pub(crate) bound: f64,
     pub(crate) pipeline: Option<Pipeline>,
-    /// Whether the search was stopped before its end; `bound` bounds nothing then.
+    /// Whether the search was stopped early; `bound` is then meaningless.
     pub(crate) is_stopped: bool,
 }
 
@@ -86,12 +86,12 @@ pub(super) struct Program<'s> {
     fewest: u32,
     most: u32,
     cutoff: f64,
-    /// Times of stages without transfers, by kind, interval and stages from it to the last; `None` if the stage does
-    /// not fit.
+    /// Times of stages without transfers, by kind, interval and number of stages from this to the last; `None` if
+    /// the stage does not fit.
     stages: FxHashMap<(usize, u32, u32), Option<Times>>,
 }
 
-/// Times of a stage without transfers, each the least of all choices of configurations but for the last.
+/// Times of a stage without transfers: each the minimum over all choices of configurations, except the last.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     forward: f64,
@@ -100,7 +100,7 @@ struct Times {
     update: f64,
     /// Backward pass alone.
     backward: f64,
-    /// Weight gradients that run apart: the most of all choices of configurations.
+    /// Separate weight gradients: the maximum over all choices of configurations.
     weight: f64,
 }
 
@@ -128,7 +128,7 @@ impl Entry {
 struct Table {
     /// Entries by the bound of the work and, under zero-bubble, by that of the chain.
     entries: [Vec<Entry>; 2],
-    /// Least time of the forward and backward pass of a microbatch through the stages.
+    /// Minimum time of the forward and backward pass of a microbatch through the stages.
     through: Vec<f64>,
 }
 
@@ -231,7 +231,7 @@ impl<'s> Program<'s> {
         self.combination.most_stages(pool, self.space.pools, layers).min(self.most)
     }
 
-    /// Times to receive what crosses the boundary before each layer on a kind, by pass.
+    /// Times to receive the tensors that cross the boundary before each layer on a kind, by pass.
     fn receives(&self, pool: usize) -> [Vec<f64>; 2] {
         let (link, degrees) = (self.link(pool), self.combination.degrees_on(pool));
         let layers = 0..=self.space.model.layers.len();
@@ -287,7 +287,7 @@ impl<'s> Program<'s> {
         Solved { bound, pipeline: best, is_stopped }
     }
 
-    /// Extends a table by stages on a kind, each before those of the table behind. Whether it was not stopped.
+    /// Extends a table by stages on a kind, each before those of the table of later stages. Returns false if stopped.
     fn extend(
         &mut self,
         table: &mut Table,
@@ -349,7 +349,8 @@ impl<'s> Program<'s> {
         true
     }
 
-    /// Seconds for which the first of `depth` stages waits at least, if those behind it take `rest` seconds for a microbatch.
+    /// Minimum seconds for which the first of `depth` stages waits, if those after it take `rest` seconds for a
+    /// microbatch.
     fn waits(&self, depth: u32, forward: f64, behind: f64, rest: f64) -> f64 {
         let m = self.combination.microbatches;
         let in_flight = f64::from(depth.min(m) - 1);
@@ -360,7 +361,7 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// The plan behind an entry of a bound, timed by its schedule.
+    /// The plan of an entry of a bound, timed by its schedule.
     fn rebuild(&self, tables: &FxHashMap<Vec<u32>, Table>, counts: &[u32], by: usize) -> Option<Pipeline> {
         let mut counts = counts.to_vec();
         let mut ranges = Vec::new();
@@ -375,7 +376,7 @@ impl<'s> Program<'s> {
         self.timed(&ranges)
     }
 
-    /// Times stages given by their layers and kinds.
+    /// Computes the times of stages given by their layers and kinds.
     fn timed(&self, ranges: &[(usize, usize, usize)]) -> Option<Pipeline> {
         let m = self.combination.microbatches;
         let depth = ranges.len() as u32;
@@ -408,7 +409,7 @@ impl<'s> Program<'s> {
 /// Maximum number of vectors of counts of a combination.
 const MAX_COUNTS: usize = 1 << 17;
 
-/// Numbers of stages by kind, up to `limit` of each and `all` together, the fewest first. `None` if there are too many.
+/// Numbers of stages by kind, up to `limit` of each and `all` in total, fewest first. `None` if there are too many.
 fn counts(limits: &[u32], all: u32) -> Option<Vec<Vec<u32>>> {
     let mut counts: Vec<Vec<u32>> = vec![vec![]];
     for &limit in limits {

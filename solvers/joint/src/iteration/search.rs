@@ -1,4 +1,4 @@
-//! The search: every combination of degrees has a bound from the work of its layers, and those with the least bound are
+//! The search: every combination of degrees has a bound from the work of its layers; those with the lowest bound are
 //! solved first, until no other can have a better plan.
 
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ pub(crate) struct Combination {
     pub(crate) degrees: Degrees,
     pub(crate) tensor: Vec<u32>,
     pub(crate) microbatches: u32,
-    /// Number of devices that a pipeline must have, if it is given.
+    /// Required number of devices of a pipeline, if given.
     pub(crate) stages: Option<u32>,
     pub(crate) schedule: Schedule,
 }
@@ -41,7 +41,7 @@ impl Combination {
         (u64::from(pool.server) / (u64::from(self.tensor[kind]) * u64::from(self.degrees.data))) as u32
     }
 
-    /// Maximum number of stages on a kind, one a device.
+    /// Maximum number of stages on a kind, with one stage per device.
     pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
         let group = u64::from(self.tensor[pool]) * u64::from(self.degrees.data);
         let limit = u64::from(pools[pool].devices) / group;
@@ -49,13 +49,13 @@ impl Combination {
     }
 }
 
-/// What all combinations have in common.
+/// Data common to all combinations.
 pub(crate) struct Space<'m> {
     pub(crate) model: &'m Model,
     pub(crate) pools: &'m [Pool],
     /// Configurations of numbered layers.
     allowed: Vec<usize>,
-    /// Number of every interval of layers among those that differ: `[first][end - first - 1]`.
+    /// Index of every interval of layers among the distinct ones: `[first][end - first - 1]`.
     pub(super) intervals: Vec<Vec<u32>>,
 }
 
@@ -65,8 +65,8 @@ pub(super) type Costs = Vec<FxHashMap<usize, LayerCosts>>;
 impl<'m> Space<'m> {
     /// O(layers²).
     pub(crate) fn new(model: &'m Model, pools: &'m [Pool], allowed: Vec<usize>) -> Space<'m> {
-        // Layers of a stage commute, so an interval is what it has of every class. Its key is a sum of random numbers, one
-        // for each class: two intervals share one by chance with a probability of 2⁻¹²⁸.
+        // The layers of a stage commute, so an interval is determined by its number of layers of every class. Its key is a
+        // sum of random numbers, one for each class: two different intervals share a key with a probability of 2⁻¹²⁸.
         let mut known: FxHashMap<u128, u32> = FxHashMap::default();
         let random = |class: usize| {
             let half = |part: u64| u128::from(seed::stream(part, class as u64).next_u64());
@@ -103,7 +103,7 @@ impl<'m> Space<'m> {
     }
 
     /// Devices of the pipelines that a combination may have, in the order of their bounds, which are below the cutoff. One
-    /// program covers all of 1F1B, and has the least of their bounds.
+    /// program covers all pipelines under 1F1B, with the minimum of their bounds.
     pub(super) fn pipelines(
         &self,
         combination: &Combination,
@@ -132,8 +132,8 @@ impl<'m> Space<'m> {
         shapes
     }
 
-    /// A lower bound on all plans of a combination: the work of all layers, and the slowest stage at its best. Infinite if
-    /// the devices are too few or their memory too small for the states.
+    /// A lower bound on all plans of a combination: the work of all layers, and the minimum time of the slowest stage.
+    /// Infinite if the devices are too few or their memory too small for the states.
     pub(crate) fn bound(&self, combination: &Combination) -> f64 {
         let shapes = self.pipelines(combination, &self.costs(combination), f64::INFINITY);
         shapes.first().map_or(f64::INFINITY, |shape| shape.0)
@@ -151,7 +151,7 @@ impl<'m> Space<'m> {
                 break;
             }
             if bound >= known {
-                // So are all that follow.
+                // All that follow are excluded as well.
                 best.bound = best.bound.min(bound);
                 break;
             }
@@ -168,7 +168,7 @@ impl<'m> Space<'m> {
         best
     }
 
-    /// The best plan with a number of stages, one a device, within a range.
+    /// The best plan with a number of stages within a range and one stage per device.
     fn stages(
         &self,
         combination: &Combination,
@@ -211,18 +211,18 @@ impl<'m> Space<'m> {
 /// Pipelines that are searched together.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
-    /// Numbers of stages, one a device.
+    /// Numbers of stages, with one stage per device.
     Stages(RangeInclusive<u32>),
-    /// Several stages a device.
+    /// Several stages per device.
     Interleaved(Interleaving),
 }
 
 /// The work of a model under a combination, for a bound on its plans.
 struct WholeModel {
-    /// Least seconds of the passes of a microbatch, and the forward share of them in any layer: least and most.
+    /// Minimum seconds of the passes of a microbatch, and the minimum and maximum forward share in any layer.
     work: f64,
     share: [f64; 2],
-    /// Least seconds of all updates.
+    /// Minimum seconds of all updates.
     update: f64,
     /// Lower bound on the seconds of the slowest stage if layers are spread over kinds.
     spread: f64,
@@ -259,8 +259,8 @@ impl WholeModel {
         if state > (0..space.pools.len()).map(capacity).sum() {
             return None;
         }
-        // The stages of a kind have at most as much work as they are times the most of one. Weighted by the work of the whole
-        // model on each kind, that bounds layers spread over kinds (a dual of the linear relaxation).
+        // The work of the stages of a kind is at most their number times the maximum of one. Weighted by the work of the
+        // whole model on each kind, that bounds layers spread over kinds (a dual of the linear relaxation).
         let whole: Vec<f64> = costs
             .iter()
             .map(|costs| layers.iter().map(|layer| fastest(&costs[&layer.class])).sum())
@@ -278,7 +278,7 @@ impl WholeModel {
     fn bound(&self, combination: &Combination, stages: u32) -> f64 {
         let WholeModel { work, share: [least_share, most_share], update, spread, .. } = *self;
         let (m, p) = (combination.microbatches, f64::from(stages));
-        // Of p stages that with most work has at least a p-th of it.
+        // Of p stages, the one with the most work has at least 1 / p of all work.
         let slowest = (work / p).max(spread);
         let passes = match combination.schedule {
             Schedule::ZeroBubble => {
@@ -300,16 +300,16 @@ pub(crate) struct Found {
 /// Combinations that are solved side by side.
 const BATCH: usize = 8;
 
-/// Gap at which a plan under 1F1B is good enough to begin from, if 1F1B is not asked for.
+/// Gap at which a plan under 1F1B is good enough to start from, if 1F1B is not requested.
 const HINT_GAP: f64 = 0.05;
 
-/// The search for a plan under 1F1B to begin from takes at most the time that is left divided by this.
+/// The search for an initial plan under 1F1B takes at most the remaining time divided by this.
 const HINT_SHARE: u32 = 4;
 
 /// Solves the combinations. Reports the value of the best plan and the bound so far.
 ///
 /// Combinations under 1F1B are fast to solve, also for several kinds of devices. The degrees and the number of stages
-/// of the best plan are tried first under the other schedules, whose searches need a good plan to leave out the rest.
+/// of the best plan are tried first under the other schedules, whose searches need a good plan to exclude the rest.
 pub(crate) fn search(
     space: &Space<'_>,
     combinations: Vec<Combination>,
@@ -374,8 +374,8 @@ fn is_better(value: f64, best: &Option<(Combination, Pipeline)>) -> bool {
     value < value_of(best) * (1.0 - OPTIMAL_RELATIVE)
 }
 
-/// Solves the combinations, those with the least bound first, until no other can have a better plan than the best known one.
-/// Every batch reports the value of the best plan and the bound so far.
+/// Solves the combinations, those with the lowest bound first, until no other can have a better plan than the best known
+/// one. Every batch reports the value of the best plan and the bound so far.
 fn rounds(
     space: &Space<'_>,
     combinations: Vec<Combination>,
@@ -385,14 +385,14 @@ fn rounds(
     stop: &Stop,
     mut report: impl FnMut(f64, f64),
 ) -> Found {
-    // Without time, no plan takes less than none.
+    // Once stopped, the bound is zero.
     let bound =
         |combination: &Combination| if stop.reason().is_some() { 0.0 } else { space.bound(combination) };
     let bounds: Vec<f64> = pool.install(|| combinations.par_iter().map(bound).collect());
     let mut open: Vec<(f64, Combination)> = bounds.into_iter().zip(combinations).collect();
     open.retain(|(bound, _)| bound.is_finite());
     open.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Least bound of the combinations that were solved.
+    // Lowest bound of the solved combinations.
     let mut solved_bound = f64::INFINITY;
     let (mut next, mut is_stopped) = (0, false);
     while next < open.len() {

@@ -16,7 +16,7 @@ pub(crate) enum Layout {
     Partial,
 }
 
-/// What an operator needs an input to be.
+/// Layout that an operator requires of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     Sequence,
@@ -81,7 +81,7 @@ fn part(network: &Network<'_>, operator: Operator) -> Part {
 pub(crate) struct Sharding {
     /// Whether the parameters of each operator are split.
     pub(crate) is_split: Vec<bool>,
-    /// Conversions that each operator is the first of its layer to need.
+    /// Conversions that each operator is the first in its layer to need.
     pub(crate) conversions: Vec<Vec<Conversion>>,
 }
 

@@ -25,11 +25,11 @@ const MAX_COMBINATIONS: usize = 1 << 18;
 /// Largest batch.
 const MAX_BATCH: u64 = 1 << 17;
 
-/// What a plan may use.
+/// Features that a plan may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Kinds of parallelism, each with the degree that it must have, if it is given; for ZeRO that is its stage, and for
-    /// recomputation the index of the configuration of all numbered layers: none, selective, full.
+    /// Kinds of parallelism, each with its required degree, if given: for ZeRO the stage, for recomputation the index of
+    /// the configuration of all numbered layers (none, selective, full).
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
@@ -39,7 +39,7 @@ pub struct Request {
     pub schedules: Vec<Schedule>,
 }
 
-/// A model, devices, and what a plan may use.
+/// A model, devices, and the features that a plan may use.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub(super) model: Model,
@@ -155,20 +155,20 @@ pub struct Solution {
     pub value: Option<f64>,
     /// The lower bound on the value of every plan; `None` if the problem is infeasible.
     pub bound: Option<f64>,
-    /// What all stages have in common.
+    /// Settings common to all stages.
     pub execution: Option<JointExecutionDocument>,
     /// The stages in the order of the forward pass; empty without a plan.
     pub stages: Vec<JointStageDocument>,
     /// Reason why the solve ended before a proof.
     pub stop: Option<StopReason>,
-    /// Why there is no plan.
+    /// Reason why there is no plan.
     pub reason: Option<String>,
 }
 
 /// Finds a plan with the least time of an iteration, and a lower bound on all plans.
 ///
 /// Every combination of microbatch, degrees, stage of ZeRO and schedule has a bound from the work of the layers; those with the
-/// least bound are solved first, by dynamic programming over the stages or, where they are interleaved, by local search. The
+/// lowest bound are solved first, by dynamic programming over the stages or, for interleaved stages, by local search. The
 /// result does not depend on the number of threads.
 ///
 /// # Errors
@@ -282,7 +282,8 @@ impl Problem {
         }
     }
 
-    /// Why there is no plan: a degree that divides nothing, or what is missing at the combination that takes least memory.
+    /// Why there is no plan: a degree that divides nothing, or the missing memory of the combination that needs the
+    /// least.
     fn cause(&self, space: &Space<'_>) -> String {
         self.undivided().unwrap_or_else(|| space.shortage(&self.combinations()))
     }

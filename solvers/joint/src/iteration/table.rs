@@ -26,9 +26,9 @@ pub(crate) struct Configuration {
     /// Index among [`CONFIGURATIONS`].
     pub(crate) index: u32,
     pub(crate) backward: f64,
-    /// Seconds of weight gradients that run apart from the backward pass.
+    /// Seconds of weight gradients that run separately from the backward pass.
     pub(crate) weight: f64,
-    /// Whether weight gradients of the layer run apart, so that activations are kept for them.
+    /// Whether weight gradients of the layer run separately, so that activations are kept for them.
     pub(crate) is_apart: bool,
     /// Bytes of activations of a microbatch.
     pub(crate) activations: f64,
@@ -52,12 +52,12 @@ impl Configuration {
 pub(crate) struct InFlight {
     /// Microbatches in flight until the backward pass has ended.
     pub(crate) whole: f64,
-    /// Microbatches in flight until the weight gradients that run apart have ended.
+    /// Microbatches in flight until the separate weight gradients have ended.
     pub(crate) apart: f64,
 }
 
 impl InFlight {
-    /// Microbatches in flight on stage `stage` of `depth`, with one stage a device and `microbatches` in a batch.
+    /// Microbatches in flight on stage `stage` of `depth`, with one stage per device and `microbatches` in a batch.
     pub(crate) fn new(stage: u32, depth: u32, microbatches: u32) -> InFlight {
         let in_flight = |stages: u32| f64::from(stages.min(microbatches));
         InFlight { whole: in_flight(depth - stage), apart: in_flight(depth) }
@@ -67,7 +67,7 @@ impl InFlight {
 /// Costs of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LayerCosts {
-    /// Seconds by part, but for what is computed again, and bytes of states.
+    /// Seconds by part, without recomputation, and bytes of states.
     pub(crate) parts: JointPartsDocument,
     /// Class of the layer; layers of one class have the same costs.
     pub(crate) class: usize,
@@ -86,7 +86,7 @@ pub(crate) struct StageCosts {
     pub(crate) forward: f64,
     pub(crate) backward: f64,
     pub(crate) weight: f64,
-    /// Backward pass and weight gradients of no choice are faster.
+    /// No choice has a faster backward pass and weight gradients.
     pub(crate) least_behind: f64,
     pub(crate) update: f64,
     pub(crate) state: f64,
@@ -96,7 +96,7 @@ pub(crate) struct StageCosts {
     pub(crate) configurations: Vec<u32>,
 }
 
-/// Time to receive what crosses the boundary before a layer, in the forward (0) or backward (1) pass.
+/// Time to receive the tensors that cross the boundary before a layer, in the forward (0) or backward (1) pass.
 pub(crate) fn receive(model: &Model, layer: usize, pass: usize, link: LinkDocument, degrees: Degrees) -> f64 {
     let share = f64::from(degrees.microbatch) / (model.samples * f64::from(degrees.tensor));
     match model.crossing[pass].get(layer) {
@@ -163,8 +163,8 @@ fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<
     }
 }
 
-/// The choice where all layers with several configurations are alike: how many have each. The first layers have the
-/// configuration that takes least memory. O(layers).
+/// The choice if all layers with several configurations are identical: the number of layers with each. The first
+/// layers have the configuration that takes the least memory. O(layers).
 fn alike(
     layers: &[&LayerCosts],
     first: &LayerCosts,

@@ -1,8 +1,8 @@
 //! Sets of layers that may be the last stages of a pipeline, and the stages that may precede them.
 //!
 //! Layers are numbered against the direction of the edges, so that a set closed under successors grows by layers of
-//! ascending position. The sets that extend one are visited depth first, each once: a layer that was passed over stays
-//! out.
+//! ascending position. The sets that extend one are visited depth first, each once: a layer that was skipped stays
+//! excluded.
 
 use stagewright_core::bits;
 
@@ -55,7 +55,7 @@ impl Lattice {
         bits::words(self.len())
     }
 
-    /// Positions that may join a set, and how many each still needs, for every position.
+    /// Positions that may join a set, and the number of positions that each still waits for.
     pub(crate) fn frontier(&self, set: &[u64]) -> (Vec<u32>, Vec<u32>) {
         let mut missing = self.needed.clone();
         for index in bits::members(set) {
@@ -67,7 +67,7 @@ impl Lattice {
         ((0..self.len() as u32).filter(is_ready).collect(), missing)
     }
 
-    /// Positions that may follow one.
+    /// Positions that may follow a position.
     pub(crate) fn following(&self, index: usize) -> &[u32] {
         &self.following[index]
     }

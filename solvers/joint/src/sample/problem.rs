@@ -9,19 +9,19 @@ use thiserror::Error;
 
 use crate::code::J::*;
 
-/// Largest number that is read: sums of a million of them stay finite.
+/// Largest number accepted: sums of a million of them stay finite.
 const LARGEST: f64 = 1e200;
-/// Maximum number of devices, and so of labels of a set of layers.
+/// Maximum number of devices, which also limits the labels of a set of layers.
 const MAX_DEVICES: u32 = 1 << 16;
 /// Maximum number of configurations of all layers.
 const MAX_CONFIGURATIONS: usize = 1 << 20;
 /// Maximum number of layers.
 const MAX_LAYERS: usize = 1 << 11;
 
-/// What a plan is for, and what it may use.
+/// The problem of a plan, and the features that it may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
-    /// How the memory that layers need while they are recomputed adds up.
+    /// How the workspaces of recomputed layers combine.
     pub workspace: RecomputeWorkspace,
     /// Whether a stage may be on several devices by tensor parallelism.
     pub tensor: bool,
@@ -31,15 +31,15 @@ pub struct Terms {
     pub pipeline: bool,
     /// Whether a layer may have a configuration other than the first of its degree.
     pub recompute: bool,
-    /// Times of the file in a second.
+    /// Number of the file's time units in a second.
     pub per_second: f64,
 }
 
-/// The problem of least time per sample: a model of layers, devices, and what a plan may use.
+/// The problem of least time per sample: a model of layers, devices, and the features that a plan may use.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub(crate) layers: Vec<Layer>,
-    /// Degrees of tensor parallelism that some layer has, ascending.
+    /// Degrees of tensor parallelism available for some layer, ascending.
     pub(crate) degrees: Vec<u32>,
     pub(crate) edges: Vec<Edge>,
     /// Edges into each layer.
@@ -75,7 +75,7 @@ pub(crate) struct Configuration {
     pub(crate) activations: f64,
     /// Bytes that do not depend on the microbatches in flight, without the workspace.
     pub(crate) fixed: f64,
-    /// Bytes while the layer is recomputed, which is zero where workspaces add up: they are in `fixed` then.
+    /// Bytes while the layer is recomputed, or zero if workspaces are summed, which then are in `fixed`.
     pub(crate) workspace: f64,
     /// Seconds of the transfers if an input, in the order of the layer's inputs, is in another stage.
     pub(crate) input_seconds: Vec<f64>,
@@ -115,7 +115,7 @@ pub enum ProblemError {
         /// Index of the second layer.
         second: usize,
     },
-    /// A layer that is not there.
+    /// A layer that does not exist.
     #[error("{place} is {id}, but no node has that id")]
     Unknown {
         /// Location of the number.
@@ -141,13 +141,13 @@ pub enum ProblemError {
         /// Index of the second edge.
         second: usize,
     },
-    /// Edges in a circle.
+    /// Edges that form a cycle.
     #[error("the edges form a cycle through node {id}")]
     Cycle {
         /// A layer on the cycle.
         id: i64,
     },
-    /// No size of the batch.
+    /// A missing batch size.
     #[error("the file has no number of microbatches, `mbsInBatch`")]
     NoBatch,
 }
@@ -334,7 +334,7 @@ impl Problem {
         ] {
             amount(format!("{place}.{field}"), value)?;
         }
-        // The file's keys are of neighbours, and a neighbour without a key needs no transfer within the layer.
+        // The keys of the file are neighbours; a neighbour without a key costs the layer no transfer.
         let seconds = |field: &str, listed: &BTreeMap<i64, f64>, edges: &[usize], end: fn(&Edge) -> usize| {
             for (id, &bytes) in listed {
                 let place = format!("{place}.{field}.{id}");
@@ -375,8 +375,8 @@ impl Problem {
         is_in.iter().position(|&is_in| !is_in)
     }
 
-    /// Layers after all their inputs, depth first: neighbours of a chain are next to each other. Layers on or behind a
-    /// cycle are left out.
+    /// Layers in topological order, depth first, so that neighbours of a chain are adjacent. Layers on a cycle or
+    /// downstream of one are omitted.
     pub(crate) fn topological_order(&self) -> Vec<usize> {
         let mut missing: Vec<usize> = self.inputs.iter().map(Vec::len).collect();
         let mut ready: Vec<usize> = (0..missing.len()).filter(|&layer| missing[layer] == 0).rev().collect();

@@ -1,4 +1,4 @@
-//! The solve: thresholds between a lower bound and the best plan known.
+//! The solve: thresholds between a lower bound and the best known plan.
 
 use rayon::ThreadPool;
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
@@ -39,7 +39,7 @@ pub struct PlannedStage {
     pub tensor: u32,
     /// Number of copies of the stage.
     pub data: u32,
-    /// Most microbatches in flight in a copy.
+    /// Maximum number of microbatches in flight in a copy.
     pub in_flight: u32,
     /// Seconds per microbatch.
     pub seconds: f64,
@@ -68,21 +68,21 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     }
     let linear = Lattice::new(problem, true);
     let all = Lattice::new(problem, false);
-    // The first of the two gives plans, but no bounds.
+    // The linear order gives plans, but no bounds.
     let ended = search.close(&linear, false, &pool, context);
     let ended = ended.or_else(|| search.close(&all, true, &pool, context));
     Ok(search.solution(ended))
 }
 
-/// Thresholds that are neither excluded nor known to be met.
+/// Thresholds that are neither excluded nor known to be feasible.
 struct Range {
     /// Every plan has a stage that takes at least as long.
     bound: f64,
-    /// Least threshold for which the search came to no answer.
+    /// Lowest threshold that the search left undecided.
     unknown: f64,
     /// A threshold that every stage meets.
     largest: f64,
-    /// Difference between the bound and the next threshold, as long as no plan is known.
+    /// Difference between the bound and the next threshold while no plan is known.
     excess: f64,
 }
 
@@ -91,7 +91,7 @@ impl Range {
         Range { bound, unknown: f64::INFINITY, largest, excess: 0.125 * bound.max(largest * 1e-6) }
     }
 
-    /// The next two thresholds, where the best plan has a value.
+    /// The next two thresholds, given the value of the best plan.
     fn thresholds(&mut self, value: f64) -> [f64; 2] {
         let Range { bound, unknown, largest, .. } = *self;
         let known = value.min(unknown);
@@ -112,7 +112,7 @@ impl Range {
         next == f64::INFINITY || threshold >= self.largest
     }
 
-    /// Whether no thresholds are left for which an answer may be found.
+    /// Whether no threshold that could be decided is left.
     fn is_exhausted(&self) -> bool {
         self.unknown - self.bound <= 1e-4 * self.bound || self.unknown == f64::INFINITY
     }
@@ -171,7 +171,7 @@ impl Search<'_> {
         self.is_infeasible || self.value() * (1.0 - OPTIMAL_RELATIVE) <= bound
     }
 
-    /// Moves thresholds until bound and plan meet; `proves` if the sets of the lattice are all there are.
+    /// Moves thresholds until bound and plan meet; `proves` if the lattice has all sets.
     fn close(
         &mut self,
         lattice: &Lattice,
@@ -193,7 +193,7 @@ impl Search<'_> {
                 return Some(StopReason::Gap);
             }
             let thresholds = range.thresholds(value);
-            // A threshold that takes long gives way to lower ones.
+            // A threshold that takes too long is postponed in favour of lower ones.
             let slice = context.time_slice(0.3).stop().clone();
             let run = |threshold| within(self.problem, &self.least, lattice, threshold, memory, &slice);
             let both = || rayon::join(|| run(thresholds[0]), || run(thresholds[1]));

@@ -5,7 +5,7 @@ use stagewright_core::tolerance::MEMORY_RELATIVE;
 use crate::choice::{self, Candidate, Choice, Outcome};
 use crate::sample::problem::{Configuration, Problem};
 
-/// Largest error of a sum of some thousand terms and differences, as a share of the sum of the terms.
+/// Maximum error of a sum of a few thousand terms and differences, relative to the sum of the terms.
 const ROUNDING: f64 = 1e-12;
 
 /// A stage: layers, and the layers of the stages that follow it.
@@ -71,7 +71,7 @@ impl Problem {
         cutoff: f64,
     ) -> Outcome {
         let candidates = self.candidates(stage, degrees, in_flight);
-        // In most stages that are fast enough the fastest configurations fit.
+        // In most stages that are fast enough, the fastest configurations fit.
         let fastest: Vec<Candidate> = candidates
             .iter()
             .filter_map(|options| {
@@ -126,20 +126,20 @@ pub(crate) struct Sums {
     missing: u32,
     /// Least seconds of the layers.
     pub(crate) seconds: f64,
-    /// Least seconds of transfers across the ends of the stage: a sum of terms and of differences.
+    /// Minimum seconds of transfers across the ends of the stage: a sum of terms and of differences.
     pub(crate) transfers: f64,
-    /// Sum of the terms, of which a small part may be the error of the transfers.
+    /// Sum of the terms; the error of the transfers is at most a small fraction of it.
     terms: f64,
-    /// Least bytes of parameters.
+    /// Minimum bytes of parameters.
     pub(crate) parameters: f64,
-    /// Least bytes with one microbatch in flight.
+    /// Minimum bytes with one microbatch in flight.
     bytes: f64,
-    /// Least bytes per microbatch in flight, and least bytes besides.
+    /// Minimum bytes per microbatch in flight, and minimum bytes independent of them.
     activations: f64,
     fixed: f64,
-    /// Whether some layer's configurations differ in more than time and memory: the extremes are unknown then.
+    /// Whether the configurations of some layer differ in more than time and memory, so that the extremes are unknown.
     is_open: bool,
-    /// The fastest configurations, and those with least activations.
+    /// The fastest configurations, and those with the smallest activations.
     fast: Extreme,
     small: Extreme,
 }
@@ -175,7 +175,7 @@ impl Extreme {
     }
 }
 
-/// Least figures of every layer, by degree.
+/// Minimum figures of every layer, by degree.
 pub(crate) struct Least {
     /// `[layer][degree]`: the figures of the layer alone, with all its transfers.
     alone: Vec<Vec<Option<Sums>>>,
@@ -183,7 +183,7 @@ pub(crate) struct Least {
     inputs: Vec<Vec<Vec<f64>>>,
     /// `[layer][degree][output]`.
     outputs: Vec<Vec<Vec<f64>>>,
-    /// Least seconds of every layer times the devices it takes.
+    /// Minimum device seconds of every layer: seconds times devices.
     pub(crate) device_seconds: Vec<f64>,
 }
 
@@ -214,7 +214,7 @@ impl Least {
         Least { alone, inputs, outputs, device_seconds }
     }
 
-    /// Adds a layer to a stage; `is_inside` says of every layer whether it is in the stage already.
+    /// Adds a layer to a stage; `is_inside` has whether each layer is already in the stage.
     pub(crate) fn add(&self, problem: &Problem, sums: &mut [Sums], layer: usize, is_inside: &[bool]) {
         for (degree, sums) in sums.iter_mut().enumerate() {
             let Some(alone) = self.alone[layer][degree] else {
@@ -252,13 +252,13 @@ impl Least {
     }
 }
 
-/// The least figure of some configurations.
+/// Minimum figure over some configurations.
 fn least(configurations: &[Configuration], figure: impl Fn(&Configuration) -> f64) -> f64 {
     configurations.iter().map(figure).fold(f64::INFINITY, f64::min)
 }
 
 impl Sums {
-    /// The least figures of a layer by itself, without its transfers; `None` without configurations.
+    /// Minimum figures of a layer alone, without its transfers; `None` without configurations.
     fn of_layer(configurations: &[Configuration]) -> Option<Sums> {
         let first = configurations.first()?;
         let extreme = |figure: fn(&Configuration) -> (f64, f64)| {
@@ -292,7 +292,7 @@ impl Sums {
         })
     }
 
-    /// Least seconds of the stage, and of every stage that has its layers.
+    /// Minimum seconds of the stage, and of every stage that contains its layers.
     pub(crate) fn seconds(&self, problem: &Problem, copies: u32) -> (f64, f64) {
         if self.missing > 0 {
             return (f64::INFINITY, f64::INFINITY);
@@ -303,7 +303,7 @@ impl Sums {
         ((self.seconds + transfers) / copies + synchronisation, self.seconds / copies + synchronisation)
     }
 
-    /// Whether there is a choice within a time and the memory, where the extremes decide it.
+    /// Whether a choice within a time and the memory exists, if the extremes decide that.
     pub(crate) fn decide(&self, problem: &Problem, copies: u32, in_flight: u32, limit: f64) -> Option<bool> {
         let least = self.activations * f64::from(in_flight) + self.fixed;
         if least * (1.0 - MEMORY_RELATIVE) > problem.capacity() {
@@ -315,7 +315,7 @@ impl Sums {
             let error = 2.0 * self.terms * ROUNDING / f64::from(copies);
             extreme.bytes(in_flight) <= problem.capacity() && sums.seconds(problem, copies).0 + error <= limit
         };
-        // Time and memory are sums in another order than those of a plan, whose configurations are chosen anew.
+        // Time and memory are summed in a different order from those of a plan, whose configurations are chosen anew.
         (!self.is_open && (fits(&self.fast) || fits(&self.small))).then_some(true)
     }
 

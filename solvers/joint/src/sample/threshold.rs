@@ -1,14 +1,14 @@
-//! Plans whose stages all take at most a given time.
+//! Plans with all stages within a given time.
 //!
-//! Sets of layers closed under successors are visited by size. What the stages of such a set need is two numbers, the sum
-//! of their copies, on which the memory of earlier stages depends, and their devices; of these, labels that no other is at
-//! least as good as are kept. A label is extended by every stage that may precede its set and takes at most the threshold:
-//! for each degree of tensor parallelism with the fewest copies that time and memory allow, since more of them only cost.
+//! Sets of layers closed under successors are visited by size. The stages of such a set are summarised by two numbers, the
+//! sum of their copies, on which the memory of earlier stages depends, and their devices; only undominated labels are
+//! kept. A label is extended by every stage that may precede its set and takes at most the threshold: for each degree of
+//! tensor parallelism with the fewest copies that time and memory allow, since more of them only cost.
 //!
-//! A set is not extended further than the time and memory of one microbatch allow at any degree, and a label not if the
-//! layers that are left take more device seconds than its devices have.
+//! A set is not extended further than the time and memory of one microbatch allow at any degree, and neither is a label
+//! if the remaining layers take more device seconds than its devices have.
 //!
-//! If there is no plan, the least time that was above the threshold is the next threshold that can make a difference.
+//! If there is no plan, the smallest time above the threshold is the next threshold that can change the result.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
@@ -20,10 +20,10 @@ use crate::sample::lattice::Lattice;
 use crate::sample::problem::Problem;
 use crate::sample::stage::{Degrees, Least, Stage, Sums};
 
-/// The outcome where no choice fits into memory.
+/// The outcome if no choice fits into memory.
 const NOTHING_FITS: Outcome = Outcome::Above(f64::INFINITY);
 
-/// Sets of layers between two looks at the clock.
+/// Number of sets of layers between two checks of the clock.
 const PATIENCE: u32 = 1 << 10;
 
 /// The outcome for a threshold.
@@ -47,7 +47,7 @@ pub(crate) struct Planned {
     pub(crate) configurations: Vec<u32>,
 }
 
-/// What the stages of a set need.
+/// Resources of the stages of a set.
 #[derive(Debug, Clone, Copy)]
 struct Label {
     /// Sum of the copies of all stages.
@@ -92,9 +92,9 @@ struct Search<'p> {
     of_members: FxHashMap<Box<[u64]>, u32>,
     /// Sets by their number of layers.
     by_size: Vec<Vec<u32>>,
-    /// Least time above the threshold that was met.
+    /// Smallest time above the threshold that was encountered.
     next: f64,
-    /// Whether some stage was left out without proof.
+    /// Whether some stage was skipped without proof.
     is_undecided: bool,
     is_stopped: bool,
     is_found: bool,
@@ -106,7 +106,7 @@ struct Search<'p> {
 #[derive(Default)]
 struct Growth {
     from: u32,
-    /// Number of layers behind the stage.
+    /// Number of layers after the stage.
     behind: usize,
     labels: Vec<Label>,
     members: Vec<u64>,
@@ -114,7 +114,7 @@ struct Growth {
     layers: Vec<usize>,
     /// Number of positions that each position still needs.
     missing: Vec<u32>,
-    /// Device seconds of the layers that are in no stage, before the stage and with it.
+    /// Device seconds of the layers in no stage, before adding the stage and with it.
     work: f64,
     rest: f64,
     /// Least figures by degree, after every layer of the stage.
@@ -192,7 +192,7 @@ impl<'p> Search<'p> {
         self.grow(&ready);
     }
 
-    /// Adds each of the ready layers to the stage, and then those behind it in the list and those that become ready.
+    /// Adds each of the ready layers to the stage, and then those after it in the list and those that become ready.
     fn grow(&mut self, ready: &[u32]) {
         for (i, &position) in ready.iter().enumerate() {
             let layer = self.lattice.layer_at[position as usize];
@@ -254,7 +254,7 @@ impl<'p> Search<'p> {
             }
             let max_copies = problem.devices / problem.degrees[tensor];
             let copies = &problem.copies[..problem.copies.partition_point(|&copies| copies <= max_copies)];
-            // The time rises or falls with the copies, so it is least at an end.
+            // The time is monotonic in the number of copies, so its minimum is at an end.
             let ends = copies.first().into_iter().chain(copies.last());
             let of_larger = ends.map(|&copies| sums.seconds(problem, copies).1).fold(f64::INFINITY, f64::min);
             is_alive |= of_larger <= self.threshold;
@@ -280,7 +280,7 @@ impl<'p> Search<'p> {
         is_alive && !self.is_stopped
     }
 
-    /// Whether a label that no extension by the stage can be better than is there already.
+    /// Whether the front already contains a label at least as good as every extension by the stage.
     fn is_no_use(&mut self, set: Option<u32>) -> bool {
         let labels = &self.growth.labels;
         let Some(copies) = labels.iter().map(|label| label.copies).min() else { return true };
@@ -292,7 +292,7 @@ impl<'p> Search<'p> {
         if devices + (work / self.threshold).ceil().max(1.0) < known {
             return false;
         }
-        // At this threshold the stage may take a device less than the label.
+        // At this threshold the stage may need one device fewer than the label.
         let fewer = known - 1.0 - devices;
         if fewer > 0.0 {
             self.next = self.next.min((work / fewer).max(self.above()));
@@ -300,7 +300,7 @@ impl<'p> Search<'p> {
         true
     }
 
-    /// The least threshold that counts as above this one.
+    /// Smallest threshold that counts as above this one.
     fn above(&self) -> f64 {
         self.threshold * (1.0 + OPTIMAL_RELATIVE)
     }
@@ -309,7 +309,7 @@ impl<'p> Search<'p> {
         let problem = self.problem;
         let degree = problem.degrees[tensor];
         let labels = std::mem::take(&mut self.growth.labels);
-        // Microbatches in flight that are known to fit, and known not to, by copies.
+        // Numbers of microbatches in flight that are known to fit and known not to fit, by copies.
         let mut known = vec![(0, u32::MAX); usable.len()];
         for (index, label) in labels.iter().enumerate() {
             for (&copies, known) in usable.iter().zip(&mut known) {
@@ -318,7 +318,7 @@ impl<'p> Search<'p> {
                     break;
                 }
                 let left = f64::from(problem.devices - devices);
-                // The rest is a sum and differences: a small error may be left of it.
+                // The rest is a sum of differences, which may leave a small error.
                 let rest = self.growth.rest - self.work * OPTIMAL_RELATIVE;
                 if left * self.threshold < rest {
                     self.next = self.next.min((rest / left).max(self.above()));

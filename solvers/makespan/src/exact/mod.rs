@@ -17,8 +17,8 @@
 //!
 //! Before the tree comes the destructive bound, for graphs that are too large for the tree as well.
 //!
-//! Devices of a pool that run nothing yet are one choice. At one instant the simulator serves devices in the order of
-//! their numbers, so where that can matter, a leaf is simulated under every numbering.
+//! The empty devices of a pool are one choice. At one instant the simulator serves devices in the order of their
+//! numbers, so where that can matter, a leaf is simulated under every numbering.
 
 mod node;
 mod tree;
@@ -147,7 +147,7 @@ fn value(best: Option<&Best>) -> f64 {
     best.filter(|best| best.score.fits()).map_or(f64::INFINITY, |best| best.score.makespan)
 }
 
-/// The schedule to start from: the given one if it can run and fits, else that of annealing.
+/// The schedule to start from: the given one if it can run and fits, otherwise that of annealing.
 fn first(
     instance: &Instance<'_>,
     evaluator: &mut Evaluator<'_, '_>,

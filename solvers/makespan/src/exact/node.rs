@@ -1,4 +1,4 @@
-//! A node of the tree, and what follows from its decisions.
+//! A node of the tree, and the consequences of its decisions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use stagewright_core::ids::Keyed;
 /// Decisions of a node.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    /// The devices that remain for every class, as bits.
+    /// The remaining devices of every class, as bits.
     pub(super) devices: Keyed<ClassId, u64>,
     /// Pairs of operators on one device of which the first runs first.
     pub(super) orders: Vec<(OpId, OpId)>,

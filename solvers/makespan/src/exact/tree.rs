@@ -48,7 +48,7 @@ pub(super) struct Tree<'s, 'p> {
     pub(super) nodes: u64,
 }
 
-/// What propagation makes of a node.
+/// Result of propagation at a node.
 struct Settled {
     precedence: Precedence,
     /// Bound of every class on every device: the longest path through one of its operators there.
@@ -154,7 +154,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         self.open.extend(children);
     }
 
-    /// Excludes devices and orders until nothing changes; `None` if the node has no step below the target.
+    /// Excludes devices and orders until a fixed point; `None` if the node has no step below the target.
     fn propagate(&mut self, node: &mut Node) -> Option<Settled> {
         for round in 1.. {
             // Until the first sweep there are no tails, and any order will do.
@@ -234,7 +234,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         on
     }
 
-    /// Decides the orders of operators on one device that only one order leaves below the target.
+    /// Decides the order of two operators on one device if the other order exceeds the target.
     fn exclude_orders(&self, node: &mut Node, precedence: &Precedence, target: f64) -> Option<bool> {
         let before = node.orders.len();
         for (device, operators) in self.decided(node).into_iter().enumerate() {
@@ -345,9 +345,9 @@ impl<'s, 'p> Tree<'s, 'p> {
         }
     }
 
-    /// Simulates a leaf under the other numberings of the devices that nothing else tells apart. The bounds are the same
-    /// for all of them, but at one instant a tensor is sent first to the device of lower index, and operators start in
-    /// the order of their devices.
+    /// Simulates a leaf under the other numberings of the interchangeable devices. The bounds are the same for all of
+    /// them, but at one instant a tensor is sent first to the device of lower index, and operators start in the order of
+    /// their devices.
     fn renumber(&mut self, node: &Node) {
         let rank: Keyed<OpId, f64> = Keyed::filled(0.0, self.graph.operator_count());
         let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
@@ -389,7 +389,7 @@ impl<'s, 'p> Tree<'s, 'p> {
     }
 
     /// Whether the step of a placement may depend on the numbers of its devices: some tensor goes to several devices, or
-    /// something takes no time, so that what starts at one instant depends on what started before it.
+    /// something takes no time, so that starts at one instant depend on the order of earlier ones.
     fn depends_on_numbers(&self, devices: &[usize]) -> bool {
         let device_of = |op: OpId| devices[op.index()];
         let takes_no_time = |op: OpId| self.seconds[op.index() * self.devices + device_of(op)] <= 0.0;
@@ -446,7 +446,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         children
     }
 
-    /// Whether nothing but their numbers tells two devices apart, and neither is decided for any class.
+    /// Whether two devices differ only in their numbers, and neither is decided for any class.
     fn are_interchangeable(&self, node: &Node, a: usize, b: usize) -> bool {
         let pool = |device: usize| self.instance.pool_of(DeviceId::new(device));
         self.instance.pools_are_uniform()

@@ -154,7 +154,8 @@ impl<'s, 'p> Code<'s, 'p> {
         keys
     }
 
-    /// A child of two parents. The affinities of a group are inherited together: half of each parent's are meaningless.
+    /// A child of two parents. The affinities of a group are inherited together: half of the affinities of each parent
+    /// would be meaningless.
     pub(super) fn child(&self, elite: &Keys, other: &Keys, from_elite: f64, rng: &mut dyn Rng) -> Keys {
         let mut keys = elite.clone();
         for group in self.level.ids() {

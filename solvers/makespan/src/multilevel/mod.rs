@@ -133,9 +133,9 @@ impl<'s, 'p> Cycles<'s, 'p> {
         Cycles { instance, finest, limits, stop, target }
     }
 
-    /// The tasks of initial partitioning: the coarsest level is grown into as many parts as there are devices, or fewer.
-    /// Every level is scheduled by earliest finish, since clusters that are too large for one level hide what can run
-    /// side by side, and refining the cut makes up for tensors between too small ones.
+    /// The tasks of initial partitioning: the coarsest level is grown into one part per device, or fewer. Every level is
+    /// scheduled by earliest finish, since clusters that are too large for one level hide what can run side by side, and
+    /// refining the cut makes up for tensors between too small ones.
     fn tasks(&self, levels: &[Level]) -> Vec<Task> {
         let mut tasks = Vec::new();
         for index in 0..levels.len() {

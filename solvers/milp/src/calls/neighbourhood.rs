@@ -163,7 +163,7 @@ impl<'a> Timed<'a> {
             .all()
             .filter(|&(id, seat)| {
                 let first = |call: u32| {
-                    // Of identical idle devices, the first.
+                    // The first of several identical idle devices.
                     let before =
                         id.0.checked_sub(1)
                             .map(SeatId)

@@ -10,7 +10,7 @@ use stagewright_core::problem::Problem;
 
 use super::model::Domains;
 
-/// Leaders of a problem, heaviest first: as many as there are devices.
+/// Leaders of a problem, heaviest first, one per device.
 pub fn leaders(problem: &Problem, units: &Units) -> Vec<UnitId> {
     let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
     let weight = |unit: UnitId| {

@@ -61,7 +61,7 @@ pub(crate) struct Segments {
     pub(crate) unit_of_slot: Rows,
     /// The slot of every unit.
     pub(crate) slot_of_unit: Rows,
-    /// The units of every summary, and 1 / their number.
+    /// The units of every summary, and the reciprocal of their number.
     pub(crate) units_of_summary: Rows,
     pub(crate) by_summary: Tensor,
     /// The summaries that every segment sees.

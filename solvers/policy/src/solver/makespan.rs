@@ -21,7 +21,7 @@ use crate::subject::{Base, Subject};
 /// Shares of the remaining time for the members of the floor that can take long.
 const MULTILEVEL_SHARE: f64 = 0.3;
 const LINEAR_SHARE: f64 = 0.1;
-/// Most rounds in which the network improves on its own plan.
+/// Maximum number of rounds in which the network improves its own plan.
 const REFINEMENTS: u64 = 3;
 /// Evaluators among which draws are divided, independent of the number of threads.
 const EVALUATORS: usize = 4;

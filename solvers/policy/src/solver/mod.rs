@@ -24,7 +24,7 @@ use crate::network::{Config, Network};
 use crate::predict::Prediction;
 use crate::subject::Subject;
 
-/// Most units that the network reads; larger graphs are coarsened to about this many.
+/// Maximum number of units that the network reads; larger graphs are coarsened to about this many.
 pub const MAX_UNITS: usize = 4096;
 
 /// Operations per second of a network on one thread, a pessimistic estimate; a GPU is faster.
@@ -126,7 +126,7 @@ impl Policy {
     }
 }
 
-/// The device that networks run on: a GPU in a build with CUDA, else the CPU.
+/// The device that networks run on: a GPU in a build with CUDA, otherwise the CPU.
 ///
 /// # Errors
 /// If a build with CUDA finds no usable GPU.
@@ -163,7 +163,8 @@ impl Solver for Policy {
         Capabilities { starts_from_plan: self.parts.floor, ..Capabilities::default() }
     }
 
-    /// Without a time limit, stops after about twice as many simulations as the other searches, or as many orders.
+    /// Without a time limit, stops after about twice as many simulations as the other searches, or the same number of
+    /// orders.
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         let network = self.network()?;
         if let Some(network) = network {

@@ -21,7 +21,7 @@ use crate::features::input;
 use crate::network::Network;
 use crate::subject::{Base, Subject, step_of};
 
-/// Most rounds in which the network improves on its own plan.
+/// Maximum number of rounds in which the network improves its own plan.
 const REFINEMENTS: u64 = 3;
 /// Limits of a search without a time limit: evaluations of interval loads, and orders.
 const WORK: usize = 20_000_000;
@@ -170,7 +170,7 @@ struct Reader<'s, 'p> {
 }
 
 impl<'s, 'p> Reader<'s, 'p> {
-    /// A reader of an instance, or the reason why the network is not asked.
+    /// A reader of an instance, or the reason why the network is not used.
     fn new(
         network: &'s Network,
         instance: Option<&'s Instance<'p>>,

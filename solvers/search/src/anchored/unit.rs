@@ -34,7 +34,7 @@ use super::{AnchoredEffort, serial_throughput};
 /// *Neighbourhoods.* Let a be the load of {u} alone. A set of load at most a may be assumed connected, because dropping
 /// its other components saves their time and the nets they cut. So it contains only units that a path of weight at most
 /// a, by their times, joins to u. The network is made of these units; all others are outside. If there are too many,
-/// the nearest are taken and the pins of the others left out. That cuts no more nets than before, so the cut is still a
+/// only the nearest are included and the pins of the others are dropped. That cuts no more nets, so the cut is still a
 /// bound.
 ///
 /// *Order.* Units are visited by the load of each alone, largest first, until that no longer exceeds the bound. A set

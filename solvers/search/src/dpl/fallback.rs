@@ -9,7 +9,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Plan;
 use stagewright_core::stage_load::StageLoad;
 
-/// Targets as multiples of a lower bound. With the last one only memory ends a stage.
+/// Targets as multiples of a lower bound. Under the last one, only memory limits a stage.
 const TARGETS: [f64; 5] = [1.05, 1.25, 1.6, 3.0, f64::INFINITY];
 
 /// The best split that filling finds; `None` if no target leaves room for every unit.

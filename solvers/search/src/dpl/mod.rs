@@ -38,7 +38,7 @@ pub(crate) use room::table_bytes;
 use crate::order;
 use crate::usage::UsageSpace;
 
-/// Number of interval loads that the local search over orders may compute, about a second's worth.
+/// Number of interval loads that the local search over orders may compute, which takes about a second.
 const PERTURBATION_WORK: usize = 20_000_000;
 /// Maximum number of perturbed orders.
 const PERTURBATIONS: usize = 64;

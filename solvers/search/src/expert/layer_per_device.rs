@@ -29,9 +29,9 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
 }
 
 /// The device of every colocation class: the device of its first layer. A class without a layer goes with the
-/// first layer of the model if none of its forward operators belongs to a module after a layer, else with the
-/// last. A module is the set of operators with the same layer path; it is after a layer if any of its
-/// operators is.
+/// first layer of the model if none of its forward operators belongs to a module after a layer, otherwise
+/// with the last. A module is the set of operators with the same layer path; it is after a layer if any of
+/// its operators is.
 ///
 /// # Errors
 /// If there are no layers or no accelerators.

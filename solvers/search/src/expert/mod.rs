@@ -1,9 +1,8 @@
 //! Human-expert rules: manual placements and framework defaults.
 //!
 //! Every later comparison needs its baseline, so a rule does exactly what its source does: it ignores transfers if its
-//! source ignores them, and it does not repair a split that does not fit. Where users would see an error (out of
-//! memory, an operator that a device cannot run, a model without layers) the status is [`Status::Unknown`] with the
-//! reason.
+//! source ignores them, and it does not repair a split that does not fit. If users would see an error (out of memory,
+//! an operator that a device cannot run, a model without layers) the status is [`Status::Unknown`] with the reason.
 //!
 //! | rule | method | source |
 //! | --- | --- | --- |

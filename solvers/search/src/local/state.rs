@@ -1,7 +1,7 @@
 //! An assignment of units to devices, evaluated incrementally.
 //!
 //! A net is cut by device d iff 0 < k_d < p, with k_d its pins on d and p all of its pins; a cut net is sent by d if
-//! its producer is there, and received otherwise. When a unit moves from a to b, only k_a and k_b of its nets change,
+//! its producer is on d, and received otherwise. When a unit moves from a to b, only k_a and k_b of its nets change,
 //! and whether another device cuts a net, or holds its producer, does not depend on them. So a move changes only the
 //! loads of a and b, and
 //!

@@ -1,7 +1,7 @@
 //! Labels: a few numbers that bound the iteration of the stages so far.
 //!
 //! Stages are added from the last to the first. Write f, b for the passes of a stage, b including the weight gradient
-//! unless a schedule defers it, and g for a deferred weight gradient; l = f + b + g; w is the number of stages behind
+//! unless a schedule defers it, and g for a deferred weight gradient; l = f + b + g; w is the number of stages after
 //! the stage, p the number of all stages, m the number of microbatches. All labels begin with S, the time of one
 //! microbatch through all stages so far.
 //!
@@ -11,7 +11,7 @@
 //! lengthens each path by its f at one end and its b at the other, and starts paths of its own:
 //!
 //! - all of its tasks: m l;
-//! - its tasks up to F of microbatch k, then forward through all stages behind and back again, then its tasks from B of
+//! - its tasks up to F of microbatch k, then forward through all later stages and back again, then its tasks from B of
 //!   microbatch k on. The order of 1F1B has max(k, m − w) of its F on this path and max(m − k + 1, m − w) of its B,
 //!   which is maximal for k = 1 or k = m: S + l + (m − 1) max(f, b) + max(m − 1 − w, 0) min(f, b).
 //!
@@ -51,7 +51,7 @@ impl Rule {
     /// The label of an empty pipeline.
     pub(super) const NOTHING: Label = [0.0; 3];
 
-    /// The label after adding a stage before `behind` others.
+    /// The label after adding a stage before `behind` later stages.
     #[inline]
     pub(super) fn extend(&self, label: Label, stage: &StageTimes, behind: u32) -> Label {
         let m = f64::from(self.microbatches);

@@ -10,7 +10,7 @@ use super::states::{Recurrence, Stages};
 
 /// Maximum number of ideals.
 const MOST_IDEALS: u64 = 1 << 14;
-/// Maximum number of units that all searches for stages look at, a few seconds' worth.
+/// Maximum number of units that all searches for stages visit, which takes a few seconds.
 const MOST_STEPS: u64 = 40_000_000;
 /// Maximum number of units that the listing looks at.
 const MOST_LISTED: u64 = 100_000_000;

@@ -10,7 +10,7 @@ use stagewright_core::tolerance;
 
 use super::search::Search;
 
-/// Maximum number of operators evaluated in all moves, a few seconds' worth.
+/// Maximum number of operators evaluated in all moves, which takes a few seconds.
 const MOST_WORK: usize = 40_000_000;
 
 /// Improves the plan of a split without stage order and replicas, by the first move of a class that helps, until none

@@ -22,7 +22,7 @@ use crate::usage::UsageSpace;
 /// Maximum number of states of a program.
 const MOST_STATES: u64 = 1 << 22;
 
-/// What the search knows.
+/// State of the search.
 pub(super) struct Search<'a> {
     pub(super) problem: &'a Problem,
     pub(super) sources: &'a Sources,
@@ -138,7 +138,7 @@ impl<'a> Search<'a> {
         if let Some((_, stages)) = found {
             self.keep(plan_of(problem, &units, &stages)?);
         }
-        // What uplinks add to the best plan is not ruled out for the others.
+        // The time that uplinks add to the best plan may also be added to the others.
         let is_reached = tolerance::gap(self.best.worst.value, value) == 0.0;
         self.raise(value, if is_reached { LowerBound::EXHAUSTED } else { LowerBound::SEARCHED });
         Ok(())

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::shape::{Role, Shape};
 
-/// Most layers of a branch.
+/// Maximum number of layers of a branch.
 const LONGEST: usize = 5;
 
 /// About `operators` operators, never more. There are few module designs, each repeated several times in a row, as in

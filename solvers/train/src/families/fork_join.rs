@@ -7,9 +7,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::shape::{Role, Shape};
 
-/// Most chains per stage.
+/// Maximum number of chains per stage.
 const WIDEST: usize = 16;
-/// Most operators per chain.
+/// Maximum number of operators per chain.
 const LONGEST: usize = 6;
 
 /// About `operators` operators, never more.

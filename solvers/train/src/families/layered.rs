@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::super::draw::log_uniform;
 use super::shape::Shape;
 
-/// Most layers that an edge reaches back.
+/// Maximum number of layers that an edge spans.
 const FARTHEST: usize = 4;
 
 /// `operators` operators in layers.

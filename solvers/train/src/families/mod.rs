@@ -25,7 +25,7 @@ use super::costs;
 
 /// Fewest operators of a graph.
 pub const FEWEST: usize = 20;
-/// Most operators of a graph.
+/// Maximum number of operators of a graph.
 pub const MOST: usize = 4000;
 
 /// A family of graphs.

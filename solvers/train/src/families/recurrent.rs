@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::super::draw::log_uniform_count;
 use super::shape::{Role, Shape};
 
-/// Most layers of each grid.
+/// Maximum number of layers of each grid.
 const DEEPEST: usize = 8;
 
 /// About `operators` operators: l layers and t steps give (2 l + 2) t + 4.

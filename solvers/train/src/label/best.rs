@@ -32,7 +32,7 @@ impl<'p> Best<'p> {
         }
     }
 
-    /// Adds a plan. Of plans with equal canonical devices the best is kept; ties go to the first.
+    /// Adds a plan. The best of the plans with equal canonical devices is kept; ties go to the first.
     pub(super) fn take_plan(&mut self, plan: Plan) {
         let devices = renamed(self.problem, &plan.placement);
         let value = plan.value();

@@ -30,7 +30,7 @@ use self::best::Best;
 use super::instance::first_plan;
 use crate::code::{D006, D007, D008, D009};
 
-/// Most placements per label.
+/// Maximum number of placements per label.
 pub const MAX_PLANS: usize = 4;
 /// Largest relative excess of a placement over the best one of its label.
 pub const WORSE: f64 = 0.03;

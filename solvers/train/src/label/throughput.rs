@@ -30,7 +30,7 @@ const SPLITTING: f64 = 0.92;
 /// Steps of the splitter in the place of one simulation: both take about ten microseconds, in graphs of up to
 /// [`SMALL`](super::SMALL) operators.
 const STEPS_PER_SIMULATION: u64 = 64;
-/// Most perturbed problems.
+/// Maximum number of perturbed problems.
 const OTHERS: u64 = 2 * MAX_PLANS as u64;
 /// Random stream of the walk, after those of the perturbed problems, and its number of moves.
 const WALK: u64 = OTHERS + 1;

@@ -13,13 +13,13 @@ use super::{Result, RunError};
 /// The value of `schema` in a configuration.
 pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
 
-/// Most steps of a run; larger values are mistakes.
+/// Maximum number of steps of a run; larger values are mistakes.
 const MAX_STEPS: u64 = 1 << 40;
-/// Most graphs that are in memory together.
+/// Maximum number of graphs in memory at once.
 const MAX_AT_ONCE: u64 = 1 << 12;
-/// Most problems that are learned from, each searched for a label, and all of them in memory.
+/// Maximum number of training problems, each of which is searched for a label, with all of them in memory.
 pub(in super::super) const MAX_LEARNED: u64 = 1 << 20;
-/// Most held-out problems: all are looked at in every measurement, and examples of them are in memory.
+/// Maximum number of held-out problems: every measurement evaluates all of them, and their examples are in memory.
 pub(in super::super) const MAX_HELD_OUT: u64 = 1 << 16;
 
 /// Stage of training, by what it learns from.

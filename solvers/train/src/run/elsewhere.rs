@@ -23,7 +23,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The label of the instance, the same as in the process that asks.
+    /// The label of the instance, the same as in the requesting process.
     ///
     /// # Errors
     /// If the recipe is invalid, the instance cannot be labelled, or the labelling is interrupted.

@@ -223,8 +223,8 @@ fn first(bytes: &[u8]) -> Option<(Event, usize)> {
 mod tests {
     use super::*;
 
-    /// What TensorBoard's own `RecordWriter` (2.21.0) writes for the version at 1.5 s, and at 2.5 s for the scalar
-    /// `loss` of 0.5 at step 4.
+    /// The bytes that TensorBoard's own `RecordWriter` (2.21.0) writes for the version at 1.5 s, and at 2.5 s for
+    /// the scalar `loss` of 0.5 at step 4.
     const WRITTEN: &str = "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c\
         1a00000000000000129bd82d09000000000000044010042a0d0a0b0a046c6f7373150000003f4898a777";
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{Result, RunError};
 use crate::lock::{self, Locked};
 
-/// Maximum size in bytes of a checkpoint that a run starts from. A device has no end.
+/// Maximum size in bytes of a checkpoint that a run starts from. A device file may never end.
 const LARGEST: u64 = 1 << 30;
 
 /// The folder of a run, which no other process runs in meanwhile.
@@ -25,7 +25,7 @@ impl Folder {
     /// Opens a folder and creates it if it does not exist.
     ///
     /// # Errors
-    /// Where it cannot be made, and where another process runs in it.
+    /// A folder that cannot be created, and one in which another process runs.
     pub fn new(path: &Path) -> Result<Folder> {
         std::fs::create_dir_all(path).map_err(|error| RunError::file("make", path, &error))?;
         let lock = path.join("lock");

@@ -60,7 +60,7 @@ pub enum StoreError {
         /// The file.
         file: String,
     },
-    /// A label of another problem than the given one.
+    /// A label of a problem other than the given one.
     #[error("the label of instance {index} does not fit the problem: {cause}")]
     OtherProblem {
         /// Number of the instance.

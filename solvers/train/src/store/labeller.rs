@@ -1,4 +1,4 @@
-//! Who makes labels: threads of this process, or others.
+//! Source of labels: threads of this process, or other processes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

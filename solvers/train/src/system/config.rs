@@ -12,9 +12,9 @@ use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, Result, RunError, SAME_SEED, 
 /// The value of `schema` in a configuration.
 pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
 
-/// Most episodes of a run; larger values are mistakes.
+/// Maximum number of episodes of a run; larger values are mistakes.
 const MAX_EPISODES: u64 = 1 << 40;
-/// Most graphs whose returns fit in a state.
+/// Maximum number of graphs whose returns fit in a state.
 const MAX_BASELINES: u64 = 1000;
 
 /// Problems of a recipe.
@@ -113,7 +113,7 @@ impl SystemRunDocument {
             // A warm-up may take no steps.
             ("adam.warmup", document.adam().warmup.max(1), MAX_EPISODES),
         ])?;
-        // What is left out is part of the run as well: with another default it would be another.
+        // Omitted fields are part of the run as well: another default would make it another run.
         Ok(SystemRunDocument { adam: document.adam().into(), ..document })
     }
 

@@ -104,7 +104,7 @@ fn is_better(later: Measured, best: Measured) -> bool {
 /// If the configuration, the folder or a file is unusable, or gradients are not finite.
 pub fn run(document: &SystemRunDocument, beside: &Path, folder: &Folder, watch: &Watch<'_>) -> Result<u64> {
     let [learned, held_out] = document.recipes()?;
-    // With the families listed: they are part of the run, so that families added later do not change it.
+    // Lists the families: they are part of the run, so families added later do not change it.
     let mut document = document.clone();
     document.data.recipe = learned.document().clone();
     document.held_out.recipe = held_out.document().clone();

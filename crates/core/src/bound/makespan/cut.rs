@@ -194,7 +194,7 @@ impl<'p> CutPath<'p> {
         // The best value from each window on; where the run or segment that begins there ends, and whether it is a run.
         let mut value = vec![0.0; windows + 1];
         let mut until = vec![(0, false); windows];
-        // What a run from the window at hand to each contains.
+        // Contents of the run from the current window to each window.
         let mut run = vec![0.0; windows];
         for first in (0..windows).rev() {
             (value[first], until[first]) = (value[first + 1] + self.lengths[first], (first + 1, false));

@@ -120,7 +120,7 @@ impl Local {
         }
     }
 
-    /// Bound with S(T) restricted to direct neighbours, however many, by bisection over their arrivals.
+    /// Bound with S(T) restricted to any number of direct neighbours, by bisection over their arrivals.
     fn of_direct(&mut self) -> f64 {
         self.sorted.sort_unstable_by(|a, b| b.arrival.total_cmp(&a.arrival).then(a.op.cmp(&b.op)));
         self.by_head.clear();

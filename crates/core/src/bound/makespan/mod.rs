@@ -22,9 +22,9 @@
 //!
 //! The bounds relax the rules of [`simulate`](crate::simulate) and use only these: a device runs one operator at a
 //! time, an operator starts when all its inputs are on its device, a transfer takes at least the seconds of its
-//! route and starts when its tensor is there, transfers that share a port follow one another, and the memory that
-//! an operator needs while it runs fits its device. So they hold for every placement without violations and every
-//! priority, with ports and without contention alike, and for queues that are not work conserving.
+//! route and starts when its tensor is available, transfers that share a port follow one another, and the memory
+//! that an operator needs while it runs fits its device. So they hold for every placement without violations and
+//! every priority, with ports and without contention alike, and for queues that are not work conserving.
 //!
 //! # Literature
 //!

@@ -1,10 +1,11 @@
 //! One device that runs given operators one after another, each with a head before which it cannot start and
 //! a tail that follows its end.
 //!
-//! With heads alone they end earliest in the order of their heads. With tails as well the problem is hard
-//! (1 | r_j, q_j | C_max), but not with preemption: then the available operator with the largest tail runs
-//! (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The preemptive value is the maximum,
-//! over all sets of the operators, of the least head plus all seconds plus the least tail.
+//! If tasks have heads only, running them in the order of their heads ends earliest. With tails as well the
+//! problem is hard (1 | r_j, q_j | C_max), but not with preemption: then the available operator with the
+//! largest tail runs (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The preemptive
+//! value is the maximum, over all sets of the operators, of the least head plus all seconds plus the least
+//! tail.
 
 use std::collections::BinaryHeap;
 

@@ -33,7 +33,7 @@ const BETWEEN_CHECKS: usize = 1 << 12;
 /// Operators of one colocation class are on one device. A pool that cannot run all of an operator's class,
 /// because of support, pins, or a class that alone exceeds the memory of one device, has an infinite head and
 /// tail. So these values hold for every placement without violations, and for every priority; the engine's
-/// order of queues is not used. They are sums in another order than the simulator's: compare them after
+/// order of queues is not used. They are summed in a different order from the simulator's: compare them after
 /// rounding.
 ///
 /// *Part.* Between the end of an operator u and the start of an operator w run all operators that follow u and precede

@@ -123,7 +123,7 @@ impl Refutation<'_> {
     }
 }
 
-/// What the bounds say of a node.
+/// Bounds of a node.
 enum Examined {
     /// The bounds reach the target.
     Refuted,

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Maximum number of operators of the path between which segments lie.
+/// Maximum number of operators of the path that bound segments.
 const MAX_ENDS: usize = 160;
 
 /// Maximum number of operators in all segments together, and of those that may begin in them, times the number of pools;

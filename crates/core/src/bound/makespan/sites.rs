@@ -60,7 +60,7 @@ impl<'p> Sites<'p> {
             return None;
         }
         let pool_of: Vec<usize> = problem.cluster().devices().map(|device| problem.pool_of(device)).collect();
-        // Of several devices, the site of a pool is that of its first.
+        // The site of a pool of several devices is that of its first device.
         let site_of = problem.pools().iter().map(|pool| pool.devices[0].index()).collect();
         let matrix = least_matrix(problem, count, |device| device.index());
         Sites { problem, count, devices: vec![1; count], seconds: Vec::new(), matrix, pool_of, site_of }

@@ -176,8 +176,9 @@ impl Seconds {
         }
     }
 
-    /// What every operator adds for given prices, where a second on a kind counts as `rate`: the least of seconds and
-    /// memory over the kinds beyond the least of memory alone. Operators of a class share its memory by their number.
+    /// The amount that every operator adds for given prices, where a second on a kind counts as `rate`: the least of
+    /// seconds and memory over the kinds beyond the least of memory alone. Operators of a class share its memory by
+    /// their number.
     fn margins(&self, problem: &Problem, prices: &Prices, rate: impl Fn(usize) -> f64) -> Keyed<OpId, f64> {
         let graph = problem.graph();
         let ClassBytes(bytes) = &*ClassBytes::of(problem);

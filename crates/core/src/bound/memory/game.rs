@@ -16,7 +16,7 @@ const HALVINGS: usize = 60;
 /// Golden sections of a line between shares.
 const SECTIONS: usize = 60;
 
-/// Rents up to this many times a target are tried: classes that fit nowhere prove any value, however slowly.
+/// Rents up to this many times a target are tried: classes that fit nowhere prove any value, only slowly.
 const ENOUGH: f64 = 1024.0;
 
 /// Rounds of the ellipsoid method are this times the square of the variables.
@@ -88,7 +88,7 @@ impl Point {
 }
 
 impl Prices {
-    /// What a class of some bytes pays for memory.
+    /// The price that a class pays for the given bytes of memory.
     pub(super) fn rent(&self, kind: usize, bytes: f64) -> f64 {
         self.memory[kind].map_or(0.0, |memory| memory.price * slots(bytes, memory.quantum))
     }
@@ -258,7 +258,7 @@ impl Game {
             slopes[0][column] += row.count * costs[column][0] / self.columns[column].store.devices;
             slopes[1][column] += row.count * self.columns[column].needs[index] / spaces[column];
         }
-        // What cannot be told proves nothing.
+        // Undecided cases prove nothing.
         Some((if value.is_nan() { f64::NEG_INFINITY } else { value }, slopes))
     }
 

@@ -20,10 +20,10 @@ use crate::tolerance::round_down;
 /// Maximum work for all prices together: entries of a table of classes and kinds, each read once.
 const MAX_WORK: usize = 1 << 24;
 
-/// Prices of memory. Let class u hold at least w_u bytes on its device whatever else is there, so that a device of kind c
-/// with M_c bytes has Σ w_u ≤ M_c. In quanta of s_c bytes, Σ ⌊w_u / s_c⌋ ≤ ⌊M_c / s_c⌋: with a small quantum that is the
-/// sum of bytes, with one that is just larger than M_c / (q + 1) a device holds at most q of the classes that are larger.
-/// For prices λ_c ≥ 0 of a second with Σ_c n_c λ_c = 1, as in [`Fluid`](super::Fluid), and μ_c ≥ 0 of a quantum,
+/// Prices of memory. Let class u hold at least w_u bytes on its device, whichever classes share it, so that a device of
+/// kind c with M_c bytes has Σ w_u ≤ M_c. In quanta of s_c bytes, Σ ⌊w_u / s_c⌋ ≤ ⌊M_c / s_c⌋: with a small quantum that
+/// is the sum of bytes, with one that is just larger than M_c / (q + 1) a device holds at most q of the classes that are
+/// larger. For prices λ_c ≥ 0 of a second with Σ_c n_c λ_c = 1, as in [`Fluid`](super::Fluid), and μ_c ≥ 0 of a quantum,
 ///
 /// ```text
 /// T  ≥  Σ_u min_c (λ_c p_uc + μ_c ⌊w_u / s_c⌋)  −  Σ_c n_c μ_c ⌊M_c / s_c⌋

@@ -2,7 +2,7 @@
 
 use crate::tolerance::{MEMORY_RELATIVE, OPTIMAL_RELATIVE, fits, round_down};
 
-/// Quanta of a device's memory that stand for its bytes.
+/// Memory of a device in quanta.
 const FINE: f64 = (1u64 << 30) as f64;
 
 /// Few large classes fill a device; these numbers are tried whatever their sizes are.

@@ -1,8 +1,8 @@
 //! DeepSpeed: its configuration, in JSON.
 //!
-//! The configuration has no stages: a pipeline is a `PipelineModule` in the training program. Neither has it an option
+//! The configuration has no stages: a pipeline is a `PipelineModule` in the training program. It also has no option
 //! that turns recomputation on: `activation_checkpointing` tunes `deepspeed.checkpointing`, which the model calls.
-//! What a plan does not say, such as the precision if it was not given, is not written.
+//! Settings that a plan does not state, such as the precision if it was not given, are not written.
 //!
 //! Source: the page "DeepSpeed Configuration JSON" and `deepspeed/runtime/config.py` of DeepSpeed 0.19.8;
 //! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for AutoEP.

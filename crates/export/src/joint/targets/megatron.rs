@@ -1,16 +1,16 @@
-//! What Megatron-LM and Megatron Bridge have in common: the settings of Megatron Core.
+//! The settings of Megatron Core, which Megatron-LM and Megatron Bridge share.
 //!
 //! Source: `TransformerConfig`, `DistributedDataParallelConfig` and `PipelineParallelLayerLayout` of Megatron Core
 //! 0.16.1, and the pages "Custom Pipeline Model Parallel Layout", "Distributed Optimizer" and "Megatron-FSDP" of its
 //! user guide. `recompute_method` `block` recomputes the first layers of a stage, at most `recompute_num_layers`
 //! (`TransformerBlock._checkpointed_forward`); `selective` is of all layers.
 //!
-//! Virtual stages are those of interleaved 1F1B (`forward_backward_pipelining_with_interleaving`), with groups of as many
-//! microbatches as devices, the default of `microbatch_group_size_per_vp_stage`: the order of the plan. Virtual stage k of
-//! a layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two devices, Megatron-LM
-//! takes virtual stages only with transfers that overlap, which is its default.
+//! Virtual stages are those of interleaved 1F1B (`forward_backward_pipelining_with_interleaving`), with groups with one
+//! microbatch per device, the default of `microbatch_group_size_per_vp_stage`: the order of the plan. Virtual stage k of a
+//! layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two devices, Megatron-LM takes
+//! virtual stages only with transfers that overlap, which is its default.
 //!
-//! There is no zero-bubble: `delay_wgrad_compute` defers weight gradients only behind the all-to-all of experts.
+//! There is no zero-bubble: `delay_wgrad_compute` defers weight gradients only until after the all-to-all of experts.
 
 use stagewright_core::document::Schedule;
 
@@ -47,7 +47,7 @@ pub(super) struct Settings {
     pub(super) recompute: Recomputation,
 }
 
-/// What copies divide.
+/// The state that copies shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharding {
     None,

@@ -8,8 +8,8 @@
 //! torchtitan reduces gradients after every microbatch: ZeRO 2 if parameters stay whole from the forward to the
 //! backward pass, and ZeRO 3 if not.
 //!
-//! Schedules are those of `torch/distributed/pipelining/schedules.py`, PyTorch 2.15.0. `Schedule1F1B` needs as many
-//! microbatches as stages. `ScheduleInterleaved1F1B` has the order of the plan; stage k is on rank k mod p
+//! Schedules are those of `torch/distributed/pipelining/schedules.py`, PyTorch 2.15.0. `Schedule1F1B` needs at least as
+//! many microbatches as stages. `ScheduleInterleaved1F1B` has the order of the plan; stage k is on rank k mod p
 //! (`_get_pp_rank_to_stage_indices_mapping`). `ScheduleInterleavedZeroBubble` with one stage on a device has the order of
 //! ZB-H1. There the weight gradients are passes of autograd of their own, one for every group of parameters: each would
 //! recompute the layer once more, and selective recomputation fails in the second. Both schedules derive from

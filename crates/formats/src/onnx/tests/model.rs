@@ -108,7 +108,7 @@ impl Model {
         self
     }
 
-    /// The graph so far as the body of a node; its inputs are those of the body.
+    /// The graph recorded so far, as the body of a node; its inputs are those of the body.
     pub(super) fn body(&mut self, name: &str) -> AttributeProto {
         AttributeProto {
             name: Some(name.into()),

@@ -171,7 +171,7 @@ fn an_omitted_input_hides_no_name_of_a_branch() {
 
 #[test]
 fn an_omitted_input_is_no_value_and_hides_no_value_of_the_body() {
-    // What reads it has one input less.
+    // Its readers lose one input.
     let clip = function("", &["a", "low"], &["r"], vec![node("Clip", &["a", "low"], &["r"])]);
     assert_eq!(kinds(&model(vec![clip], vec![call("", &["x"], &["out"])])), ["Clip"]);
     // A node of the body makes a value of that name.
@@ -229,8 +229,7 @@ fn a_body_given_as_an_attribute_is_of_the_caller() {
     );
 }
 
-/// What runs a body gives all its inputs, so an initialiser of one is a default that nobody takes; the empty name is no
-/// value.
+/// What runs a body gives all its inputs, so an initialiser of one is an unused default; the empty name is no value.
 #[test]
 fn initialisers_of_a_body_shadow_what_is_outside_and_no_input() {
     let mut body = Model::new(17);

@@ -1,4 +1,4 @@
-//! Labels of a training run on a cluster: the run asks for them, and this program answers on the nodes.
+//! Labels of a training run on a cluster: the run requests them, and this program answers on the nodes.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -42,7 +42,7 @@ impl Nodes {
         self.failure.take()
     }
 
-    /// Asks for all wanted labels, and takes them as they come.
+    /// Requests all missing labels and takes them as they arrive.
     fn ask(&self, wanted: &Wanted<'_>, take: &Take<'_>) -> Result<Result<(), StoreError>> {
         let arguments = ["train", &self.configuration, "--worker"].map(String::from);
         let program = own_digest()?;

@@ -14,8 +14,8 @@ const ELEMENTWISE: &str = "CANDLE_NUM_THREADS";
 ///
 /// Only the environment can set it. By default, candle uses one thread per core, whatever `--threads` says, and
 /// counts the cores again at every matrix product, which takes longer than a small product. Without requested
-/// threads, the environment's setting stays, else candle's default is set: the number of physical cores. Child
-/// processes inherit the variables; `bench` gives each of them its own `--threads`.
+/// threads, the environment's setting stays, otherwise candle's default is set: the number of physical cores.
+/// Child processes inherit the variables; `bench` gives each of them its own `--threads`.
 ///
 /// # Safety
 /// No other thread may be running: it could read the environment at the same time.

@@ -46,7 +46,7 @@ const BYTES: [OfParts; 5] = [
 ];
 
 impl Parts {
-    /// Seconds of a microbatch: by what they are for if that is known, else by pass if that is.
+    /// Seconds of a microbatch: by what they are for if that is known, otherwise by pass if that is.
     pub(super) fn seconds(page: &JointPage) -> Parts {
         let stages = &page.document.stages;
         if let Some(parts) = page.parts {
@@ -156,7 +156,7 @@ fn of_parts((name, colour, figure): OfParts, parts: &[JointPartsDocument], stage
     Part { name, colour, of_stage: figures.take(stages).collect() }
 }
 
-/// What memory beyond the parts is for.
+/// Purpose of the memory beyond the parts.
 fn rest_of(page: &JointPage) -> &'static str {
     let plan = page.document;
     if pipeline_devices(plan) < plan.stages.len() {

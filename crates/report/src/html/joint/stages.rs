@@ -19,7 +19,7 @@ use crate::units;
 /// Configurations of a stage that are named.
 const NAMED: usize = 4;
 
-/// What all rows of the section refer to.
+/// Context of all rows of the section.
 struct Stages<'a> {
     page: &'a JointPage<'a>,
     seconds: Parts,
@@ -106,7 +106,7 @@ impl Stages<'_> {
         }
     }
 
-    /// Where a stage is: its device of the pipeline, if that has others, its kind and its degrees.
+    /// Place of a stage: its device of the pipeline, if there is more than one, its kind and its degrees.
     fn place(&self, index: usize, stage: &JointStageDocument) -> String {
         let mut parts = Vec::new();
         if self.devices < self.documents().len() {

@@ -149,7 +149,7 @@ fn parts_are_stacked_up_to_the_limit() {
         "aria-label=\"time: compute 2.0000 s, transfers 1.0000 s\"",
         "<rect class=\"d0\" x=\"0.0\" width=\"666.7\" height=\"10\"><title>compute 2.0000 s</title></rect>",
         "<rect class=\"d1\" x=\"666.7\" width=\"333.3\"",
-        // Of the eight GiB in use on the other stage.
+        // The other stage uses eight GiB.
         "aria-label=\"memory: parameters 1.0 GiB, workspace 1.0 GiB, other 1.0 GiB\"",
         "<rect class=\"room\" width=\"500.0\" height=\"10\"/>",
         "<rect class=\"limit\" x=\"494.0\"",

@@ -30,7 +30,7 @@ struct Scene {
     seconds: Figures,
 }
 
-/// What is drawn, and the sentence over it.
+/// The drawing, and the sentence above it.
 struct Drawing {
     scene: Scene,
     lead: String,

@@ -67,7 +67,7 @@ impl Dual {
         if all <= held {
             return Err("the prices of its devices reach those of all classes".to_owned());
         }
-        // The device prices stay at least one below the class prices, whatever the division leaves.
+        // The device prices stay at least one below the class prices, whatever the remainder of the division.
         let share = (all - held - 1) / counts().sum::<u128>().max(1);
         let devices = devices.into_iter().map(|price| price + share as u64).collect();
         Ok(Dual { threshold, order, place, worth, devices })

@@ -1,11 +1,11 @@
 //! Replays a bound of column generation: prices at which the devices cannot hold all classes.
 //!
 //! Given are a threshold T, prices π_u ≥ 0 of the colocation classes and prices β_p ≥ 0 of the devices of each pool p.
-//! Suppose that no set S of classes that a stage can run on r devices of pool p with a load of at most T is worth more
-//! than these devices: Σ_{u ∈ S} π_u ≤ r β_p. A plan of value T or less runs each class on one stage, and its stages
-//! take at most n_p devices of pool p, so it would have Σ_u π_u ≤ Σ_p n_p β_p. If the classes are worth more than the
-//! devices, there is no such plan, under any split rule. This is weak duality for the linear relaxation of covering all
-//! classes by such sets (Gilmore and Gomory, 1961).
+//! Suppose that no set S of classes that a stage can run on r devices of pool p with a load of at most T has a value
+//! above that of these devices: Σ_{u ∈ S} π_u ≤ r β_p. A plan of value T or less runs each class on one stage, and its
+//! stages take at most n_p devices of pool p, so it would have Σ_u π_u ≤ Σ_p n_p β_p. If the classes are worth more
+//! than the devices, there is no such plan, under any split rule. This is weak duality for the linear relaxation of
+//! covering all classes by such sets (Gilmore and Gomory, 1961).
 //!
 //! The excess of the class prices over the device prices is first added to the device prices ([`dual`]). The
 //! supposition is then checked stage by stage: the capacity of a stage is relaxed to sums over its classes and cut
@@ -63,7 +63,7 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
     }
 }
 
-/// Whether no set that a stage can hold is worth more than its devices; `None` if the budget is exhausted.
+/// Whether no set that a stage can hold has a value above that of its devices; `None` if the budget is exhausted.
 fn no_set_is_worth_more(problem: &Problem, pools: &Pools, dual: &Dual, budget: &mut Budget) -> Option<bool> {
     let kind_of = |pool: usize| pools.list()[pool].kind;
     let mut used: Vec<usize> = (0..pools.list().len()).filter(|&pool| pools.list()[pool].count > 0).collect();
@@ -85,7 +85,7 @@ fn no_set_is_worth_more(problem: &Problem, pools: &Pools, dual: &Dual, budget: &
     Some(true)
 }
 
-/// Whether no set of a shape is worth more than the goal. The second sum is used only if the first alone does not
+/// Whether no set of a shape has a value above the goal. The second sum is used only if the first alone does not
 /// decide: with two sums, far more sets are incomparable.
 fn holds(
     load: &Load,

@@ -1,17 +1,17 @@
-//! Decides whether any set of classes within the limits is worth more than a goal.
+//! Decides whether any set of classes within the limits has a value above a goal.
 //!
-//! A set is a path through the states of the frontier, along which both sums and the worth accumulate. Two passes
+//! A set is a path through the states of the frontier, along which both sums and the value accumulate. Two passes
 //! decide.
 //!
 //! 1. *Table*, backwards. The first limit is divided into cells, and each decision's addend is rounded down to whole
-//!    cells. An entry is the maximum worth of the decisions after a state with a given number of cells left: the
+//!    cells. An entry is the maximum value of the decisions after a state with a given number of cells left: the
 //!    longest path of the knapsack recurrence. A sum rounded down is at least the sum of its addends rounded down, so
 //!    the entry at the cells left bounds every completion.
-//! 2. *Labels*, forwards. A label is a partial path: its state, sums and worth. A label is dropped if its worth and
+//! 2. *Labels*, forwards. A label is a partial path: its state, sums and value. A label is dropped if its worth and
 //!    table entry do not exceed the goal, or if another label of its state dominates it, with no larger sums and no
 //!    smaller worth. If no label is left, there is no such set; a label that reaches the end is such a set.
 //!
-//! A table of few cells rules out sets whose worth is well below the goal; the closer they are, the more cells or
+//! A table of few cells rules out sets whose value is well below the goal; the closer they are, the more cells or
 //! labels are needed. Hence several attempts, each with more of both.
 
 use std::cmp::Reverse;
@@ -26,7 +26,7 @@ use super::stage::{Addends, LIMIT};
 const ENTRIES: usize = 1 << 26;
 /// Work steps per label, most of them for sorting it.
 const LABEL: usize = 128;
-/// Unit of the table entries: a table holds sums of worth rounded up to whole multiples of it.
+/// Unit of the table entries: a table holds sums of values rounded up to multiples of it.
 const COARSE: u64 = WORTH >> 30;
 /// Table entry that is less than every sum, with room to add to it.
 const NEVER: i32 = i32::MIN / 2;
@@ -50,9 +50,9 @@ pub(super) const ATTEMPTS: [Attempt; 3] = [
 /// Result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// No set within the limits is worth more than the goal.
+    /// No set within the limits has a value above the goal.
     NoSet,
-    /// Some set within the limits is worth more than the goal.
+    /// Some set within the limits has a value above the goal.
     SomeSet,
     /// The label limit was exceeded.
     TooManySets,
@@ -86,7 +86,7 @@ struct Table {
 }
 
 impl Question<'_> {
-    /// Answers the question; `None` if the budget is exhausted. O(states · cells) and the labels.
+    /// Answers the question; `None` if the budget is exhausted. O(states · cells + labels).
     pub(super) fn ask(&self, attempt: Attempt, budget: &mut Budget) -> Option<Answer> {
         let table = self.table(attempt.cells, budget)?;
         let start = Label { state: 0, first: 0, worth: Reverse(0), second: 0 };
@@ -168,7 +168,7 @@ impl Question<'_> {
 fn drop_dominated(labels: &mut Vec<Label>) {
     labels.sort_unstable();
     let mut state = None;
-    // Pareto front of worth and second sum over the kept labels of this state; both ascend.
+    // Pareto front of value and second sum over the kept labels of this state; both ascend.
     let mut skyline: BTreeMap<u64, u64> = BTreeMap::new();
     labels.retain(|label| {
         let (worth, second) = (label.worth.0, label.second);

@@ -1,7 +1,7 @@
 //! Attentions, each of which runs in one kernel (Dao et al. 2022).
 //!
 //! An attention is a product without parameters, elementwise operators, a softmax, elementwise operators, and another product
-//! without parameters. What is between the products takes no time, and its tensors are never in memory.
+//! without parameters. The operators between the products take no time, and their tensors are never in memory.
 
 use stagewright_core::document::Pass;
 
@@ -17,7 +17,7 @@ pub(super) struct Attention {
     pub(super) is_first: Vec<bool>,
     /// Tensors that are never in memory.
     pub(super) is_hidden: Vec<bool>,
-    /// Bytes that each operator would read or write of tensors that are never in memory.
+    /// Bytes of tensors never in memory that each operator would read or write.
     pub(super) unmoved: Vec<f64>,
 }
 
@@ -27,7 +27,7 @@ impl Attention {
         let count = graph.operators.len();
         let forward = in_order(graph, Pass::Forward);
         let is_softmax = |operator: usize| kinds.is(operator, "softmax");
-        // Where a path from a product goes on: to it without a softmax, and with one.
+        // Successors on paths from a product: operators reached without a softmax, and with one.
         let (mut before, mut after) = (vec![false; count], vec![false; count]);
         for &operator in &forward {
             for (_, tensor) in forward_inputs(graph, operator) {
@@ -38,7 +38,7 @@ impl Attention {
                 after[operator] |= goes_on;
             }
         }
-        // Where a path to a product comes from: from it without a softmax, and with one.
+        // Predecessors on paths to a product: operators that reach it without a softmax, and with one.
         let (mut ends, mut ends_over) = (vec![false; count], vec![false; count]);
         for &operator in forward.iter().rev() {
             for (_, tensor) in outputs(graph, operator) {

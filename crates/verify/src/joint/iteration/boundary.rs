@@ -1,4 +1,4 @@
-//! What crosses the boundaries between stages.
+//! Tensors that cross the boundaries between stages.
 //!
 //! Tensors that skip a stage are passed on by it, so a tensor crosses every boundary between the stage that writes it and the
 //! farthest one that reads it.
@@ -18,7 +18,7 @@ pub(super) struct Crossing {
     pub(super) backward: Option<f64>,
 }
 
-/// What crosses the boundary after every stage. Reports tensors that go against the order of the stages.
+/// Tensors that cross the boundary after every stage. Reports tensors that contradict the order of the stages.
 pub(super) fn crossings(
     model: &Model,
     stage_of_layer: &[usize],

@@ -7,7 +7,7 @@ pub(super) fn all_gather(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     steps(devices) * link.latency_s + share(devices) * bytes / link.bandwidth
 }
 
-/// Seconds of a reduce-scatter: as long as an all-gather.
+/// Seconds of a reduce-scatter, the same as for an all-gather.
 pub(super) fn reduce_scatter(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     all_gather(devices, bytes, link)
 }

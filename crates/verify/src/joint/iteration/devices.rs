@@ -51,7 +51,7 @@ pub(super) fn slower(first: &LinkDocument, second: &LinkDocument) -> LinkDocumen
 /// Checks the servers of the kinds.
 ///
 /// # Errors
-/// If a figure of them is out of range.
+/// If one of their figures is out of range.
 pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
     for kind in cluster.kinds.iter().map(|kind| kind.document) {
         let Some(server) = &kind.server else { continue };
@@ -63,7 +63,7 @@ pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// The devices of every stage. Reports kinds that are not there or have too few devices, and degrees of tensor parallelism
+/// The devices of every stage. Reports kinds that do not exist or have too few devices, and degrees of tensor parallelism
 /// that differ within a kind or do not divide its servers.
 pub(super) fn of_stages<'a>(
     cluster: &'a Cluster<'a>,
@@ -80,7 +80,7 @@ pub(super) fn of_stages<'a>(
             continue;
         };
         let (tensor, first) = (stage.tensor, *first_of[kind].get_or_insert(stage.tensor));
-        // Later stages are on the same devices again.
+        // Later stages reuse the same devices.
         if index < pipeline {
             used[kind].push((tensor, stage.data));
         }

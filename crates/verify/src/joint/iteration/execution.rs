@@ -9,7 +9,7 @@ use crate::joint::rules::{self, Allowed};
 /// Highest degree of ZeRO.
 pub(super) const MOST_ZERO: u64 = 3;
 
-/// Checks the degrees and the microbatches that all stages have in common.
+/// Checks the degrees and microbatches common to all stages.
 pub(super) fn check(
     plan: &JointPlanDocument,
     execution: &JointExecutionDocument,
@@ -104,7 +104,7 @@ pub(super) fn check_schedule(
     }
 }
 
-/// The schedules that a plan may have: those of the objective that there are for joint plans.
+/// The schedules that a plan may have: those of the objective that joint plans support.
 pub(super) fn schedules(plan: &JointPlanDocument) -> Vec<Schedule> {
     let asked = &plan.objective.schedules;
     [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble]

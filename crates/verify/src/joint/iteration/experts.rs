@@ -1,4 +1,4 @@
-//! Experts: the forward operators behind a dispatch and before a combine.
+//! Experts: the forward operators after a dispatch and before a combine.
 
 use stagewright_core::document::Pass;
 
@@ -8,9 +8,9 @@ use crate::read::Graph;
 /// The experts of a graph.
 #[derive(Debug)]
 pub(super) struct Experts {
-    /// Whether an operator is of an expert, by its class if it is no forward operator.
+    /// Whether an operator belongs to an expert; decided by its class if it is not a forward operator.
     pub(super) is_expert: Vec<bool>,
-    /// Dispatches and combines, each with the bytes that experts read from it, or that it reads from them.
+    /// Dispatches and combines, each with the bytes that experts read from it, or that the combine reads from them.
     pub(super) exchanges: Vec<(usize, f64)>,
     /// Number of experts of every dispatch: those that it states, otherwise one for every output.
     pub(super) counts: Vec<u64>,
@@ -57,7 +57,8 @@ impl Experts {
         Experts { is_expert: colocated(graph, &is_inside), exchanges, counts }
     }
 
-    /// Whether a degree of expert parallelism divides the experts; without experts it is 1. Returns what it has to be.
+    /// Whether a degree of expert parallelism divides the experts; without experts it is 1. Returns the requirement
+    /// otherwise.
     pub(super) fn allow(&self, degree: u64) -> Result<(), String> {
         let is_whole = |count: &&u64| degree == 0 || count.is_multiple_of(degree);
         match self.counts.iter().find(|count| !is_whole(count)) {

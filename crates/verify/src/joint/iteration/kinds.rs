@@ -1,10 +1,10 @@
-//! What the kind of an operator says about its sharding.
+//! Sharding of an operator, from its kind.
 
 use stagewright_core::document::{OperatorDocument, Pass, Role, role};
 
 use crate::read::{Graph, Tensor};
 
-/// Operators by what the cost model needs to know of them.
+/// Properties of operators that the cost model needs.
 #[derive(Debug)]
 pub(super) struct Kinds {
     pub(super) is_product: Vec<bool>,
@@ -96,7 +96,7 @@ pub(super) fn in_order(graph: &Graph, pass: Pass) -> Vec<usize> {
     operators
 }
 
-/// Operators of which a forward operator of their class has a property.
+/// Operators whose class has a forward operator with a property.
 pub(super) fn colocated(graph: &Graph, has: &[bool]) -> Vec<bool> {
     let class_has: Vec<bool> = graph
         .classes

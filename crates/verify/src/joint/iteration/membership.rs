@@ -43,11 +43,11 @@ impl Groups {
     }
 }
 
-/// The layer of every operator, with the layer that each has by itself, if any.
-/// O(pins · log), and `by_itself` at most twice for every operator.
+/// The layer of every operator, with the layer of each alone, if any. O(pins · log), and `by_itself` at most
+/// twice for every operator.
 pub(super) fn with(graph: &Graph, by_itself: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
     let groups = Groups::new(graph);
-    // Of a group with forward operators the first of these counts.
+    // A group with forward operators is represented by the first of them.
     let first = |members: &Vec<usize>| {
         let key = |&&operator: &&usize| (graph.pass(operator) != Pass::Forward, graph.work_place[operator]);
         members.iter().min_by_key(key).copied()
@@ -79,8 +79,8 @@ fn by_path(operator: &OperatorDocument, listed: &BTreeMap<&str, usize>) -> Optio
     }
 }
 
-/// The path of an operator: its name if that continues the path of its layer, else that path. Without a layer it is the name,
-/// of one with slashes all but the last part.
+/// The path of an operator: its name if that continues the path of its layer, otherwise that path. Without a layer it is the
+/// name, of one with slashes all but the last part.
 pub(super) fn path(operator: &OperatorDocument) -> Cow<'_, str> {
     let name = operator.name.as_str();
     match operator.layer.as_deref().filter(|layer| !layer.is_empty()) {
@@ -120,7 +120,7 @@ fn by_first_reader(graph: &Graph, groups: &Groups, home: &mut [Option<usize>]) {
     }
 }
 
-/// The group of the first operator outside a group that reads a tensor of it.
+/// The group of the first outside operator that reads a tensor of a group.
 fn first_reader(graph: &Graph, groups: &Groups, group: usize) -> Option<usize> {
     let tensors = groups.members[group].iter().flat_map(|&operator| &graph.tensors_of[operator]);
     let made = tensors.map(|&tensor| &graph.tensors[tensor]);
@@ -130,7 +130,7 @@ fn first_reader(graph: &Graph, groups: &Groups, group: usize) -> Option<usize> {
     outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| groups.of[reader])
 }
 
-/// Whether a layer is numbered: the last part of its path is a number, or a number behind `layer_` or `block_`.
+/// Whether a layer is numbered: the last part of its path is a number, or a number after `layer_` or `block_`.
 pub(super) fn is_numbered(layer: &str) -> bool {
     let last = layer.rsplit('.').next().unwrap_or(layer);
     let before = last.trim_end_matches(|letter: char| letter.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Memory of the devices of a pipeline: what all their stages keep.
+//! Memory of the devices of a pipeline, summed over their stages.
 
 use stagewright_core::document::Schedule;
 
@@ -8,9 +8,9 @@ use super::stage::Sums;
 /// Memory of a stage and of its device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Memory {
-    /// Most microbatches of the stage in flight.
+    /// Maximum number of microbatches of the stage in flight.
     pub(super) in_flight: usize,
-    /// Bytes of the activations of the stage when most of its microbatches are in flight.
+    /// Bytes of the activations of the stage at its maximum of microbatches in flight.
     pub(super) activations: f64,
     /// Bytes that all stages of the device need.
     pub(super) bytes: f64,
@@ -35,7 +35,7 @@ pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     }
 }
 
-/// Memory where the stages of a device share it.
+/// Memory of devices whose stages share it.
 fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     let mut memory = vec![Memory::default(); sums.len()];
     let mut now = vec![0; sums.len()];

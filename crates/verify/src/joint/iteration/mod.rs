@@ -168,7 +168,7 @@ fn members(
     (layer_of.len() == graph.operators.len()).then_some(layer_of)
 }
 
-/// The configurations of the layers. Reports those that are not there or not allowed.
+/// The configurations of the layers. Reports those that do not exist or are not allowed.
 fn configurations(
     plan: &JointPlanDocument,
     layers: &[(&str, Placed)],
@@ -211,8 +211,8 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The figures of the stages and the value. Reports operators that cannot run, tensors against the order of the stages
-    /// and memory that is not there.
+    /// The figures of the stages and the value. Reports operators that cannot run, tensors that contradict the order of
+    /// the stages, and exceeded memory.
     fn figures(
         &self,
         execution: &JointExecutionDocument,

@@ -1,4 +1,4 @@
-//! The graph by layers: what a layer runs, keeps and synchronises, whatever the devices.
+//! The graph by layers: the work, memory and synchronisation of each, independent of the devices.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::sharding::{self, Conversion};
 use crate::read::Graph;
 use crate::score::weights;
 
-/// An amount by how it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
+/// An amount by the way it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Divided {
     /// Amounts by `[is split][is of experts]`.
@@ -23,7 +23,8 @@ impl Divided {
         self.parts[usize::from(is_split)][usize::from(is_expert)] += amount;
     }
 
-    /// What is not of experts on a device of `tensor`, and what is of experts on one that has 1 / `expert` of them.
+    /// The part outside experts on a device of `tensor`, and the part of experts on a device that has 1 / `expert` of
+    /// them.
     pub(super) fn per_device(&self, tensor: f64, expert: f64) -> [f64; 2] {
         let [whole, split] = self.parts;
         [whole[0] + split[0] / tensor, (whole[1] + split[1] / tensor) / expert]
@@ -48,13 +49,13 @@ pub(super) struct Layer {
     pub(super) inputs: f64,
     /// Bytes that the layer's products write.
     pub(super) products: f64,
-    /// Most bytes that a backward operator reads and writes besides forward tensors and gradients of parameters, with
-    /// its declared workspace.
+    /// Maximum bytes that a backward operator reads and writes besides forward tensors and gradients of parameters,
+    /// with its declared workspace.
     pub(super) workspace: f64,
 }
 
 impl Layer {
-    /// Everything that the costs of the layer depend on, but for the seconds of its operators.
+    /// Everything that determines the costs of the layer, except the seconds of its operators.
     pub(super) fn figures(&self) -> Vec<u64> {
         let Layer {
             forward: _,
@@ -104,7 +105,7 @@ impl<'a> Model<'a> {
         let has_split: Vec<bool> = (0..graph.operators.len())
             .map(|operator| kinds.splits_parameters(operator) && kinds.has_parameters[operator])
             .collect();
-        // A backward or update operator is as its forward operator.
+        // A backward or update operator has the property of its forward operator.
         let near_split = colocated(graph, &has_split);
         let is_split = (0..graph.operators.len()).map(|operator| match graph.pass(operator) {
             Pass::Forward => has_split[operator],
@@ -181,7 +182,7 @@ impl<'a> Model<'a> {
                 }
                 Pass::Backward => {
                     let mut seen = BTreeSet::new();
-                    // What several updates of a layer read is as the first of them in the graph.
+                    // A tensor read by several updates of a layer is attributed to the first of them in the graph.
                     let readers: BTreeSet<usize> = tensor.consumers.iter().copied().collect();
                     for reader in readers {
                         let layer = self.layer_of[reader];

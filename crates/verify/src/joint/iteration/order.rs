@@ -24,14 +24,14 @@ pub(super) enum Pass {
     Weight,
 }
 
-/// All passes, in the order in which a slot has them.
+/// All passes, in their order within a slot.
 const PASSES: [Pass; 3] = [Pass::Forward, Pass::Backward, Pass::Weight];
 
-/// What a device runs.
+/// Tasks of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) pass: Pass,
-    /// The stage, among all of the pipeline.
+    /// The stage, numbered over the pipeline.
     pub(super) stage: usize,
     pub(super) microbatch: usize,
 }
@@ -48,17 +48,17 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Passes of each sort that a device runs.
+    /// Number of passes of each kind that a device runs.
     fn count(&self) -> usize {
         self.microbatches * self.chunks
     }
 
-    /// Sorts of passes that run apart from each other.
+    /// Kinds of passes that run separately.
     pub(super) fn sorts(&self) -> usize {
         if self.schedule == Schedule::ZeroBubble { 3 } else { 2 }
     }
 
-    /// Slots by which the passes of a sort are later than the forward passes.
+    /// Delay of the passes of a kind behind the forward passes, in slots.
     fn lag(&self, pass: Pass, device: usize) -> usize {
         let behind = self.devices - 1 - device;
         match pass {
@@ -71,7 +71,7 @@ impl Pipeline {
         }
     }
 
-    /// What a device runs after `done` passes of every sort; `None` after all of them.
+    /// The next task of a device after `done` passes of every kind; `None` after all of them.
     pub(super) fn next(&self, device: usize, done: [usize; 3]) -> Option<Task> {
         let left = PASSES.into_iter().take(self.sorts()).filter(|&pass| done[pass as usize] < self.count());
         let pass = left.min_by_key(|&pass| done[pass as usize] + self.lag(pass, device))?;
@@ -86,7 +86,7 @@ impl Pipeline {
         Some(Task { pass, stage: chunk * self.devices + device, microbatch })
     }
 
-    /// All that a device runs, in order.
+    /// All tasks of a device, in order.
     pub(super) fn tasks(self, device: usize) -> impl Iterator<Item = Task> {
         let mut done = [0; 3];
         std::iter::from_fn(move || {
@@ -146,7 +146,7 @@ mod tests {
         let first = "F0.0 F0.1 F1.0 F1.1 F0.2 B1.0 F0.3 B1.1 F1.2 B0.0 F1.3 B0.1 B1.2 B1.3 B0.2 B0.3";
         let last = "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3";
         assert_eq!((order_of(0).as_str(), order_of(1).as_str()), (first, last));
-        // All forward passes come first if there are no more than these.
+        // If there are no more forward passes than these, all of them come first.
         assert_eq!(order(Schedule::Interleaved, [2, 2, 2], 0), "F0.0 F0.1 F1.0 F1.1 B1.0 B1.1 B0.0 B0.1");
     }
 }

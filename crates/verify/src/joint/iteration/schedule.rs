@@ -30,7 +30,7 @@ struct Ends {
 pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
     let mut devices = vec![Device::default(); pipeline.devices];
     let mut ends = vec![Ends::default(); times.len()];
-    // A pass that ends can let the devices next to it go on.
+    // A pass that ends can let the devices next to it continue.
     let mut open: Vec<usize> = (0..devices.len()).rev().collect();
     while let Some(index) = open.pop() {
         let before = devices[index].done;

@@ -19,7 +19,7 @@ enum Layout {
     Partial,
 }
 
-/// What an operator needs of its inputs.
+/// Layouts that an operator requires of its inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needed {
     AsTheyAre,
@@ -48,7 +48,7 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
-    /// What the seconds of the conversion depend on.
+    /// Key of the seconds of the conversion.
     pub(super) fn figures(&self) -> [u64; 3] {
         [self.bytes.to_bits(), self.from as u64, self.to as u64]
     }

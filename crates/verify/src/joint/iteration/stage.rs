@@ -33,7 +33,7 @@ impl Configuration {
     }
 }
 
-/// What a layer costs in a configuration.
+/// Costs of a layer in a configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Costs {
     /// Seconds of the forward pass, the backward pass and the weight gradients of a microbatch.
@@ -192,7 +192,7 @@ impl<'a> Stage<'a> {
         [self.devices.data, (self.devices.data / self.expert.max(1)).max(1)]
     }
 
-    /// What is not of experts on a device, and what is.
+    /// The parts outside and inside experts on a device.
     fn per_device(&self, amount: &Divided) -> [f64; 2] {
         amount.per_device(self.tensor, self.expert as f64)
     }

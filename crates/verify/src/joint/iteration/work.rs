@@ -39,7 +39,7 @@ impl Work {
         };
         let mut in_pass = |operator: usize| {
             let parts = parts(operator, model.attention.unmoved[operator]);
-            // What is inside an attention runs in its kernel.
+            // Operators inside an attention run in its kernel.
             if model.attention.is_inside[operator] { Parts::default() } else { parts }
         };
         let mut work = Work::default();

@@ -37,7 +37,7 @@ pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
     Story { moments: player.moments, end: player.now.0 }
 }
 
-/// What happens at a time.
+/// Event at a time.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A task ends.
@@ -46,7 +46,7 @@ enum Event {
     Sends(usize),
     /// The readers of a transfer have the tensor.
     Arrives(usize),
-    /// An operator with all its inputs asks for its device.
+    /// An operator with all its inputs requests its device.
     Asks(usize),
     /// A device takes the next operator of its queue, if it is idle.
     TakesNext(usize),
@@ -81,7 +81,7 @@ impl Player<'_> {
         self.numbered
     }
 
-    /// Schedules an event after some seconds, behind all that are scheduled for that time already.
+    /// Schedules an event after some seconds, after all events already scheduled for that time.
     fn plan(&mut self, seconds: f64, event: Event) {
         let turn = (Time(self.now.0 + seconds), self.number());
         self.to_come.insert(turn, event);

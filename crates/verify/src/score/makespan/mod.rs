@@ -3,8 +3,8 @@
 //! # With ports
 //!
 //! - A device runs one operator at a time, without preemption. An operator is ready when all its inputs are
-//!   on its device. Of the ready operators, the first by priority runs; without a priority, the one that
-//!   became ready first, ties by document order.
+//!   on its device. The ready operator that is first by priority runs; without priorities, the one that
+//!   became ready first, with ties in document order.
 //! - A tensor is sent once to each other device that reads it. The transfer is requested when its producer
 //!   ends, and queues at every port on its route: the sender's output, the receiver's input (a host has
 //!   neither, its memory is where the data is), and the uplink of each group that it leaves or enters. Queues
@@ -25,13 +25,14 @@
 //! - A tensor is sent to each reader separately and concurrently, each transfer taking the seconds above. On
 //!   the producer's device, one transfer makes it available to all readers at once; it takes the seconds on
 //!   the diagonal of the matrix, or no time without a matrix.
-//! - Everything happens one by one, by time, then in the order in which it was scheduled. A task that ends schedules what
-//!   follows at the same time, behind what is scheduled for that time already: the end of an operator that its device
-//!   takes the next one and then that its tensors are sent, the end of a transfer that its readers have the tensor, the
-//!   last tensor of an operator that it asks for its device (operators that one transfer makes ready in document order),
-//!   and a device that takes an operator the start of that. A task of zero duration ends in its turn as well.
-//! - An idle device takes an operator that asks for it immediately, without waiting for others; otherwise operators
-//!   queue for it by priority, or in the order in which they asked.
+//! - Everything happens one by one, by time, then in the order in which it was scheduled. A task that ends schedules its
+//!   consequences at the same time, after the events already scheduled for that time: the end of an operator that its
+//!   device takes the next one and then that its tensors are sent, the end of a transfer that its readers have the
+//!   tensor, the last tensor of an operator that it asks for its device (operators that one transfer makes ready in
+//!   document order), and a device that takes an operator the start of that. A task of zero duration ends in its turn as
+//!   well.
+//! - An idle device accepts a requesting operator immediately, without waiting for others; otherwise operators
+//!   queue for it by priority, or in the order of their requests.
 //! - The tensors of an operator are sent in document order, each to its readers in the order in which the tensor names
 //!   them.
 //! - Memory is held as with ports. There are no ports to be loaded, so the communication time of every device
@@ -39,7 +40,7 @@
 //!
 //! The value is the time of the last event. [`step`] lists the work, [`ports`] and [`contention_free`]
 //! simulate it, and [`memory`] tracks the bytes held meanwhile. Times are sums of seconds in the order of
-//! events, so equal times are bit-identical, whoever computes them.
+//! events, so equal times are bit-identical in every implementation.
 
 mod contention_free;
 mod memory;

@@ -20,9 +20,9 @@ const MODULE: &str = "stagewright_rows";
 const PACK: usize = 16;
 /// Approximate number of threads of a block.
 const BLOCK: usize = 256;
-/// Most threads of a block that share one row.
+/// Maximum number of threads of a block that share one row.
 const PACKS: usize = 128;
-/// Most blocks of a launch.
+/// Maximum number of blocks of a launch.
 const GRID: usize = i32::MAX as usize;
 
 /// Element types that the kernels support.
@@ -163,7 +163,7 @@ impl Kernel {
         Kernel { name: format!("{reduction}_{}_{reading}", T::DTYPE.as_str()), packs: width / lanes }
     }
 
-    /// One thread per pack, up to a limit, and as many rows as fit into a block.
+    /// One thread per pack, up to a limit, and the number of rows that fit into a block.
     fn shape(&self, row_count: usize) -> LaunchConfig {
         let packs = self.packs.min(PACKS);
         let rows = BLOCK / packs;

@@ -59,8 +59,8 @@ pub(super) struct Pending {
     hosted: Rows,
 }
 
-/// A row of cells by calls made for each ideal that a block has reached. A row is as long as the product of what the
-/// pools can call, 2¹⁶ for 16 single accelerators, so one that nothing reaches is never made.
+/// A row of cells by calls made for each ideal that a block has reached. The length of a row is the product of the
+/// numbers of calls of the pools, 2¹⁶ for 16 single accelerators, so unreached rows are not allocated.
 #[derive(Debug)]
 struct Rows {
     width: usize,
@@ -84,7 +84,8 @@ impl Rows {
         self.row(ideal).map_or(UNREACHED, |row| row[usage])
     }
 
-    /// Takes over the row of an ideal: of equal values the one from the first ideal counts, whoever found it.
+    /// Takes over the row of an ideal: among equal values, the one from the first ideal counts, whichever thread found
+    /// it.
     fn merge(&mut self, ideal: IdealId, other: &mut Rows) {
         let Some(theirs) = other.rows[ideal].take() else { return };
         match &mut self.rows[ideal] {

@@ -55,7 +55,7 @@ pub(super) struct Level {
 /// The levels: one for each number of calls by pool, or only the last if calls are counted together.
 pub(super) struct Levels {
     pub(super) levels: Vec<Level>,
-    /// By pool, the distance in levels of one more call, and the maximum number of calls.
+    /// Per pool, the stride in levels of one more call, and the maximum number of calls.
     pub(super) strides: Option<Vec<(usize, usize)>>,
 }
 

@@ -9,8 +9,8 @@
 //! - a call is convex in the graph of nodes, as it is in the graph of operators.
 //!
 //! In profiles nearly all classes are transparent: an operator with its weights, which read nothing, and its
-//! statistics, which nobody reads. All other operators are nodes of their own, which drops a constraint and so keeps
-//! the bound valid; so are all operators if an accelerator makes several calls.
+//! statistics, which are never read. All other operators are nodes of their own, which drops a constraint and so
+//! keeps the bound valid; so are all operators if an accelerator makes several calls.
 //!
 //! Nodes may also be left out. They then cost nothing and take no memory, but their precedence is passed on.
 

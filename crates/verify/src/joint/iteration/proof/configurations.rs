@@ -1,22 +1,22 @@
 //! The fastest configurations of the layers of a stage that fit into its memory.
 //!
-//! The workspace of a stage is the largest of its layers, so every value that it may have is tried: layers are then in
-//! configurations that need no more, and have what it leaves for activations. If all layers with a choice are alike, it is
-//! enough to count how many have which configuration, and the answer is exact. Otherwise the seconds of the backward pass and
-//! those of both passes are minimised on their own, each by branch and bound on the numbers of configurations of every class,
-//! with the linear relaxation of the rest (Kellerer, Pferschy and Pisinger 2004, chapter 11). A search that takes too long is
-//! given up for the relaxation, which is a bound as well.
+//! The workspace of a stage is the largest of its layers, so every possible value is tried: layers are then in configurations
+//! that need no more, and the remaining memory is for activations. If all layers with a choice are alike, it suffices to
+//! count the layers in each configuration, and the answer is exact. Otherwise the seconds of the backward pass and those of
+//! both passes are minimised on their own, each by branch and bound on the numbers of configurations of every class, with the
+//! linear relaxation of the rest (Kellerer, Pferschy and Pisinger 2004, chapter 11). A search that takes too long is given up
+//! for the relaxation, which is a bound as well.
 
 use super::place::Setting;
 use super::{Effort, Exhausted};
 
-/// Most nodes of a search.
+/// Maximum number of nodes of a search.
 const MOST_NODES: usize = 4096;
 
-/// Share of a layer by which rounding may change how many must be recomputed.
+/// Fraction of a layer by which rounding may change the number of recomputed layers.
 const ROUNDING: f64 = 1e-9;
 
-/// What the passes of a stage take in no configurations less than: one of the points is at most both.
+/// Lower bounds on the passes of a stage in any configurations: some point is at most both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     pub(super) backward: f64,
@@ -51,7 +51,7 @@ pub(super) fn fastest(
         let Some(choices) = choices else { continue };
         within(&choices, room - workspace, effort, &mut points)?;
     }
-    // Points that another is below say nothing.
+    // Dominated points are redundant.
     points.sort_by(|left: &Point, right| {
         left.both.total_cmp(&right.both).then(left.backward.total_cmp(&right.backward))
     });
@@ -64,7 +64,7 @@ pub(super) fn fastest(
     Ok(points)
 }
 
-/// What a layer takes more than in its fastest configuration, and the bytes that it saves.
+/// Additional seconds of a layer over its fastest configuration, and the bytes that they save.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     saved: f64,
@@ -149,8 +149,8 @@ fn within(
     Ok(())
 }
 
-/// Numbers of layers in each of at most two steps that save an excess: for every number in the second step, the least in the
-/// first.
+/// Numbers of layers in each of at most two steps that save an excess: for every number in the second step, the minimum in
+/// the first.
 fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
     let needed = |saved: f64, step: &Step| -> usize {
         // At most a few thousand, or more than there are layers.
@@ -168,12 +168,13 @@ fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
                 (of_first + of_second <= count).then_some([of_first, of_second])
             })
             .collect(),
-        // There are no more than three configurations; nothing less than the fastest would be wrong for more.
+        // There are at most three configurations; with more, no bound below the fastest would be valid.
         _ => vec![[0, 0]],
     }
 }
 
-/// Least seconds of steps that save an excess; infinite if all do not. A bound of it if the search takes too long.
+/// Minimum seconds of steps that save an excess; infinite if all steps together do not. A lower bound on it if the
+/// search takes too long.
 fn least(
     open: &[&Choice],
     cost: fn(&Step) -> f64,
@@ -199,7 +200,7 @@ struct Slope {
     cost: f64,
 }
 
-/// The hulls of classes, from the least cost of a byte to the largest.
+/// The hulls of classes, by ascending cost per byte.
 fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
     let mut slopes = Vec::new();
     for choice in open {
@@ -210,7 +211,7 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
             ratio(left).total_cmp(&ratio(right)).then(right.saved.total_cmp(&left.saved))
         });
         let (mut saved, mut paid) = (0.0, 0.0);
-        // Of those behind the first, only what saves more is on the hull; there are at most two.
+        // Behind the first, only points that save more are on the hull; there are at most two.
         for step in steps.into_iter().filter(|step| step.saved > 0.0) {
             if step.saved > saved {
                 slopes.push(Slope { count, saved: step.saved - saved, cost: cost(&step) - paid });
@@ -234,8 +235,8 @@ struct Search<'c> {
 }
 
 impl Search<'_> {
-    /// The linear relaxation of classes from `class` on, and what it costs in whole layers; infinite if they cannot save
-    /// the excess.
+    /// The linear relaxation of classes from `class` on, and its cost in whole layers; infinite if they cannot save the
+    /// excess.
     fn relax(&self, class: usize, excess: f64) -> [f64; 2] {
         let (mut left, mut cost) = (excess, 0.0);
         for slope in &self.slopes[class] {
@@ -293,7 +294,7 @@ mod tests {
     use super::super::place::Setting;
     use super::{Effort, Group, Point, fastest};
 
-    /// Every choice of the layers that fits, as the points of its passes.
+    /// The points of all choices for the layers that fit.
     fn all(groups: &[Group], in_flight: [f64; 2], room: f64) -> Vec<Point> {
         let layers: Vec<&[Setting]> =
             groups.iter().flat_map(|group| std::iter::repeat_n(group.settings, group.count)).collect();
@@ -357,7 +358,7 @@ mod tests {
                 let is_above = |point: &Point| point.backward <= choice.backward && point.both <= choice.both;
                 assert!(points.iter().any(is_above), "{groups:?} {room}: {choice:?} {points:?}");
             }
-            // One class leaves nothing to relax, and without a choice there is no point.
+            // One class leaves nothing to relax, and without a feasible choice there is no point.
             assert!(points.is_empty() == choices.is_empty(), "{groups:?} {room}");
             if groups.len() == 1 {
                 assert!(points.iter().all(|point| choices.contains(point)), "{groups:?} {room}");

@@ -14,8 +14,8 @@
 //! each of its bytes. All layers together cost at most (y + Σ λ_i) S + Σ z_i times the bytes of a device. If they cost more
 //! wherever they are, S is longer. Transfers between stages are work that may be anywhere.
 //!
-//! Prices may be any. Here λ_i and z_i are those at which the layers of the class with the most work cost 1 on every device at
-//! the least price of all its time and memory, a linear program with two variables, and y is searched.
+//! Any prices are valid. Here λ_i and z_i are those at which the layers of the class with the most work cost 1 on every device
+//! at the least price of all its time and memory, a linear program with two variables, and y is searched.
 
 use super::layers::Layers;
 use super::place::Place;
@@ -24,7 +24,7 @@ use super::{Effort, Exhausted};
 /// Steps of the search for a price.
 const STEPS: usize = 40;
 
-/// Share by which the cost of layers has to exceed the room of the devices, for rounding.
+/// Relative margin by which the cost of layers has to exceed the capacity of the devices, for rounding.
 const MARGIN: f64 = 1e-9;
 
 /// A layer in a configuration.
@@ -32,13 +32,13 @@ const MARGIN: f64 = 1e-9;
 struct Part {
     /// Seconds of the two passes of a microbatch.
     seconds: f64,
-    /// Bytes that the layer needs in any case.
+    /// Bytes that the layer always needs.
     fixed: f64,
     /// Bytes of the activations of a microbatch.
     kept: f64,
 }
 
-/// Prices of a device: of a second of all microbatches, and of a byte.
+/// Prices on a device: of a second of all microbatches, and of a byte.
 #[derive(Debug, Clone, Copy)]
 struct Prices {
     second: f64,
@@ -110,7 +110,7 @@ impl Fluid {
         let mut classes = self.classes.clone();
         let parts = &mut classes[self.main].1;
         let least = parts.iter().map(|part| part.seconds).fold(f64::INFINITY, f64::min);
-        // The most layers of the class with the most work on a device.
+        // Maximum number of layers of the class with the most work on a device.
         let layers = (room / (m * least) + MARGIN).floor();
         if layers < 1.0 || crossed.is_infinite() {
             return Ok(false);
@@ -138,7 +138,7 @@ impl Fluid {
     }
 }
 
-/// What the prices of a search depend on.
+/// Key of the prices of a search.
 #[derive(Debug)]
 struct Search<'f> {
     classes: &'f [(f64, Vec<Part>)],
@@ -176,7 +176,7 @@ impl Search<'_> {
         Ok(false)
     }
 
-    /// The cost of all layers less what the devices have, at a price of the ramp.
+    /// The cost of all layers minus the capacity of the devices, at a price of the ramp.
     fn excess(&self, ramp: f64) -> f64 {
         let prices: Vec<Prices> = self.devices.iter().map(|device| self.prices(device, ramp)).collect();
         let there_is: f64 = ramp * self.most
@@ -198,7 +198,7 @@ impl Search<'_> {
     /// The prices at which a layer of the class with the most work costs at least 1, and all time and memory of the device
     /// the least.
     fn prices(&self, device: &Device, ramp: f64) -> Prices {
-        // What a second of the schedule has to cost is the largest of lines that fall with the price of a byte.
+        // The required price of a second is the maximum of lines that fall with the price of a byte.
         let (_, parts) = &self.classes[self.main];
         let lines = parts.iter().map(|part| {
             let seconds = self.m * part.seconds;
@@ -214,7 +214,7 @@ impl Search<'_> {
                 top = line;
             }
         }
-        // As long as memory costs less than the time that it saves, to where a flatter line is above.
+        // While memory costs less than the time that it saves, follow the line to where a flatter one is above it.
         while self.limit < self.most * top[1] {
             let flatter = lines.iter().filter(|line| line[1] < top[1]);
             let crossing = |line: &[f64; 2]| (top[0] - line[0]) / (top[1] - line[1]);

@@ -1,4 +1,4 @@
-//! The layers in their order, sorted into classes that cost the same.
+//! The layers in order, sorted into classes of equal costs.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::joint::iteration::work::Work;
 use crate::joint::placed::Placed;
 use crate::read::Cluster;
 
-/// Most layers, since all intervals of them are numbered.
+/// Maximum number of layers, since all intervals of them are numbered.
 const MOST_LAYERS: usize = 2048;
 
-/// Layers that cost the same on every kind.
+/// Layers with equal costs on every kind.
 #[derive(Debug)]
 pub(super) struct Class<'a> {
     pub(super) layer: &'a Layer,
@@ -34,23 +34,23 @@ pub(super) struct Layers<'a> {
     pub(super) classes: Vec<Class<'a>>,
     /// The class of every layer.
     pub(super) class_of: Vec<usize>,
-    /// What crosses the boundary before every layer, and after the last.
+    /// Tensors that cross the boundary before every layer, and after the last.
     pub(super) crossings: Vec<Crossing>,
-    /// The number of every interval, which is that of all with the same classes in the same order, by first layer and
-    /// length − 1.
+    /// The number of every interval, shared by all intervals with the same classes in the same order, by first layer
+    /// and length − 1.
     intervals: Vec<Vec<u32>>,
 }
 
 impl<'a> Layers<'a> {
     /// Sorts the layers; `None` if they are not those of the graph ([`rule`]), if they have no order, if a stage of the plan is
-    /// no interval of it, or if there are too many. `layers` have the names of the plan, in the order of the model.
+    /// not an interval of it, or if there are too many. `layers` have the names of the plan, in the order of the model.
     pub(super) fn new(model: &'a Model, cluster: &Cluster, layers: &[(&str, Placed)]) -> Option<Self> {
         let names: Vec<&str> = layers.iter().map(|&(name, _)| name).collect();
         if layers.len() > MOST_LAYERS || !rule::holds(model, &names) {
             return None;
         }
         let order = order(model)?;
-        // Stages are intervals, or the layers are not in the order that stages have.
+        // If a stage is not an interval, the layers are not in the order of the stages.
         if !order.is_sorted_by_key(|&layer| layers[layer].1.stage) {
             return None;
         }
@@ -107,8 +107,8 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Layers in the order of their first forward operators, besides inputs of the model, which are where they are read first.
-/// `None` if one has no such operator.
+/// Layers in the order of their first forward operators, besides inputs of the model, which are placed with their first
+/// reader. `None` if one has no such operator.
 fn order(model: &Model) -> Option<Vec<usize>> {
     let graph = model.graph;
     let mut first = vec![usize::MAX; model.layers.len()];
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn intervals_with_the_same_classes_are_one() {
         let found = intervals(&[0, 1, 1, 1, 0]);
-        // Of the layers 1 and 2, and 2 and 3; of the first with the next, and the last.
+        // Layers 1 and 2, and 2 and 3; the first with the next, and the last.
         assert_eq!(found[1][1], found[2][1]);
         assert_eq!(found[0][0], found[4][0]);
         assert_ne!(found[0][1], found[3][1]);

@@ -5,30 +5,30 @@
 //! degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
 //! are excluded, in three ways:
 //!
-//! - [`screen`] bounds them by the work of all layers, with the least time of every layer;
+//! - [`screen`] bounds them by the work of all layers, with the minimum time of every layer;
 //! - [`program`] lays out the stages of pipelines under 1F1B and zero-bubble from the last to the first, with the fastest
-//!   configurations that fit into memory ([`configurations`]) and what one stage needs ([`schedule`]), and drops what ends
-//!   at the bound or above;
+//!   configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and drops
+//!   states that end at the bound or above;
 //! - for interleaved pipelines, work and memory of all layers are a fluid over the devices ([`fluid`]).
 //!
 //! # Soundness
 //!
 //! A plan has one combination and is a pipeline on one kind or on several. Its figures are those of [`super::Plan`], from the
-//! same costs of layers ([`place`]). A relaxation replaces some of them by less:
+//! same costs of layers ([`place`]). A relaxation replaces some of them by lower ones:
 //!
 //! - Layers are in classes whose costs depend on the same figures, bit by bit ([`layers`]). They are those of the plan, which
 //!   are checked to be exactly those of the graph ([`rule`]), since of smaller ones fewer may be recomputed and larger ones
 //!   cannot be cut, and to be in the order that its stages have them in. Its own combination is checked to be one of the list.
 //! - Transfers on one kind use the link of the number of devices, for which numbers that fit into a server and larger ones are
-//!   excluded apart. On several kinds a transfer uses the slower of two links to other servers, so that of the stage that
+//!   excluded separately. On several kinds a transfer uses the slower of two links to other servers, so that of the stage that
 //!   pays is no slower.
-//! - Where ZeRO stages are any, copies of one device have none; expert parallelism without experts is none. Both take as long
-//!   as the others and need no more memory.
+//! - If all ZeRO stages are allowed, a single copy is only tried with stage 0, and without experts only expert parallelism of
+//!   degree 1. Both take as long as the alternatives and need no more memory.
 //! - The head of each file has the inequalities that it uses.
 //!
 //! Figures are compared with the bound lowered by the tolerance of [`tolerance::round_down`], which is far above the rounding
 //! of sums, and memory with twice the tolerance of [`tolerance::fits`]. The work is counted, so the verdict is the same
-//! everywhere; a proof that takes too long is no proof.
+//! on every machine; a proof that takes too long does not count.
 
 mod configurations;
 mod fluid;
@@ -58,10 +58,10 @@ use program::{Program, Side};
 use screen::Screen;
 use space::Space;
 
-/// Most steps of a proof: about half a minute.
+/// Maximum number of steps of a proof: about half a minute.
 const MOST_STEPS: u64 = 1 << 31;
 
-/// Steps that the costs of a class of layers are worth.
+/// Steps charged for the costs of a class of layers.
 const STEPS_OF_COSTS: u64 = 64;
 
 /// The steps of a proof that are left.
@@ -70,7 +70,7 @@ struct Effort {
     left: u64,
 }
 
-/// No steps of a proof are left.
+/// The steps of a proof are exhausted.
 #[derive(Debug)]
 struct Exhausted;
 
@@ -81,7 +81,7 @@ impl Effort {
     }
 }
 
-/// What plans are made of.
+/// Components of plans.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) model: &'a Model<'a>,
@@ -93,15 +93,15 @@ pub(super) struct Problem<'a> {
     pub(super) heads: &'a [u64],
 }
 
-/// Whether no plan of `layers` takes less than a bound, up to rounding. `false` says nothing.
+/// Whether no plan of `layers` takes less than a bound, up to rounding. `false` means undecided.
 pub(super) fn proves(problem: &Problem, layers: &[(&str, Placed)], bound: f64) -> bool {
-    // Nothing takes less than no time.
+    // No duration is negative.
     bound <= 0.0
         || Proof::new(problem, layers, bound)
             .is_some_and(|proof| proof.holds(&mut Effort { left: MOST_STEPS }).unwrap_or(false))
 }
 
-/// What there is to exclude.
+/// The question to refute.
 #[derive(Debug)]
 struct Proof<'a> {
     problem: &'a Problem<'a>,
@@ -175,7 +175,7 @@ impl<'a> Proof<'a> {
         Ok(true)
     }
 
-    /// A kind of devices with a degree of tensor parallelism; `None` if it has no room for a stage.
+    /// A kind of devices with a degree of tensor parallelism; `None` if it has too few devices for a stage.
     fn place(&self, kind: usize, tensor: u64, execution: &JointExecutionDocument) -> Option<Place<'a>> {
         let Problem { cluster, samples, model, .. } = *self.problem;
         let devices = Devices::new(cluster, kind, tensor, u64::from(execution.data));
@@ -308,7 +308,7 @@ impl<'a> Proof<'a> {
         if !is_zero_bubble {
             return program.excludes_all(effort);
         }
-        // What a stage keeps depends on the number of all stages.
+        // The memory of a stage depends on the total number of stages.
         for &stages in stages {
             program.stages = [stages; 2];
             if !program.excludes_all(effort)? {

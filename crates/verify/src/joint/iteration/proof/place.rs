@@ -1,4 +1,4 @@
-//! What layers cost on a kind of devices, in a combination of degrees.
+//! Costs of layers on a kind of devices, in a combination of degrees.
 
 use stagewright_core::document::JointExecutionDocument;
 use stagewright_core::tolerance;
@@ -9,7 +9,7 @@ use crate::joint::iteration::devices::Devices;
 use crate::joint::iteration::stage::{Configuration, Stage};
 use crate::read;
 
-/// Largest figure of a layer in a proof. No layer takes that many seconds or bytes.
+/// Largest figure of a layer in a proof, more seconds or bytes than any real layer takes.
 const MOST: f64 = 1e200;
 
 /// A layer in a configuration.
@@ -17,7 +17,7 @@ const MOST: f64 = 1e200;
 pub(super) struct Setting {
     /// Seconds of the backward pass of a microbatch.
     pub(super) backward: f64,
-    /// Seconds of the backward pass of a microbatch, and of the weight gradients that run apart.
+    /// Seconds of the backward pass of a microbatch, and of separate weight gradients.
     pub(super) both: f64,
     /// Bytes of a microbatch that are kept until the backward pass, and until the weight gradients.
     pub(super) activations: [f64; 2],
@@ -44,7 +44,7 @@ impl Priced {
         for &configuration in configurations {
             let costs = stage.costs(class.layer, work, configuration).ok()?;
             let [forward, backward, weight] = costs.passes;
-            // The same in all configurations.
+            // Figures that are the same in all configurations.
             (priced.forward, priced.update, priced.state) = (forward, costs.update, costs.state);
             priced.settings.push(Setting {
                 backward,
@@ -69,7 +69,7 @@ impl Priced {
         all.all(|figure| figure <= MOST)
     }
 
-    /// Least seconds of the forward and the backward pass of a microbatch.
+    /// Minimum seconds of the forward and the backward pass of a microbatch.
     pub(super) fn passes(&self) -> f64 {
         self.forward + self.settings[0].backward
     }
@@ -79,7 +79,7 @@ impl Priced {
         self.settings[0].both - self.settings[0].backward
     }
 
-    /// Bytes of a microbatch that are kept at least.
+    /// Minimum bytes of a microbatch that are kept.
     pub(super) fn least_kept(&self) -> f64 {
         let kept = self.settings.iter().map(|setting| setting.activations.iter().sum());
         kept.fold(f64::INFINITY, f64::min)
@@ -92,7 +92,7 @@ pub(super) struct Place<'a> {
     devices: Devices<'a>,
     /// Share of the bytes of a tensor that is transferred between stages.
     share: f64,
-    /// Most stages.
+    /// Maximum number of stages.
     pub(super) room: usize,
     /// Bytes that a stage may use.
     pub(super) limit: f64,
@@ -125,7 +125,7 @@ impl<'a> Place<'a> {
             devices,
             share: stage.share(),
             room: usize::try_from(room).unwrap_or(usize::MAX).min(layers.len()),
-            // Sums differ by rounding, so twice the tolerance.
+            // Sums differ by rounding, so the tolerance is doubled.
             limit: read::usable_memory(document, is_version_2)
                 .map_or(f64::INFINITY, |limit| limit * (1.0 + 2.0 * tolerance::MEMORY_RELATIVE)),
             classes: classes.collect(),
@@ -137,7 +137,7 @@ impl<'a> Place<'a> {
         self.classes.iter().flatten().all(Priced::is_moderate)
     }
 
-    /// Most devices of a pipeline that fit into a server.
+    /// Maximum number of devices of a pipeline in one server.
     pub(super) fn in_server(&self) -> usize {
         let of_stage = self.devices.tensor.saturating_mul(self.devices.data).max(1);
         let of_server =

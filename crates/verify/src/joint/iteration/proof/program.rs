@@ -1,14 +1,14 @@
 //! Pipelines under 1F1B or zero-bubble, laid out stage by stage from the last.
 //!
 //! A state has the first layer of the stages so far, and their number on every kind, on which the activations in memory
-//! depend. It keeps three figures, each the least over all ways to reach it: the seconds of the two passes of a microbatch
-//! through its stages, and what the stage that needs the most takes with those in front of it, to the last backward pass and
-//! to the last weight gradient ([`super::schedule`]). Each of them grows with those of the state behind, so the least of each is
-//! enough for a bound, though not all may belong to one pipeline.
+//! depend. It keeps three figures, each the minimum over all ways to reach it: the seconds of the two passes of a microbatch
+//! through its stages, and the maximum over its stages of the time of a stage with those before it, to the last backward pass
+//! and to the last weight gradient ([`super::schedule`]). Each of them increases with those of the following state, so the
+//! minimum of each is enough for a bound, though not all may belong to one pipeline.
 //!
-//! What can only end at the cutoff or above is dropped: a stage in front of which the layers that are left already take too
-//! long, and a state whose layers in front do not fit on the devices that are left, in time or in memory. A pipeline below
-//! the cutoff has no such stage and no such state, so if no pipeline of all layers is left, there is none.
+//! States that can only end at the cutoff or above are dropped: a stage before which the remaining layers already take too
+//! long, and a state whose earlier layers do not fit on the remaining devices, in time or in memory. A pipeline below the
+//! cutoff has no such stage and no such state, so if no pipeline of all layers is left, there is none.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -22,7 +22,7 @@ use super::place::{Place, Sums, Transfers};
 use super::schedule::{Ends, Fixed, Position};
 use super::{Effort, Exhausted};
 
-/// Most states, numbers of stages and choices, for the memory that they take.
+/// Maximum numbers of states, stages and choices, limited by the memory that they take.
 const MOST_STATES: usize = 1 << 23;
 const MOST_ROWS: usize = 1 << 22;
 const MOST_CHOICES: usize = 1 << 21;
@@ -41,14 +41,14 @@ pub(super) struct Program<'p> {
     pub(super) layers: &'p Layers<'p>,
     pub(super) sides: Vec<Side<'p>>,
     pub(super) microbatches: u32,
-    /// Whether weight gradients run apart; then there is one number of stages.
+    /// Whether weight gradients run separately; the number of stages is then fixed.
     pub(super) is_zero_bubble: bool,
-    /// Least and most stages.
+    /// Minimum and maximum number of stages.
     pub(super) stages: [usize; 2],
     pub(super) cutoff: f64,
 }
 
-/// Least figures of the stages behind a boundary.
+/// Minimum figures of the stages after a boundary.
 #[derive(Debug, Clone, Copy)]
 struct State {
     /// Seconds of the two passes of a microbatch.
@@ -72,7 +72,7 @@ impl State {
     }
 }
 
-/// Sums over the first layers, each on the kind where it is least.
+/// Sums over the first layers, each on its cheapest kind.
 #[derive(Debug)]
 struct Before {
     forward: Vec<f64>,
@@ -121,7 +121,7 @@ impl Before {
     }
 }
 
-/// Choices of configurations by kind, interval and stages from it to the last.
+/// Choices of configurations by kind, interval and number of stages from this to the last.
 type Choices = FxHashMap<(usize, u32, usize), Vec<Point>>;
 
 impl Program<'_> {
@@ -136,14 +136,14 @@ impl Program<'_> {
         effort.spend(rows as u64)?;
         // By the numbers of stages; empty if no pipeline reaches them.
         let mut states: Vec<Vec<State>> = vec![Vec::new(); rows];
-        // The boundary behind the last layer.
+        // The boundary after the last layer.
         states[0] = vec![UNREACHED; width];
         states[0][width - 1] = State { passes: 0.0, ends: Ends { weight: 0.0, backward: 0.0 } };
         let mut reached = width;
         let mut choices = Choices::default();
         let mut used = vec![0; rooms.len()];
         for row in 1..rows {
-            // The next numbers of stages, of which the first kind's changes the fastest.
+            // The next numbers of stages; that of the first kind changes fastest.
             for (used, room) in used.iter_mut().zip(&rooms) {
                 *used += 1;
                 if *used <= *room {
@@ -171,7 +171,7 @@ impl Program<'_> {
         Ok(true)
     }
 
-    /// The states of a row, by their first layers. `behind` are those with a stage less on a kind.
+    /// The states of a row, by their first layers. `behind` has the tables with one stage fewer on a kind.
     fn fill(
         &self,
         row: &Row,
@@ -197,7 +197,7 @@ impl Program<'_> {
                     let part = |sums: &[f64]| sums[end] - sums[start];
                     workspace = workspace.max(sums.workspace[start]);
                     let (forward, both, state) = (part(&sums.forward), part(&sums.both), part(&sums.state));
-                    // More layers only take longer and need more.
+                    // More layers only take longer and need more memory.
                     if m * (forward + both) + first[start] >= cutoff
                         || state + workspace > limit
                         || workspace.is_infinite()
@@ -241,12 +241,12 @@ impl Program<'_> {
     }
 
     /// Microbatches that a stage keeps until the backward pass and until the weight gradients; `from` counts the stages from
-    /// it to the last.
+    /// this to the last.
     fn in_flight(&self, from: usize) -> [f64; 2] {
         [from, self.stages[0]].map(|stages| f64::from(self.microbatches).min(stages as f64))
     }
 
-    /// Puts a stage in front of others.
+    /// Puts a stage before others.
     fn extend(
         &self,
         position: &Position,
@@ -289,7 +289,7 @@ impl Program<'_> {
     }
 }
 
-/// The states with a stage less on a kind, with the kind. `row` is the number of those with the stages `used`.
+/// The states with one stage fewer on a kind, with the kind. `row` is the number of those with the stages `used`.
 fn behind<'s>(
     row: usize,
     used: &[usize],
@@ -310,17 +310,17 @@ fn behind<'s>(
 /// States with the same numbers of stages.
 #[derive(Debug)]
 struct Row {
-    /// Stages in all.
+    /// Total number of stages.
     from: usize,
-    /// Whether the stages may be all stages of a pipeline.
+    /// Whether these may be all stages of a pipeline.
     may_be_all: bool,
-    /// Least and most layers that may be left for other stages.
+    /// Minimum and maximum number of layers left for other stages.
     least: usize,
     most: usize,
 }
 
 impl Row {
-    /// The row of a number of stages on every kind, `used`, of those that there is room for.
+    /// The row of the numbers `used` of stages on every kind.
     fn new(program: &Program, used: &[usize], rooms: &[usize], before: &Before) -> Self {
         let [fewest, max_stages] = program.stages;
         let from: usize = used.iter().sum();
@@ -328,7 +328,7 @@ impl Row {
         // A pipeline on one kind is excluded with the links of that kind.
         let is_of_kinds = kinds > 1 || program.sides.len() == 1;
         let stages = max_stages - from;
-        // The most that stages in front of these may have, of time and of memory.
+        // Maximum time and memory of the stages before these.
         let most_of = |figure: &dyn Fn(usize) -> f64| -> f64 {
             let left = (0..used.len())
                 .flat_map(|index| std::iter::repeat_n(figure(index), rooms[index] - used[index]));

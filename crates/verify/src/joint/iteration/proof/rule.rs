@@ -12,7 +12,7 @@ use stagewright_core::document::{OperatorDocument, Pass};
 use crate::joint::iteration::membership;
 use crate::joint::iteration::model::Model;
 
-/// Most parts of a path.
+/// Maximum number of parts of a path.
 const MOST_PARTS: usize = 64;
 
 /// Whether the layers of a model, with their names in its order, are exactly those of the graph. `false` where the rule may be
@@ -42,8 +42,8 @@ pub(super) fn holds(model: &Model, names: &[&str]) -> bool {
             Some(end) => Some(&path[..*end]),
             None => parts(path).find(|part| !above.contains(part)),
         };
-        // Inputs of the model are where they are read. A forward operator in a layer that is not listed is in no layer of the
-        // plan, which no index stands for.
+        // Inputs of the model are where they are read. A forward operator in an unlisted layer belongs to no layer of the
+        // plan, so it has no index.
         let index = name.filter(|_| !model.is_input(operator)).map(|name| listed.get(name).copied());
         let is_forward = graph.pass(operator) == Pass::Forward;
         layers.push(index.and_then(|index| index.or(is_forward.then_some(usize::MAX))));

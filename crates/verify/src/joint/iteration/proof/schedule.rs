@@ -1,16 +1,17 @@
 //! Least time of pipelines whose stages run 1F1B or zero-bubble, from what one stage needs.
 //!
-//! Of p stages, let j be those from a stage to the last, i = p − j those before it, and f, b and w the seconds of its passes.
-//! The stage runs j' = min(j, m) forward passes before its first backward pass, and j' − 1 backward passes between its last
-//! forward and its last backward pass; the seconds of the two passes through the stages behind it sum up to at least R. Then:
+//! For a stage of a pipeline of p stages, let j be the number of stages from it to the last, i = p − j those before it, and
+//! f, b and w the seconds of its passes. The stage runs j' = min(j, m) forward passes before its first backward pass, and j'
+//! − 1 backward passes between its last forward and its last backward pass; the seconds of the two passes through the stages
+//! behind it sum up to at least R. Then:
 //!
 //! - Between the end of its first forward pass and the start of its first backward pass, R seconds pass, in which it runs
 //!   no more than j' − 1 forward passes. So it is idle for [R − (j' − 1) f]⁺.
 //! - Between the end of its last forward pass and the start of its last backward pass, R seconds pass, in which it runs no
 //!   more than j' − 1 backward passes, and under zero-bubble q weight gradients. So it is idle for [R − (j' − 1) b − q w]⁺.
 //!
-//! If m > j, the first interval ends before the second begins, and both add up; else the larger counts. Before its first
-//! forward pass, the first microbatch goes through the stages before it; what follows is by schedule.
+//! If m > j, the first interval ends before the second begins, and both add up; otherwise the larger counts. Before its
+//! first forward pass, the first microbatch goes through the stages before it; what follows is by schedule.
 //!
 //! - 1F1B: after its last backward pass, the last microbatch goes back through the stages before it. It needs
 //!   m (f + b) + idle, and every stage before it adds f + b.
@@ -21,12 +22,12 @@
 //!   m (f + b) + c w + idle, every stage before it adds f + b, and the first stage then runs the weight gradients of its last
 //!   microbatch.
 //!
-//! An update follows, of any stage. All of this grows with b, and with b + w if b stays the same, so bounds of the two give a
-//! bound.
+//! The update of some stage follows. All of these terms increase with b, and with b + w for fixed b, so lower bounds on b and
+//! on b + w give a lower bound on the iteration.
 
 use super::configurations::Point;
 
-/// Where a stage is.
+/// Place of a stage.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     /// Microbatches.
@@ -46,7 +47,7 @@ pub(super) struct Fixed {
     pub(super) update: f64,
 }
 
-/// Seconds of a stage, and of all behind it.
+/// Seconds of a stage, and of all stages after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ends {
     /// Seconds to the last weight gradient; zero if none run apart.
@@ -68,7 +69,7 @@ impl Position {
         Position { m, between, is_apart: m > from as f64, weights }
     }
 
-    /// What a stage needs in front of others that take `rest` in both passes.
+    /// Memory of a stage before others that take `rest` in both passes.
     pub(super) fn needs(&self, fixed: Fixed, point: Point, rest: f64) -> Ends {
         let Fixed { forward, update } = fixed;
         let Point { backward, both } = point;

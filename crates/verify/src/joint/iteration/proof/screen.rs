@@ -23,7 +23,7 @@ use super::place::{Place, Priced, Transfers};
 use super::schedule::Position;
 use super::{Effort, Exhausted};
 
-/// What all layers take on some kinds of devices, each on the one where it takes the least.
+/// Seconds of all layers on some kinds of devices, each on the fastest for it.
 #[derive(Debug)]
 pub(super) struct Screen {
     /// Seconds of the two passes of a microbatch through all layers.
@@ -100,7 +100,7 @@ impl Screen {
         Some(Screen { passes, update, bytes, classes, shares, reach, limits, shared, ratio, boundaries })
     }
 
-    /// Most stages.
+    /// Maximum number of stages.
     pub(super) fn room(&self) -> usize {
         self.shares.len()
     }

@@ -7,16 +7,16 @@ use crate::joint::iteration::experts::Experts;
 use crate::joint::rules::{self, Allowed};
 use crate::read::{Cluster, Kind};
 
-/// Most samples of a microbatch, and most devices of a tensor-parallel group, where they are not given.
+/// Maximum number of samples of a microbatch, and of devices of a tensor-parallel group, if they are not given.
 const MOST: u64 = 64;
 
 /// Largest batch whose divisors are found.
 const MOST_SAMPLES: u64 = 1 << 32;
 
-/// Most combinations that are listed.
+/// Maximum number of combinations listed.
 const MOST_EXECUTIONS: usize = 1 << 20;
 
-/// What plans may have.
+/// Features that plans may have.
 #[derive(Debug)]
 pub(super) struct Space {
     /// Degrees of tensor parallelism on every kind.
@@ -81,7 +81,7 @@ fn executions(
                             expert: u32::try_from(expert).ok()?,
                             zero: u32::try_from(zero).ok()?,
                             schedule,
-                            // Of interleaved pipelines, any number counts.
+                            // For interleaved pipelines, every number is considered.
                             chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
                         });
                     }

@@ -136,11 +136,11 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
 /// The requested number of worker threads.
 fn threads(command: &Command) -> Option<usize> {
     match command {
-        Command::Plan(arguments) => arguments.solve.threads,
-        Command::Bound(arguments) => arguments.solve.threads,
-        Command::Explain(arguments) => arguments.solve.threads,
-        Command::Compare(arguments) => arguments.solve.threads,
-        Command::Finetune(arguments) => arguments.solve.threads,
+        Command::Plan(arguments) => arguments.solve.threads(),
+        Command::Bound(arguments) => arguments.solve.threads(),
+        Command::Explain(arguments) => arguments.solve.threads(),
+        Command::Compare(arguments) => arguments.solve.threads(),
+        Command::Finetune(arguments) => arguments.solve.threads(),
         // A node runs one process per core.
         Command::Train(arguments) if arguments.worker => Some(1),
         Command::Train(arguments) => arguments.threads,

@@ -307,18 +307,18 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
 /// Parses limits, seed and threads.
 pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
     let wrong = |option: &'static str| move |cause: String| CliError::new(U001, cause).at(option);
-    let gap = arguments.gap.as_deref().map(quantity::share).transpose().map_err(wrong("--gap"))?;
-    let threads = threads(arguments.threads)?;
+    let gap = arguments.0.text("gap").map(quantity::share).transpose().map_err(wrong("--gap"))?;
+    let limit = |name: &str| arguments.0.text(name).unwrap_or("none");
     Ok(Solving {
         limits: Limits {
-            time: quantity::time(&arguments.time_limit).map_err(wrong("--time-limit"))?,
-            memory: quantity::size(&arguments.memory_limit).map_err(wrong("--memory-limit"))?,
+            time: quantity::time(limit("time_limit")).map_err(wrong("--time-limit"))?,
+            memory: quantity::size(limit("memory_limit")).map_err(wrong("--memory-limit"))?,
             gap: gap.unwrap_or(0.0),
             simulations: None,
         },
         gap,
-        seed: arguments.seed,
-        threads,
+        seed: arguments.0.number("seed").unwrap_or(0),
+        threads: threads(arguments.threads())?,
     })
 }
 

@@ -30,8 +30,10 @@ pub struct OptionRecord {
     pub values: Values,
     /// Meaning, without its default and its formats.
     pub help: &'static str,
-    /// Value of an option that is not given, in words; empty if it is obvious.
+    /// Value of an option that is not given; empty if it is obvious.
     pub default: &'static str,
+    /// Whether the default is a value as users write it, and not words.
+    pub is_value: bool,
     /// Kinds of questions that the option has an effect on.
     pub kinds: &'static [Kind],
     /// Option without which this one has no meaning.
@@ -49,6 +51,8 @@ pub enum Group {
     Objective,
     /// Parallelism of a joint plan: fields of [`ParallelOptions`](super::ParallelOptions).
     Joint,
+    /// Limits, seed and threads of a solve.
+    Solving,
     /// Options of single commands, which define their arguments themselves.
     Command,
 }
@@ -100,10 +104,10 @@ impl OptionRecord {
             .collect()
     }
 
-    /// Help with the default and the formats.
+    /// Help with a default in words and the formats.
     pub fn described(&self) -> String {
         let mut text = self.help.to_owned();
-        if !self.default.is_empty() {
+        if !self.default.is_empty() && !self.is_value {
             text += &format!(" [default: {}]", self.default);
         }
         match self.formats()[..] {
@@ -126,6 +130,7 @@ impl Group {
             Group::Reading => Some("Reading the model"),
             Group::Objective => Some("Objective"),
             Group::Joint => Some("Joint plans"),
+            Group::Solving => Some("Solving"),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{Choice, Group, Kind, OptionRecord, Values};
 const PLACEMENT: &[Kind] = &[Kind::Placement];
 const JOINT: &[Kind] = &[Kind::Joint];
 const EITHER: &[Kind] = &[Kind::Placement, Kind::Joint];
+const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies];
 const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
 
 const fn option(
@@ -15,7 +16,17 @@ const fn option(
     values: Values,
     help: &'static str,
 ) -> OptionRecord {
-    OptionRecord { name, written: None, group, values, help, default: "", kinds, requires: None }
+    OptionRecord {
+        name,
+        written: None,
+        group,
+        values,
+        help,
+        default: "",
+        is_value: false,
+        kinds,
+        requires: None,
+    }
 }
 
 impl OptionRecord {
@@ -25,6 +36,10 @@ impl OptionRecord {
 
     const fn by_default(self, default: &'static str) -> OptionRecord {
         OptionRecord { default, ..self }
+    }
+
+    const fn set_to(self, value: &'static str) -> OptionRecord {
+        OptionRecord { default: value, is_value: true, ..self }
     }
 
     const fn with(self, requires: &'static str) -> OptionRecord {
@@ -290,6 +305,33 @@ pub const OPTIONS: &[OptionRecord] = &[
     )
     .by_default("max")
     .with("parallel"),
+    option(
+        Group::Solving,
+        "time_limit",
+        ANY,
+        Text("TIME"),
+        "Wall-clock limit of the solve, from when its inputs are read: 60s, 500ms, 2m, none. Several hundred thousand \
+         operators may take some tenths of a second more",
+    )
+    .set_to("60s"),
+    option(
+        Group::Solving,
+        "memory_limit",
+        ANY,
+        Text("SIZE"),
+        "Memory limit of the solver's tables: 8GiB, none",
+    )
+    .set_to("8GiB"),
+    option(
+        Group::Solving,
+        "gap",
+        ANY,
+        Text("SHARE"),
+        "Stop at this gap, such as 1% or 0.01, and exit with 4 if it is not reached",
+    ),
+    option(Group::Solving, "seed", ANY, Number("N", u64::MAX), "Seed of every random choice").set_to("0"),
+    option(Group::Solving, "threads", ANY, Number("N", u64::MAX), "Worker threads")
+        .by_default("one per processor"),
     // Sources of bounds: a plan takes the name of the only solver of its kind.
     of_command("solver", PLACEMENT),
     of_command("start", STARTED),
@@ -342,7 +384,7 @@ mod tests {
                 given.entry("parallel").or_insert_with(|| json!("dp"));
                 read::<ParallelOptions>(given, place).map(|_| ())
             }
-            Group::Command => Ok(()),
+            Group::Solving | Group::Command => Ok(()),
         }
     }
 

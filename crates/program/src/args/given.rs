@@ -28,6 +28,11 @@ impl Given {
         self.values.get(name).and_then(Value::as_str)
     }
 
+    /// The number of an option that takes one.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.values.get(name).and_then(Value::as_u64)
+    }
+
     /// The files of an option.
     pub(crate) fn files(&self, name: &str) -> &[PathBuf] {
         self.files.get(name).map_or(&[], Vec::as_slice)
@@ -84,6 +89,10 @@ fn argument(option: &'static OptionRecord) -> Arg {
     let argument = match option.group.heading() {
         Some(heading) => argument.help_heading(heading),
         None => argument,
+    };
+    let argument = match option.is_value {
+        true => argument.default_value(option.default),
+        false => argument,
     };
     let argument = match option.requires {
         Some(other) => argument.requires(other),
@@ -155,4 +164,6 @@ groups! {
     ObjectiveArguments = Objective;
     /// Parallelism of joint plans.
     ParallelArguments = Joint;
+    /// Limits, seed and threads of a solve.
+    SolveArguments = Solving;
 }

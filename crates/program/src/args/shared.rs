@@ -1,4 +1,4 @@
-//! Arguments that several commands share: the model with its surroundings, and the limits.
+//! Arguments that several commands share: the model with its surroundings, and what groups of options mean.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::Args;
 use stagewright::tasks::options::read;
 use stagewright::tasks::{ObjectiveOptions, ParallelOptions};
 
-use super::{ImportArguments, ObjectiveArguments, ParallelArguments, Surroundings};
+use super::{ImportArguments, ObjectiveArguments, ParallelArguments, SolveArguments, Surroundings};
 use crate::error::Result;
 use crate::resolve::place;
 
@@ -60,24 +60,9 @@ impl ParallelArguments {
     }
 }
 
-/// Limits, seed and threads of a solve.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Solving")]
-pub(crate) struct SolveArguments {
-    /// Wall-clock limit of the solve, from when its inputs are read: 60s, 500ms, 2m, none. Several hundred thousand operators
-    /// may take some tenths of a second more
-    #[arg(long, value_name = "TIME", default_value = "60s")]
-    pub(crate) time_limit: String,
-    /// Memory limit of the solver's tables: 8GiB, none
-    #[arg(long, value_name = "SIZE", default_value = "8GiB")]
-    pub(crate) memory_limit: String,
-    /// Stop at this gap, such as 1% or 0.01, and exit with 4 if it is not reached
-    #[arg(long, value_name = "SHARE")]
-    pub(crate) gap: Option<String>,
-    /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// Worker threads [default: one per processor]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+impl SolveArguments {
+    /// Number of worker threads, if it is given.
+    pub(crate) fn threads(&self) -> Option<usize> {
+        self.0.number("threads").map(|threads| threads.try_into().unwrap_or(usize::MAX))
+    }
 }

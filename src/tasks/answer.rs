@@ -180,7 +180,7 @@ pub struct Checked {
     pub value: Option<f64>,
     /// The bound that the plan claims.
     pub bound: Option<f64>,
-    /// Whether the checker proves that bound.
+    /// Whether the checker proves the claimed bound.
     pub is_proved: bool,
     /// Violations of the plan, for display.
     pub violations: Vec<String>,

@@ -134,7 +134,7 @@ fn counts_of_a_suite_have_a_range_and_a_place() {
     }
 }
 
-/// A suite that somebody else wrote must not overwrite a file.
+/// A suite written by someone else must not overwrite a file.
 #[test]
 fn objectives_of_a_suite_take_only_options_of_objectives() {
     let folder = pair();

@@ -137,15 +137,15 @@ stagewright_core::codes! {
 
         /// joint plan for the time per sample
         ///
-        /// The joint plan is for a file of Piper: every stage has degrees of its own, and there is no iteration with a batch that all
-        /// stages share. Runtimes take one execution for all stages. Plan a training graph, such as `workload … --training`, which is
-        /// planned for the time of an iteration.
+        /// The joint plan is for a file of Piper: every stage has individual degrees, and there is no iteration with a batch
+        /// common to all stages. Runtimes take one execution for all stages. Plan a training graph, such as `workload …
+        /// --training`, which is planned for the time of an iteration.
         E022,
 
         /// degrees that differ between stages
         ///
         /// The stages of a joint plan have different degrees of tensor parallelism, often because they are on devices of different
-        /// kinds, and the runtime has one degree for all. Plan with one given degree, or on devices of one kind.
+        /// kinds, and the runtime has one degree for all stages. Plan with one given degree, or on devices of one kind.
         E023,
 
         /// division of states that the runtime does not have

@@ -107,7 +107,7 @@ pub enum ExportError {
         /// The runtime.
         runtime: &'static str,
     },
-    /// A tensor goes against the pipeline order.
+    /// A tensor contradicts the pipeline order.
     #[error(
         "`{}` on {} reads `{}` on {}, a later stage, but {runtime} runs only pipelines",
         shown(&.reader.operator), shown(&.reader.device), shown(&.producer.operator), shown(&.producer.device)
@@ -266,7 +266,7 @@ pub enum ExportError {
         /// The runtime's rule.
         rule: &'static str,
     },
-    /// The schedule of the runtime needs another number of microbatches.
+    /// The schedule of the runtime needs a different number of microbatches.
     #[error("the plan has {microbatches} microbatches in {stages} stages, but {rule}")]
     Microbatches {
         /// Microbatches of an iteration.

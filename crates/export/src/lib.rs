@@ -65,7 +65,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Writes a plan in the notation of the runtime, with notes on all that the text does not have.
+    /// Writes a plan in the notation of the runtime, with notes on everything that the text lacks.
     ///
     /// # Errors
     /// If the notation cannot express the plan (E006 to E021), or the runtime does not run its schedule or train a

@@ -1,5 +1,5 @@
-//! Literals that are valid in both JSON and Python: Python reads every JSON escape alike, and all other
-//! characters are literal in both.
+//! Literals that are valid in both JSON and Python: Python reads every JSON escape the same way, and all
+//! other characters are literal in both.
 
 /// A string literal.
 pub(super) fn string(text: &str) -> String {

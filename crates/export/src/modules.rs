@@ -15,7 +15,7 @@ pub type Assigned = (String, usize);
 /// The modules of a plan with their devices, and the tensors of the model that these do not place.
 #[derive(Debug, Default)]
 pub struct Modules {
-    /// Modules and tensors, none inside another.
+    /// Modules and tensors, none of which contains another.
     pub assigned: Vec<Assigned>,
     /// Constants that the names of modules do not place.
     pub unnamed: Vec<String>,
@@ -30,8 +30,9 @@ pub struct Modules {
 ///
 /// Every parameter has a device. The parameters that the model lists are placed with the first operator that reads them,
 /// in the topmost module that is entirely on that device, or by their own name: a table that a divided module or the root
-/// holds itself. Weights of what goes with the kernel of another layer are where it runs, unless a module that holds them
-/// has a device. A constant is only listed if its name does not give it the device of its first reader.
+/// holds itself. Weights of operators that belong to the kernel of another layer are on the device of that kernel, unless
+/// a module that holds them has a device. A constant is only listed if its name does not give it the device of its first
+/// reader.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
@@ -80,7 +81,7 @@ pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result
     Ok(Modules { assigned: map.found, unnamed: held.unnamed, apart: held.apart })
 }
 
-/// The modules and tensors found so far, none inside another.
+/// The modules and tensors found so far, none of which contains another.
 struct Map {
     runtime: &'static str,
     found: Vec<Assigned>,
@@ -104,8 +105,8 @@ impl Map {
     }
 }
 
-/// What no operator of a published model runs, each with the device of the first operator of the module that it goes
-/// with, or that of the first operator of all if the model does not have that module.
+/// Modules of a published model that no operator runs, each with the device of the first operator of its companion
+/// module, or of the first operator overall if the model does not have that module.
 fn beside(paths: &Paths, tree: &BTreeMap<&str, Node>, root: Node) -> Vec<(String, usize)> {
     let named = paths.published.map(|published| published.beside()).unwrap_or_default();
     let device = |module: &str| tree.get(module).unwrap_or(&root).first;
@@ -123,9 +124,9 @@ struct Held<'a> {
     apart: Vec<String>,
 }
 
-/// What no module of the map holds: parameters of the model by name, each with the device of its first reader, and
-/// modules of weights that go with the kernel of another layer. The parameter names of a workload are not those of the
-/// published checkpoint.
+/// Parameters outside the modules of the map: parameters of the model by name, each with the device of its first
+/// reader, and modules of weights that belong to the kernel of another layer. The parameter names of a workload are
+/// not those of the published checkpoint.
 fn held<'a>(
     placed: &Placed<'a>,
     paths: &'a Paths,

@@ -26,7 +26,7 @@ pub struct Paths {
     /// Maps each operator that a module above all layers computes itself to an operator of the layer that it goes with.
     beside: BTreeMap<usize, usize>,
     bare: Vec<bool>,
-    /// The modules of what goes with the kernel of another layer.
+    /// The modules whose operators belong to the kernel of another layer.
     own: BTreeMap<usize, Vec<String>>,
     /// Operators of layers that run in the kernels of others.
     riding: BTreeSet<usize>,
@@ -121,7 +121,7 @@ impl Paths {
         self.bare[operator]
     }
 
-    /// Whether an operator runs in the kernel of another layer, as all of its own layer does.
+    /// Whether an operator runs in the kernel of another layer, together with all of its own layer.
     pub fn is_riding(&self, operator: usize) -> bool {
         self.riding.contains(&operator)
     }

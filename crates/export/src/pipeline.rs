@@ -1,4 +1,4 @@
-//! The pipeline of a plan: an order of its devices in which all forward tensors go forward.
+//! The pipeline of a plan: an order of its devices in which all forward tensors point forward.
 
 use std::collections::BTreeSet;
 
@@ -118,7 +118,7 @@ fn given(placed: &Placed) -> Option<Vec<usize>> {
     (distinct.len() == stages.len()).then_some(devices)
 }
 
-/// An order in which all forward tensors go forward, if the model is given and has one.
+/// An order in which all forward tensors point forward, if the model is given and has one.
 fn derived(placed: &Placed) -> Option<Vec<usize>> {
     placed.graph?;
     let mut quotient: DiGraph<(), ()> = DiGraph::new();

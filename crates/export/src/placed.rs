@@ -18,7 +18,7 @@ const INPUT: &str = "input";
 pub struct Placed<'a> {
     /// The devices in use, in the order of the plan.
     pub devices: Vec<Device<'a>>,
-    /// The operators, in the order of the model, or device by device without the model.
+    /// The operators in the order of the model, or by device without the model.
     pub operators: Vec<Operator<'a>>,
     /// The model.
     pub graph: Option<&'a Graph>,
@@ -58,8 +58,8 @@ impl Operator<'_> {
         self.document.is_none_or(|document| document.pass == Pass::Forward)
     }
 
-    /// Whether the operator is known to have no kernel of its own: a view, or what runs in the kernel of another
-    /// operator.
+    /// Whether the operator is known to have no kernel of its own: a view, or an operator that runs in the
+    /// kernel of another.
     pub fn is_free(&self) -> bool {
         self.document.is_some_and(|document| document.launches == Some(0.0))
     }

@@ -56,7 +56,7 @@ pub(crate) struct Sharing {
 pub(crate) enum Trained {
     /// The runtime refuses weights that several devices hold, by this rule.
     Refused(&'static str),
-    /// The runtime does not keep the copies alike: what the user has to do.
+    /// The runtime does not keep the copies equal: the action that the user has to take.
     Noted(&'static str),
     /// The function that writes the text writes, notes or refuses a weight that several devices hold. Runtimes that do
     /// not train have no such weight.
@@ -66,7 +66,7 @@ pub(crate) enum Trained {
 /// Half a sentence on a weight or a constant of which every device has a copy.
 pub(crate) const COPIED: &str = "each of them has a copy";
 
-/// Note on a plan that does not say whether the embedding and the head share their weight.
+/// Note on a plan without information on whether the embedding and the head share their weight.
 pub(crate) const MEGATRON_TIES: &str = "Megatron ties the embedding and the head unless it is given \
      --untie-embeddings-and-output-weights: the plan does not say whether the model does";
 
@@ -79,12 +79,12 @@ pub(crate) enum Schedules {
         names: &'static [(Schedule, &'static str)],
         /// How a schedule of this name is given, with a number of microbatches.
         usage: fn(&str, u32) -> String,
-        /// Why the runtime has no other schedule.
+        /// Reason why the runtime has no other schedule.
         rule: &'static str,
-        /// The rule that a number of microbatches breaks in a number of stages, with a hint, if there is one.
+        /// The rule that a number of microbatches violates for a number of stages, with a hint, if any.
         refusal: fn(Schedule, u32, usize) -> Option<(&'static str, &'static str)>,
     },
-    /// The runtime takes no schedule: what it does instead, in half a sentence.
+    /// The runtime accepts no schedule: its behaviour instead, as half a sentence.
     Own(&'static str),
 }
 
@@ -120,7 +120,7 @@ const UNTIE: &str = "export to deepspeed, which trains such copies, or to megatr
                      one device";
 
 impl Target {
-    /// Completes an export by notes on all that the text does not have.
+    /// Completes an export with notes on everything that the text lacks.
     ///
     /// Takes time O(readers · log devices) for the shared weights and constants of the model.
     ///

@@ -78,7 +78,7 @@ impl Sequence {
         self.stages.iter().map(|layers| layers.iter().map(|layer| layer.paths().count()).sum()).collect()
     }
 
-    /// Names the parameters of the model that are in none of the modules listed; `None` if all are.
+    /// Names the parameters of the model that are in none of the listed modules; `None` if there are none.
     pub fn outside(&self, placed: &Placed) -> Option<String> {
         let modules: BTreeSet<&str> = self.stages.iter().flatten().flat_map(Layer::paths).collect();
         // The parameter names of a workload are not those of the published modules.
@@ -121,8 +121,8 @@ impl Sequence {
     }
 
     /// Refuses anything but a chain: every layer but the first has to read the one right before it, and may read no
-    /// other. Inputs of the model may be read by all. What runs in the kernel of another layer is one with the layer
-    /// before it here: the reader of a view reads what that is a view of.
+    /// other. Inputs of the model may be read by all. An operator that runs in the kernel of another layer is merged
+    /// with the layer before it here: the reader of a view reads the viewed tensor.
     ///
     /// # Errors
     /// If the sequence is not a chain (E020).
@@ -237,7 +237,7 @@ fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usi
     way
 }
 
-/// The index of the layer of every operator; none for what is in none of them.
+/// The index of the layer of every operator; none for operators outside all of them.
 fn index_of<'a>(placed: &Placed, layers: impl Iterator<Item = (usize, &'a Layer)>) -> Vec<Option<usize>> {
     let mut index_of = vec![None; placed.operators.len()];
     for (index, layer) in layers {

@@ -1,4 +1,4 @@
-//! Weights and constants that several devices of a plan hold, each a copy: a tied embedding, a mask, a rotary table.
+//! Weights and constants that several devices of a plan hold, one copy each: a tied embedding, a mask, a rotary table.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Models with a single stack of layers, for language model runtimes that divide it by counts.
 //!
 //! Operators before the stack are in the first stage and those after it in the last, except those that run in the kernels
-//! of the stack, such as a norm in that of its last sum. Which is which the tensors of the model say. Without the model
-//! it is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator beside
-//! layers of the stack may feed them or read them.
+//! of the stack, such as a norm in that of its last sum. The tensors of the model determine which is which. Without the
+//! model it is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator
+//! beside layers of the stack may feed them or read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ pub struct Stack {
 /// Place of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Before the stack; for a single stage without the model, anywhere outside of it.
+    /// Before the stack, or for a single stage without the model, anywhere outside of it.
     Before,
     /// In a layer of the stack.
     Inside,
@@ -127,8 +127,8 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Marks the operators after the stack, which tensors from the stack lead to. Checks that none of them is
-    /// in the first stage and that no operator in the last stage leads to the stack.
+    /// Marks the operators after the stack, which are reachable from it by tensors. Checks that none of them
+    /// is in the first stage and that no operator in the last stage leads to the stack.
     ///
     /// Without the model, only stages without layers of the stack can be decided: forward tensors only go
     /// forward.

@@ -42,7 +42,7 @@ const INSTALL: &str = "install the Python package and Ray: pip install target/wh
 
 const SCHEMA: &str = "stagewright.tasks/1";
 
-/// Interval at which a wait for replies looks at the interrupt.
+/// Interval at which a wait for replies checks for an interrupt.
 const POLL: Duration = Duration::from_millis(100);
 
 /// Time that the driver has to cancel its tasks and to leave the cluster.
@@ -59,8 +59,8 @@ struct Head<'a> {
     environment: BTreeMap<&'static str, String>,
 }
 
-/// Digest of the running program: a node with another build would answer something else. O(bytes of the program), some
-/// tenths of a second.
+/// Digest of the running program: a node with another build would answer something else. O(bytes of the program), a
+/// few tenths of a second.
 pub(crate) fn digest_of_program() -> io::Result<String> {
     digest_of_file(&std::env::current_exe()?)
 }
@@ -151,7 +151,7 @@ fn said(line: &str) -> Option<Said> {
     serde_json::from_value(Value::Object(fields)).ok()
 }
 
-/// A driver with the tasks that it has not answered.
+/// A driver with its unanswered tasks.
 pub(crate) struct Cluster {
     driver: Child,
     tasks: Option<ChildStdin>,
@@ -209,7 +209,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Hands a task to the driver, which reads tasks at any time.
+    /// Sends a task to the driver, which reads tasks at any time.
     pub(crate) fn submit(&mut self, task: &Task<impl Serialize>) -> Result<()> {
         self.write(task)?;
         self.open += 1;
@@ -239,7 +239,7 @@ impl Cluster {
         Ok(None)
     }
 
-    /// The answer that a line holds, if it holds one.
+    /// The answer in a line, if any.
     fn heard<A: DeserializeOwned>(&self, line: &str) -> Result<Option<(usize, Result<A, String>)>> {
         match said(line) {
             Some(Said::Reply { id, reply }) => {
@@ -298,7 +298,7 @@ impl Cluster {
     }
 }
 
-/// Ends the driver, which cancels what it has not answered.
+/// Ends the driver, which cancels its unanswered tasks.
 impl Drop for Cluster {
     fn drop(&mut self) {
         if let Some(mut tasks) = self.tasks.take() {

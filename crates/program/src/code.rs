@@ -104,8 +104,8 @@ stagewright::core::codes! {
 
         /// suite that runs commands
         ///
-        /// The suite names solvers in other programs under `[[exec]]`. Their commands run with all your rights, so a suite of somebody
-        /// else could do anything. Read the commands, and if you trust them run the suite with `--allow-exec`.
+        /// The suite names solvers in other programs under `[[exec]]`. The commands run with your permissions, so a suite from
+        /// someone else could do anything. Read the commands, and if you trust them run the suite with `--allow-exec`.
         B009,
     }
 }
@@ -121,8 +121,9 @@ stagewright::core::codes! {
 
         /// invalid library of instances
         ///
-        /// The index of the library is not valid, names a file or an export that is not there, or has options that the command of its
-        /// recipe does not take. `data/instances/README.md` describes the index, and `data/instances/index.toml` shows every field.
+        /// The index of the library is not valid, names a file or an export that does not exist, or has options that the
+        /// command of its recipe does not take. `data/instances/README.md` describes the index, and `data/instances/index.toml`
+        /// shows every field.
         O002,
 
         /// another model or other devices than the index describes
@@ -141,7 +142,7 @@ stagewright::core::codes! {
         /// refused plan of an instance
         ///
         /// The checker finds a violation, the plan is for another objective, its recomputed value differs from the index, or one of the
-        /// documents cannot be read. The error says which. `stagewright check instance:NAME PLAN` shows all that is wrong with a plan.
+        /// documents cannot be read. The error says which. `stagewright check instance:NAME PLAN` shows every fault of a plan.
         O005,
 
         /// unproved bound of an instance
@@ -153,14 +154,14 @@ stagewright::core::codes! {
 
         /// published file that is not there
         ///
-        /// The model of the instance is a file that somebody else published, which the library only names. Get it from the place that the
-        /// error names, and give the folder to `instances verify --published`.
+        /// The model of the instance is a file published by others, which the library only names. Get it from the place that
+        /// the error names, and give the folder to `instances verify --published`.
         O007,
 
         /// document that the instance does not have
         ///
-        /// An instance that is infeasible has no plan, and a strategy problem has no cluster. `stagewright instances show NAME` says
-        /// what an instance has. An instance that is feasible cannot be added without a plan.
+        /// An instance that is infeasible has no plan, and a strategy problem has no cluster. `stagewright instances show NAME`
+        /// lists the parts of an instance. An instance that is feasible cannot be added without a plan.
         O008,
 
         /// plan that is not the best of its instance

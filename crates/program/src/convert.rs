@@ -56,7 +56,7 @@ fn text(arguments: &ConvertArguments) -> Result<String> {
     }
 }
 
-/// Whether the input is a cluster: its top-level schema says so, or it is TOML, which no model is.
+/// Whether the input is a cluster: it has that schema at its top level, or it is TOML, which models never are.
 fn is_cluster(input: &Input) -> bool {
     if detect(&input.label, &input.bytes).is_err() {
         return true;

@@ -215,7 +215,7 @@ fn text(shown: &Shown) -> String {
     }
 }
 
-/// Errors of predictions by what was left out: medians, and 90th percentiles.
+/// Prediction errors by the omitted measurements: medians and 90th percentiles.
 fn accuracy(rows: &[Accuracy], width: Option<u16>) -> String {
     let names = [
         "rows",

@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Infeasible,
     /// A plan, but the requested gap was not reached.
     GapNotReached,
-    /// A table of `bench`, but it was interrupted before all of it was run.
+    /// A table of `bench` that was interrupted before all cases were run.
     Partial,
     /// A limit or an interrupt ended the work with no result.
     NoPlan,

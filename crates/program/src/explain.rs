@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::resolve::{self, Question};
 use super::{interrupt, output};
 
-/// Share by which costs are off, unless it is given.
+/// Default share by which costs are off.
 const COSTS_OFF: &str = "10%";
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {

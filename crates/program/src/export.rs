@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The targets, each with what it cannot express.
+/// The targets, each with its limits.
 fn list() -> String {
     let rows = |target: &&'static Target| {
         [(target.name, target.summary.to_owned()), ("", format!("limits: {}", target.limits))]

@@ -44,7 +44,8 @@ pub(crate) enum Outputs {
 static WRITTEN: Mutex<Vec<(String, PathBuf)>> = Mutex::new(Vec::new());
 
 /// Rejects a command that writes one file for two options; returns whether one of them is standard output. Anything
-/// but a regular file takes both. From then on the command refuses to read these files, so it is called first.
+/// but a regular file may be written twice. Afterwards the command refuses to read these files, so this is called
+/// first.
 pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
     // A file that does not exist yet is identified by its folder and its name.
     let place = |path: &Path| {
@@ -90,7 +91,7 @@ pub(crate) fn would_overwrite(option: &str, input: &Path, help: &str) -> CliErro
     CliError::new(U001, cause).at(option).help(help)
 }
 
-/// Whether two paths are of one regular file, perhaps through links.
+/// Whether two paths refer to the same regular file, perhaps through links.
 #[cfg(unix)]
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -101,7 +102,7 @@ pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|file| identity(other) == Some(file))
 }
 
-/// Whether two paths are of one regular file, perhaps through links.
+/// Whether two paths refer to the same regular file, perhaps through links.
 #[cfg(not(unix))]
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());

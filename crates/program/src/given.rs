@@ -92,7 +92,7 @@ impl Given {
         Ok(())
     }
 
-    /// The plans for a model with their files: those for this model alone come first.
+    /// The plans for a model with their files, those for this model alone first.
     fn of<'a>(&'a self, model: &str) -> Vec<(&'a Plan, PathBuf)> {
         let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
         let all = own.chain(self.plans.iter().filter(|plan| plan.model.is_none()));

@@ -28,7 +28,7 @@ impl Progress {
     pub(crate) fn new(verbose: bool, kind: Kind) -> Self {
         let bar = (!verbose && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
-            // Without colours, so that NO_COLOR is respected.
+            // No colours, so that NO_COLOR is respected.
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
                 bar.set_style(style);
             }

@@ -64,7 +64,7 @@ pub(crate) struct Question<'a> {
     pub(crate) parallel: Option<&'a ParallelArguments>,
     pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
-    /// Other options that are given, as in `tasks::options`.
+    /// Other given options, as in `tasks::options`.
     pub(crate) given: Vec<(&'static str, bool)>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn request(
         groups.into_iter().flatten().flat_map(Given::names).map(str::to_owned).collect();
     given.extend(question.start.map(|_| "start".to_owned()));
     given.extend(question.given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| (*name).to_owned()));
-    // Before any other file is read.
+    // Done before any other file is read.
     tasks::options::refuse(kind, given.iter().map(String::as_str), &place())?;
     let pins = match around.pins() {
         Some(path) => {
@@ -131,7 +131,7 @@ pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result
     Ok(task)
 }
 
-/// Reads a plan and what it is a plan of, with the label of the plan. The plan's options are the defaults.
+/// Reads a plan and its problem, with the label of the plan. The plan's options are the defaults.
 pub(crate) fn planned_task(
     arguments: &ModelArguments,
     plan: &Path,
@@ -142,7 +142,8 @@ pub(crate) fn planned_task(
     planned_input(arguments, &read(plan)?, question, true)
 }
 
-/// Reads what a plan in memory is a plan of, with the plan and its label. The plan's options are the defaults if it `keeps_options`.
+/// Reads the problem of a plan in memory, with the plan and its label. The plan's options are the defaults if it
+/// `keeps_options`.
 pub(crate) fn planned_input(
     ModelArguments { model, around }: &ModelArguments,
     Input { label, bytes }: &Input,
@@ -277,7 +278,7 @@ fn name_of_no_file(path: &Path) -> Option<&str> {
 /// quickly.
 pub(crate) const MAX_THREADS: usize = 512;
 
-/// Refuses a count of an option beyond what makes sense.
+/// Refuses an option whose count is beyond any sensible value.
 pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Result<()> {
     if range.contains(&count) {
         return Ok(());
@@ -331,7 +332,7 @@ pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Uncertainty
     Ok(Some(Uncertainty { deviation, budget }))
 }
 
-/// The share of an option by which costs are off.
+/// The share by which costs are off, from an option.
 pub(crate) fn deviation(option: &'static str, text: &str) -> Result<f64> {
     match quantity::share(text) {
         Ok(share) if share < 1.0 => Ok(share),

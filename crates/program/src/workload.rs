@@ -16,7 +16,7 @@ use super::exit::Exit;
 use super::files::{self, is_standard};
 use super::{output, resolve};
 
-/// Random problems of a recipe, a file each.
+/// Random problems of a recipe, one file each.
 const MAX_PROBLEMS: u64 = 1_000_000;
 
 pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit> {

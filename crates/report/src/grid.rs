@@ -95,7 +95,7 @@ impl Grid {
         (row_width(&widths) <= width).then_some(widths)
     }
 
-    /// Narrows the widest column whose type is in `giving` until a row fits or no such column can be narrower.
+    /// Narrows the widest column whose type is in `giving` until a row fits or no such column can be narrowed further.
     fn narrow(&self, widths: &mut [usize], width: usize, giving: &[Column]) {
         while row_width(widths) > width {
             let shrinkable = self.columns.iter().enumerate().filter(|(index, (heading, column))| {

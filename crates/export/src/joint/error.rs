@@ -12,7 +12,7 @@ use crate::error::{MICROBATCHES, SCHEDULE};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JointError {
-    /// The plan is for the time per sample, where every stage has degrees of its own.
+    /// The plan is for the time per sample, and its stages have individual degrees.
     #[error(
         "the plan is for the time per sample, where every stage has degrees of its own, and runtimes take one for an iteration"
     )]
@@ -101,7 +101,7 @@ pub enum JointError {
         /// A hint for fixing the error.
         help: &'static str,
     },
-    /// The schedule of the runtime needs another number of microbatches.
+    /// The schedule of the runtime needs a different number of microbatches.
     #[error("the plan has {microbatches} microbatches in {stages} stages, but {rule}")]
     Microbatches {
         /// Microbatches of an iteration.

@@ -16,9 +16,9 @@ const FIRST: &str =
 pub(super) enum Recomputation {
     /// No layer is computed again.
     None,
-    /// `selective`, of all layers.
+    /// `selective`, for all layers.
     Selective,
-    /// `full`, of all layers, each on its own.
+    /// `full`, for all layers, each separately.
     All,
     /// `full`, for this many first layers of every stage, or all if it has fewer.
     First(usize),
@@ -28,7 +28,7 @@ impl Recomputation {
     /// Recomputation of a plan.
     ///
     /// # Errors
-    /// If it is neither of all layers alike nor of equally many first layers of every stage (E025).
+    /// If it is neither the same for all layers nor for an equal number of first layers of every stage (E025).
     pub(super) fn new(plan: &Joint) -> Result<Recomputation> {
         only_numbered(plan)?;
         let stack = || plan.layers().filter(|(_, layer)| layer.number.is_some());
@@ -72,7 +72,7 @@ impl Recomputation {
     }
 }
 
-/// The configuration that all transformer layers have.
+/// The configuration common to all transformer layers.
 ///
 /// # Errors
 /// If they have different ones (E025).
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(of(&["E 0s", "1s H"]), Recomputation::Selective);
         assert_eq!(of(&["E 0f 1f", "2f H"]), Recomputation::All);
         assert_eq!(of(&["E 0f 1", "2f 3 H"]), Recomputation::First(1));
-        // All layers of a stage that has fewer.
+        // If a stage has fewer layers, all of them.
         assert_eq!(of(&["E 0f 1f 2", "3f H"]), Recomputation::First(2));
         assert_eq!(of(&["E", "0f 1f 2 H"]), Recomputation::First(2));
     }

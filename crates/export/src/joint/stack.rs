@@ -20,7 +20,7 @@ impl Stack {
     /// after it in the last.
     ///
     /// # Errors
-    /// If the numbered layers are no single stack in order (E014), or another layer is in a wrong stage (E015).
+    /// If the numbered layers do not form a single stack in order (E014), or another layer is in a wrong stage (E015).
     pub(super) fn new(plan: &Joint, runtime: &'static str) -> Result<Stack> {
         let no_stack = |why: String| Err(ExportError::NoStack { runtime, why });
         let mut counts = vec![0; plan.stages.len()];
@@ -64,7 +64,7 @@ impl Stack {
         self.counts.iter().sum()
     }
 
-    /// Whether all stages have equally many.
+    /// Whether all stages have the same number of layers.
     pub(super) fn is_even(&self) -> bool {
         self.counts.windows(2).all(|pair| pair[0] == pair[1])
     }

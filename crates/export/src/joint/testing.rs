@@ -82,7 +82,7 @@ fn layer(layer: &str) -> JointLayerDocument {
     JointLayerDocument { layer, configuration: configuration.into() }
 }
 
-/// A plan with another tensor parallelism, number of copies and ZeRO.
+/// A plan with a different degree of tensor parallelism, number of copies and ZeRO stage.
 pub(super) fn with(mut plan: JointPlanDocument, tensor: u32, data: u32, zero: u32) -> JointPlanDocument {
     for stage in &mut plan.stages {
         stage.tensor = tensor;

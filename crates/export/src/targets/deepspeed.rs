@@ -81,7 +81,7 @@ fn write(placed: &Placed) -> Result<Export> {
     let (import, constant, check) = if tied.is_empty() {
         ("", String::new(), "")
     } else {
-        // One operator may stand for several layers.
+        // One operator may represent several layers.
         let names = |layer: &&Layer| literal::list(layer.paths().map(literal::string));
         let entries = tied
             .iter()

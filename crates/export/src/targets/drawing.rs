@@ -73,7 +73,7 @@ impl Drawing {
     }
 }
 
-/// A light colour for black text. Hues advance by the golden angle, so any number of them are apart.
+/// A light colour for black text. Hues advance by the golden angle, so any number of them are distinct.
 fn colour(device: usize) -> String {
     const GOLDEN: f64 = 137.507_764_050_037_85;
     let hue = (210.0 + device as f64 * GOLDEN) % 360.0;

@@ -1,8 +1,7 @@
 //! Megatron-LM and Megatron Core: `--pipeline-model-parallel-layout`.
 //!
 //! `|` separates stages; within a stage, `E` is the embedding, `t` a decoder layer, `L` the loss with the
-//! head, and `t*3` stands for `ttt`. `E` must come first and `L` last of all, and a stage may have no
-//! decoder layer.
+//! head, and `t*3` stands for `ttt`. `E` must be first and `L` last, and a stage may have no decoder layer.
 //!
 //! Megatron ties the embedding and the head unless it is given `--untie-embeddings-and-output-weights`, which is written
 //! if the two have weights of their own in the model.
@@ -109,8 +108,8 @@ fn tied(placed: &Placed, stack: &Stack) -> Result<Vec<String>> {
     Ok(weights.filter(|&(index, _)| is_tied(index)).map(|(_, weight)| weight.name.clone()).collect())
 }
 
-/// Whether what comes after the stack has weights about as large as those before it: a head has a row for every token,
-/// as the embedding has. Norms and poolers are far smaller.
+/// Whether the operators after the stack have weights about as large as those before it: a head has a row for every
+/// token, as the embedding has. Norms and poolers are far smaller.
 fn has_own_head(placed: &Placed, stack: &Stack) -> bool {
     let Some(graph) = placed.graph else { return false };
     let bytes_of = |side: Side| -> f64 {

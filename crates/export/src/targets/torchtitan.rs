@@ -140,10 +140,10 @@ fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Named>> {
     Ok(stages.iter().all(|names| !names.is_empty()).then_some(Named { stages, elsewhere }))
 }
 
-/// Adds children that run nothing and hold tensors to the stages that read these: torchtitan drops what no stage names,
-/// and gives every stage that names a child a copy. A child that runs is named in its own stage alone, since torchtitan's
-/// models run every child that a stage has. Returns the constants that stages read without naming the child that has
-/// them.
+/// Adds children that run nothing but hold tensors to the stages that read them: torchtitan drops children that no stage
+/// names, and gives a copy to every stage that names a child. A child that runs is named in its own stage alone, since
+/// torchtitan's models run every child that a stage has. Returns the constants that stages read without naming the child
+/// that has them.
 ///
 /// Takes time O(modules · log modules + readers · log modules).
 ///

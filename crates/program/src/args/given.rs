@@ -1,4 +1,4 @@
-//! Arguments made of the records of options in the library, and what was given for them.
+//! Arguments made from the option records of the library, and their given values.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,12 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Values as the documents have them, by name, without files.
+    /// Values in the form of the documents, by name, without files.
     pub(crate) fn values(&self) -> &Map<String, Value> {
         &self.values
     }
 
-    /// The text of an option that takes one.
+    /// The text of an option with a value.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(Value::as_str)
     }
@@ -157,8 +157,8 @@ macro_rules! groups {
 groups! {
     /// Inputs of a problem besides the model.
     Surroundings = Surroundings;
-    /// Options for what the format of a model leaves open. A plan keeps them, so commands that read the plan do not need
-    /// them again.
+    /// Options for everything that the format of a model leaves open. A plan keeps them, so commands that read the plan
+    /// do not need them again.
     ImportArguments = Reading;
     /// Objective and its rules. An omitted option has its default, or for `check` the value in the plan.
     ObjectiveArguments = Objective;

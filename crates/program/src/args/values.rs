@@ -39,7 +39,7 @@ pub(crate) fn workload_precision() -> impl TypedValueParser<Value = workloads::P
     one_of(workloads::Precision::ALL.map(|precision| (precision.name(), "", precision)))
 }
 
-/// Chooses among values, each with its name and its help.
+/// A choice among values, each with a name and a help text.
 fn one_of<T, const N: usize>(values: [(&'static str, &'static str, T); N]) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,

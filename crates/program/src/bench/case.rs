@@ -212,7 +212,7 @@ impl Case {
         Ok(row)
     }
 
-    /// Adds a run of the case to its row. Says whether the run came to its end.
+    /// Adds a run of the case to its row. Returns whether the run was completed.
     fn run_once(&self, suite: &Suite, runs: &Runs, row: &mut Row) -> Result<bool> {
         let adapted = match self.adapt(suite, runs)? {
             Adapted::CutOff => return Ok(false),
@@ -251,12 +251,12 @@ impl Case {
         row.seconds.push(took);
         let story = String::from_utf8_lossy(&output.stderr);
         let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
-        // The peak of a command is not that of this program.
+        // The peak memory of a command is not that of this program.
         row.peak_bytes = row.peak_bytes.max(peak.filter(|_| !matches!(self.method, Method::Command(_))));
         match plan {
             Some(plan) => {
                 row.status = match (&self.method, plan.value, plan.reason) {
-                    // Why a command has no plan is not in this program.
+                    // The reason why a command has no plan is unknown to this program.
                     (Method::Command(_), None, Some(reason)) => reason,
                     _ => plan.status,
                 };

@@ -258,7 +258,7 @@ mod tests {
         let text = markdown(&rows, &asked);
         assert!(text.contains("| quick | 2.0000 | 1.0000 | 4.0000 |"), "{text}");
         assert!(text.contains("| slow |  | 2.0000 | 2.0000 |"), "{text}");
-        // It reached 4 s after 1 s and 20 simulations, the other after 3 s.
+        // It reached 4 s after 1 s and 20 simulations, the other one after 3 s.
         assert!(text.contains("| quick | 1 | 1 | 1.0000 s | 20 | 3.0000 | 0.4500 |"), "{text}");
     }
 

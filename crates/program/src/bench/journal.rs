@@ -18,7 +18,7 @@ use crate::code::{B004, B005, B006};
 use crate::error::{CliError, Result};
 use crate::files;
 
-/// A file of finished cases, which no other process writes meanwhile; or none, and then nothing is kept.
+/// A file of finished cases, locked against other processes; without a file, nothing is kept.
 pub(super) struct Journal {
     done: BTreeMap<Vec<String>, Row>,
     file: Option<Mutex<Locked>>,
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<Vec<String>, Row>> {
 }
 
 fn lines(text: &[u8]) -> BTreeMap<Vec<String>, Row> {
-    // The case of a truncated line, or of a line in the format of another version, runs again.
+    // The case of a truncated line, or of a line in the format of another version, is run again.
     let lines = text.split(|&byte| byte == b'\n').map(serde_json::from_slice::<Line>);
     lines.filter_map(Result::ok).map(|line| (line.case, line.row)).collect()
 }

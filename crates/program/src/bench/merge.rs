@@ -1,4 +1,4 @@
-//! `bench merge`: the journals of shards as one, with the table of the whole suite.
+//! `bench merge`: merges the journals of shards, and prints the table of the whole suite.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit> {
     let mut bench = Bench::new(suite, Journal::open(None, true)?, None)?;
     let keys: Vec<Vec<String>> = bench.cases.iter().map(|case| bench.key(case)).collect();
     let known: BTreeSet<&Vec<String>> = keys.iter().collect();
-    // All are judged before the first row is written.
+    // All journals are validated before the first row is written.
     for (label, rows) in &found {
         let others: Vec<&Vec<String>> = rows.keys().filter(|key| !known.contains(key)).collect();
         if !others.is_empty() && others.len() == rows.len() {

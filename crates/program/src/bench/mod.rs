@@ -53,7 +53,8 @@ fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     let outputs = outputs(&arguments.table)?;
     let shard = arguments.shard.as_deref().map(Shard::parse).transpose()?;
     let suite = Suite::read(path)?;
-    // A process of a node runs only cases that its driver names by all they depend on, so those that it was allowed to run.
+    // A process of a node runs only cases whose key its driver sends, and the key covers the commands that the user has
+    // allowed.
     if !arguments.allow_exec && !arguments.worker {
         suite.runs_no_command(path)?;
     }
@@ -199,8 +200,8 @@ impl Bench {
 
     /// Records a row in the journal.
     fn kept(&self, key: Vec<String>, row: Row) -> Result<Row> {
-        // A case with an error is not recorded: it runs again once the cause is fixed. So does one of another program
-        // without a plan, as that may fail for reasons that are not in the key.
+        // A case with an error is not recorded: it is run again once the cause is fixed. So is a case of another
+        // program that gave no plan, since that may have failed for reasons outside the key.
         let is_lost = row.value_s.is_none() && row.solver.starts_with(external::PREFIX);
         if row.is_answered(self.suite.repeat) && !is_lost {
             self.journal.keep(key, &row)?;

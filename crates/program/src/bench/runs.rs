@@ -1,4 +1,4 @@
-//! Runs of this program that are under way, which can all be ended at once.
+//! Running child processes of this program, which can all be ended at once.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::locked;
 
-/// Child processes, and whether there may be more.
+/// Child processes, and whether more may be started.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     are_ended: AtomicBool,
@@ -25,7 +25,7 @@ struct Run {
 }
 
 impl Run {
-    /// Ends the run. One that is done already cannot be ended, and need not be.
+    /// Ends the run, unless it has ended already.
     fn end(&mut self) {
         #[cfg(unix)]
         if self.starts_others
@@ -39,7 +39,7 @@ impl Run {
 }
 
 impl Runs {
-    /// Kills all runs, and lets none begin any more.
+    /// Kills all runs, and prevents further ones.
     pub(super) fn end(&self) {
         // First, so that every thread that starts a child afterwards sees it.
         self.are_ended.store(true, Ordering::SeqCst);
@@ -51,8 +51,8 @@ impl Runs {
         self.are_ended.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to its end; `None` if runs were ended before that. One that starts others is interrupted at the end,
-    /// not killed.
+    /// Runs a program to its end; `None` if runs were ended before that. A child that starts processes of its own is
+    /// interrupted at the end, not killed.
     pub(super) fn run(&self, command: &mut Command, starts_others: bool) -> io::Result<Option<Output>> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (id, result, story) = {
@@ -62,7 +62,8 @@ impl Runs {
             }
             #[cfg(unix)]
             if starts_others {
-                // The signal of a terminal would be a first interrupt, and that of `end` a second, which ends it at once.
+                // The signal of a terminal would be a first interrupt, and that of `end` a second, which ends the child
+                // immediately.
                 std::os::unix::process::CommandExt::process_group(command, 0);
             }
             let mut child = command.spawn()?;

@@ -36,7 +36,7 @@ pub(super) struct Suite {
     /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`; instances as `instance:NAME`, with
     /// their own objectives if there is none.
     inputs: Vec<String>,
-    /// Cluster files, globs and built-in names; if empty, each model's own cluster.
+    /// Cluster files, globs and built-in names; if empty, the cluster of each model.
     #[serde(default)]
     clusters: Vec<String>,
     /// Names of solvers and variants; `exec:NAME` is a command.

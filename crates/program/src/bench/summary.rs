@@ -54,7 +54,7 @@ pub(super) fn ground(row: &Row) -> Ground<'_> {
     (&row.objective, &row.files, row.seed)
 }
 
-/// One value over another: 1 if they differ only by rounding; `None` if the ratio is not finite and positive.
+/// Ratio of two values: 1 if they differ only by rounding; `None` if the ratio is not finite and positive.
 pub(super) fn ratio(value: f64, other: f64) -> Option<f64> {
     let ratio = if tolerance::same(value, other) { 1.0 } else { value / other };
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)

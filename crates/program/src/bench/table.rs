@@ -27,7 +27,7 @@ fn spread(ascending: &[f64]) -> f64 {
     }
 }
 
-/// The table for display: rows of `cases` cases in all. Without rows for those that were not run, it was interrupted.
+/// The table for display: rows out of `cases` cases in total. If rows are missing, the suite was interrupted.
 pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     let mut text = format!(
         "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \
@@ -95,7 +95,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
 const HEADER: &str = "input,cluster,objective,solver,seed,status,value_s,bound_s,gap,median_s,spread_s,peak_memory_bytes,\
                       ratio,operators,solving_s,runs";
 
-/// The rows as CSV for programs, in SI units. Cases that were not run say so as their status.
+/// The rows as CSV for programs, in SI units. Cases that were not run have that as their status.
 pub(super) fn csv(rows: &[Row]) -> Result<String> {
     let failed = |error: &dyn std::fmt::Display| CliError::new(X001, format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
             .at("--html")
             .help("give one model, or leave --html out"));
     }
-    // All inputs are read before the first solve, so that an error in the last one costs no solve.
+    // All inputs are read before the first solve, so that an error in the last input does not waste a solve.
     let mut grounds = Vec::new();
     for model in &arguments.models {
         let name = stem(model);
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     for (model, cluster, mut contenders, parts) in grounds {
         let problems = problems(&parts, objective, &entrants)?;
         let time = solving.limits.time.map(|limit| limit.mul_f64(BOUNDS_SHARE) / problems.len() as u32);
-        // Before the first solve, so that no solver's time contains them.
+        // Computed before the first solve, so that no solver's time includes them.
         let proved = problems.iter().map(|problem| {
             let bound = bounds::strongest(problem, &Stop::new(time, interrupt.clone()));
             (problem.objective().to_document(None), bound.value)

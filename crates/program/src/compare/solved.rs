@@ -43,7 +43,8 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
     }
     let mut entrants: Vec<Entrant> = Vec::new();
     for entry in list {
-        // Keeps the `@`, so that a member of a group is named as if it were listed alone. It is part of a command.
+        // The `@` is kept, so that a member of a group is named as if it were listed alone. In a command, `@` is part
+        // of the command.
         let at = entry.find('@').filter(|_| !entry.starts_with(external::PREFIX));
         let (name, at) = entry.split_at(at.unwrap_or(entry.len()));
         let split = match at.strip_prefix('@') {

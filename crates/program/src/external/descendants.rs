@@ -8,27 +8,28 @@
 //! mean another process meanwhile, since a child keeps its number until this process has waited for it: for a command,
 //! after its group was signalled; for a child from before, never.
 //!
-//! On other systems only the group is ended. Nowhere does this reach what another service starts on behalf of a command,
-//! nor what is left if this process itself is killed.
+//! On other systems only the group is ended. On no system does this reach processes that another service starts on
+//! behalf of a command, nor those left if this process itself is killed.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 
-/// Makes a command a process group of its own, and this process the one that adopts what it leaves behind.
+/// Makes a command a process group of its own, and this process the one that adopts its orphans.
 pub(super) fn adopt(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     #[cfg(target_os = "linux")]
     {
         linux::spare_earlier();
-        // Without it, as on other systems, only the group is ended.
+        // If that fails, as on other systems, only the group is ended.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     }
     #[cfg(not(unix))]
     let _ = command;
 }
 
-/// Whether a command has ended. Where its number also names a group, the command keeps it until [`end`].
+/// Whether a command has ended. If its process id also names a group, the command stays unreaped until [`end`], so that
+/// the id is not reused.
 pub(super) fn has_ended(child: &mut Child) -> io::Result<bool> {
     #[cfg(unix)]
     {
@@ -42,8 +43,8 @@ pub(super) fn has_ended(child: &mut Child) -> io::Result<bool> {
     }
 }
 
-/// Ends a command with everything that it started. Returns its status, if it had ended by itself, and whether something
-/// is left that cannot be killed.
+/// Ends a command with everything that it started. Returns its status, if it had ended by itself, and whether processes
+/// remain that cannot be killed.
 pub(super) fn end(child: &mut Child) -> (Option<ExitStatus>, bool) {
     let has_ended = has_ended(child).unwrap_or(false);
     // A group without processes needs no signal.
@@ -65,7 +66,7 @@ pub(super) fn end(child: &mut Child) -> (Option<ExitStatus>, bool) {
     }
 }
 
-/// Ends all children of this process, if it adopts orphans. Returns whether something is left that cannot be killed.
+/// Ends all children of this process, if it adopts orphans. Returns whether processes remain that cannot be killed.
 pub(crate) fn end_adopted() -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -86,11 +87,11 @@ mod linux {
 
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 
-    /// Time for processes to disappear after they are killed. Only one that the kernel holds, or that runs for another
-    /// user, takes longer.
+    /// Time for processes to disappear after they are killed. Only a process that the kernel blocks, or that runs as
+    /// another user, takes longer.
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// Interval at which children that are being killed are looked at.
+    /// Interval at which children that are being killed are polled.
     const POLL: Duration = Duration::from_millis(1);
 
     /// Children that this process had before its first command.
@@ -114,7 +115,7 @@ mod linux {
             }
             for child in started {
                 let _ = kill_process(child, Signal::KILL);
-                // One that has not ended yet is among the children again.
+                // A process that has not ended yet is listed again.
                 let _ = waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
             }
             if began.elapsed() >= PATIENCE {
@@ -124,7 +125,7 @@ mod linux {
         }
     }
 
-    /// The children of this process, from the kernel's list, or where the kernel has none, from all processes.
+    /// The children of this process, from the kernel's list, or if the kernel has none, from all processes.
     fn children() -> Vec<Pid> {
         listed().unwrap_or_else(found)
     }
@@ -141,7 +142,7 @@ mod linux {
         (!children.is_empty()).then(|| children.iter().flat_map(pids).collect())
     }
 
-    /// Processes whose parent this one is.
+    /// Processes whose parent is this process.
     pub(super) fn found() -> Vec<Pid> {
         let is_child = |pid: &Pid| {
             let about = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

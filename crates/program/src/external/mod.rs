@@ -100,7 +100,7 @@ impl External {
         }
     }
 
-    /// Runs the command on a problem, and returns what it wrote to standard output.
+    /// Runs the command on a problem, and returns its standard output.
     fn run(&self, problem: &ProblemDocument, context: &Context<'_>) -> Result<Vec<u8>, String> {
         let place = tempfile::tempdir().map_err(|error| format!("no folder for the problem: {error}"))?;
         let input = place.path().join("problem.json");

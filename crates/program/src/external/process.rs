@@ -1,4 +1,4 @@
-//! One run of a command: its output as it comes, within the limits.
+//! One run of a command: its output as it arrives, within the limits.
 //!
 //! Both streams are pipes, each with a thread that reads it, so a command never waits for a reader. A plan of more than
 //! [`MOST_BYTES`] ends the command. Only the last line of standard error is kept, and only the start of a long line.
@@ -16,7 +16,7 @@ use super::descendants;
 /// Time beyond the limit, for a command to start and to write its plan.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Interval at which a running command is looked at.
+/// Interval at which a running command is polled.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Maximum size of a plan, in bytes.
@@ -31,13 +31,13 @@ const PIECES: usize = 4;
 /// Maximum size of the part of a line that is kept, in bytes.
 const LINE: usize = 4 << 10;
 
-/// A piece of what a command writes.
+/// A chunk of the output of a command.
 enum Piece {
     Output(Vec<u8>),
     Error(Vec<u8>),
 }
 
-/// Runs a command, and returns what it wrote to standard output, or the reason why that is no plan. Once it has ended,
+/// Runs a command, and returns its standard output, or the reason why that is not a plan. Once it has ended,
 /// everything that it started is ended as well.
 pub(super) fn output(name: &str, command: &mut Command, context: &Context<'_>) -> Result<Vec<u8>, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -94,8 +94,8 @@ fn follow(
     });
 }
 
-/// Takes what is left in the pipes of a command that has ended with all its processes. A process that holds the pipes
-/// without being one of these is not waited for beyond the grace, nor after an interrupt.
+/// Reads the rest from the pipes of a command that has ended with all its processes. Other processes that hold the
+/// pipes open are waited for only during the grace period, and not after an interrupt.
 fn take_rest(pieces: &Receiver<Piece>, written: &mut Written, context: &Context<'_>) {
     let until = Instant::now() + GRACE;
     while Instant::now() < until {
@@ -111,8 +111,8 @@ fn take_rest(pieces: &Receiver<Piece>, written: &mut Written, context: &Context<
     }
 }
 
-/// Waits for the end of a command, and takes what it writes meanwhile. Otherwise returns the reason for which it has to
-/// end: the time limit with the grace, an interrupt, or too much output.
+/// Waits for the end of a command while reading its output. Otherwise returns the reason to end it: the time limit plus
+/// the grace period, an interrupt, or too much output.
 fn wait(
     child: &mut Child,
     pieces: &Receiver<Piece>,
@@ -151,7 +151,7 @@ struct Written {
 }
 
 impl Written {
-    /// Takes a piece; `false` if the plan is too large with it.
+    /// Appends a chunk; `false` if the plan then is too large.
     fn take(&mut self, piece: Piece) -> bool {
         match piece {
             Piece::Error(bytes) => self.errors.take(&bytes),

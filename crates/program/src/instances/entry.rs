@@ -17,9 +17,9 @@ pub(super) struct Index {
 /// The schema of an index.
 pub(super) const SCHEMA: &str = "stagewright.instances/1";
 
-/// An instance: what it is, and what is known about it.
+/// An instance: its definition, and the known values and bounds.
 ///
-/// `add` writes the digests, sizes and claims; all else is written by hand.
+/// `add` writes the digests, sizes and claims; everything else is written by hand.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
@@ -62,7 +62,7 @@ pub(super) struct Entry {
     pub(super) found_on: String,
     /// Evidence for the bound.
     pub(super) proof: Proof,
-    /// Where the model comes from.
+    /// Source of the model.
     pub(super) model: Source,
 }
 
@@ -86,7 +86,7 @@ impl Entry {
         format!("plans/{}.json.gz", self.name)
     }
 
-    /// Whether the model of the instance is a file that somebody else published.
+    /// Whether the model of the instance is a file published by others.
     pub(super) fn is_published(&self) -> bool {
         matches!(self.model, Source::Published { .. })
     }
@@ -126,7 +126,7 @@ impl Standing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Proof {
-    /// Nothing: no bound is claimed.
+    /// No bound is claimed.
     None,
     /// The checker proves the bound of the plan, from its certificate or by itself.
     Certificate,
@@ -151,7 +151,7 @@ impl Proof {
     }
 }
 
-/// Where the model of an instance comes from.
+/// Source of the model of an instance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -179,7 +179,7 @@ pub(super) enum Source {
         /// The command that made the file.
         from: String,
     },
-    /// A file that somebody else published, which is not part of the library.
+    /// A file published by others, which is not part of the library.
     Published {
         /// Path of the file in a folder of published files.
         published: String,

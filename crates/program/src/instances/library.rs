@@ -1,4 +1,4 @@
-//! A library: the one in the program, or a folder of the same form.
+//! A library: the one in the program, or a folder with the same layout.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `instances list`: all instances with what is known about them.
+//! `instances list`: all instances with their known values and bounds.
 
 use serde::Serialize;
 use stagewright::report::grid::{Column, Grid};

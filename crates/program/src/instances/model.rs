@@ -19,7 +19,7 @@ use crate::{convert, external, resolve, workload};
 /// Seconds of a replay of a solver. Shipped proofs take a fraction of it.
 const REPLAY: &str = "120s";
 
-/// The model as its digest counts it: a graph as `convert` writes it, or the file as it is, unpacked.
+/// The bytes of the model that its digest covers: a graph as `convert` writes it, or the unpacked file.
 pub(super) fn text(library: &Library, entry: &Entry, published: Option<&Path>) -> Result<Vec<u8>> {
     match &entry.model {
         Source::Workload { workload: words } => {

@@ -1,4 +1,4 @@
-//! An instance as a problem: checked, bounded and solved by what the commands use.
+//! An instance as a problem, checked, bounded and solved by the code of the commands.
 
 use std::fs;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ pub(super) struct Checked {
     pub(super) value: Option<f64>,
     /// The bound that the plan claims.
     pub(super) bound: Option<f64>,
-    /// Whether the checker proves that bound.
+    /// Whether the checker proves the claimed bound.
     pub(super) is_proved: bool,
-    /// Violations, the objective of another problem included.
+    /// Violations, including the objective of another problem.
     pub(super) violations: Vec<String>,
 }
 

@@ -31,7 +31,7 @@ struct Verdict<'e> {
     proof: String,
     /// Whether every claim holds.
     holds: bool,
-    /// The code of what is wrong, and what it is.
+    /// The error code, and the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<[String; 2]>,
     /// A better value that the replay found.

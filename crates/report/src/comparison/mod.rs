@@ -69,7 +69,7 @@ pub struct Row {
 pub enum Status {
     /// A solver's answer.
     Solved(PlanStatus),
-    /// A given plan that keeps all rules.
+    /// A given plan that satisfies all rules.
     Given,
     /// A given plan that breaks a rule or cannot be evaluated.
     Invalid,
@@ -137,14 +137,14 @@ impl Comparison {
         Comparison { model: model.into(), baseline, rows, entered }
     }
 
-    /// Smallest value of a plan that keeps all rules.
+    /// Smallest value of a plan that satisfies all rules.
     pub fn best(&self) -> Option<f64> {
         self.rows.iter().filter(|row| row.status != Status::Invalid).find_map(|row| row.value_s)
     }
 }
 
 impl Row {
-    /// Whether the plan keeps all rules and its value equals `best` within tolerance.
+    /// Whether the plan satisfies all rules and its value equals `best` within tolerance.
     pub fn is_as_good_as(&self, best: Option<f64>) -> bool {
         let same = self.value_s.zip(best).is_some_and(|(value, best)| tolerance::same(value, best));
         same && self.status != Status::Invalid

@@ -87,7 +87,7 @@ fn row(
     let limit = limit(device, page.problem.cluster().document());
     let fits = limit.is_none_or(|limit| tolerance::fits(device.memory_bytes, limit));
     let held = limit.map_or(0.0, |limit| {
-        // A device without memory has none free.
+        // A device without memory has no free memory.
         if limit > 0.0 { long(device.memory_bytes, limit) } else { 1000.0 }
     });
     let limit_text = limit.map_or_else(|| "unlimited".into(), units::bytes);

@@ -57,7 +57,7 @@ pub struct Page<'a> {
     pub step: Option<&'a Step<'a>>,
     /// Convergence of the solve, if it was recorded.
     pub convergence: Option<&'a Convergence>,
-    /// Comparison with other answers to the same problem.
+    /// Comparison with other solutions of the same problem.
     pub comparison: Option<&'a Comparison>,
 }
 

@@ -72,7 +72,7 @@ fn figures(steady: &Steady, state: &SteadyState) -> String {
     text
 }
 
-/// The data of the timeline; none without a steady state, and where it takes no time.
+/// The data of the timeline; none without a steady state, or if that takes no time.
 pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData> {
     let (problem, state) = (steady.problem(), steady.state.as_ref().ok()?);
     let mut doing = Doing::new(state.devices.len(), state.uplinks.len());

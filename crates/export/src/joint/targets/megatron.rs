@@ -22,8 +22,8 @@ use crate::joint::stack::Stack;
 use crate::runtime::{MEGATRON_TIES, figures};
 use crate::{Export, Result};
 
-/// Modules that are recomputed selectively: what is no product, as in the plan. The attention is fused in the plan, so
-/// it is not among them.
+/// Modules that are recomputed selectively: those that are not products, as in the plan. The attention is fused in the
+/// plan, so it is not among them.
 const SELECTIVE: [&str; 1] = ["layernorm"];
 
 /// Modules that are recomputed selectively if experts are in one grouped product: the activation function of the
@@ -36,7 +36,7 @@ pub(super) struct Settings {
     pub(super) layers: usize,
     pub(super) tensor: u32,
     pub(super) devices: usize,
-    /// Virtual stages of a device, if it has several.
+    /// Virtual stages per device, if there are several.
     pub(super) chunks: Option<u32>,
     /// The layers of each stage, if stages differ.
     pub(super) layout: Option<String>,
@@ -144,7 +144,7 @@ fn layout(stack: &Stack) -> String {
             1 => "t".to_owned(),
             count => format!("t*{count}"),
         };
-        // A comma has no meaning: it sets the loss apart from a number.
+        // The comma has no meaning: it separates the loss from a number.
         let comma = if stage == last && count > 1 { "," } else { "" };
         let (first, last) = (if stage == 0 { "E" } else { "" }, if stage == last { "L" } else { "" });
         format!("{first}{layers}{comma}{last}")

@@ -1,8 +1,8 @@
 //! Megatron Bridge: overrides of a recipe, in YAML.
 //!
-//! A recipe may set what a plan has not, such as virtual stages, context parallelism or recomputation, so every such
-//! field is written, also where it is null. With virtual stages transfers overlap, as Megatron-LM demands on two devices
-//! and as Megatron Bridge does by itself if the recipe has a `comm_overlap`.
+//! A recipe may set features that a plan lacks, such as virtual stages, context parallelism or recomputation, so every
+//! such field is written, even if it is null. With virtual stages transfers overlap, as Megatron-LM demands on two
+//! devices and as Megatron Bridge does by itself if the recipe has a `comm_overlap`.
 //!
 //! Source: `ConfigContainer` and `process_config_with_overrides` of Megatron Bridge 0.3.1, and the pages "Parallelisms
 //! Guide", "Activation Recomputation" and "Megatron FSDP" of its documentation; the fields of `model` are those of

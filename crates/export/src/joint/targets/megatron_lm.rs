@@ -27,7 +27,7 @@ fn write(plan: &Joint) -> Result<Export> {
     if settings.tensor > 1 {
         options.push("--sequence-parallel".into());
     }
-    // Megatron-LM counts the virtual stages of a layout itself, and does not take their number with it.
+    // Megatron-LM counts the virtual stages of a layout itself, and accepts no separate number of them.
     match (&settings.layout, settings.chunks) {
         (Some(layout), _) => options.push(format!("--pipeline-model-parallel-layout '{layout}'")),
         (None, Some(chunks)) => options.push(format!("--num-virtual-stages-per-pipeline-rank {chunks}")),
@@ -125,7 +125,7 @@ mod tests {
         let strategy = |zero| text(&with(plan(&["E 0 1 H"]), 1, 2, zero), "megatron-lm");
         assert!(strategy(2).contains("--use-megatron-fsdp\n--data-parallel-sharding-strategy optim_grads\n"));
         assert!(strategy(3).ends_with("strategy optim_grads_params\n--ckpt-format fsdp_dtensor\n"));
-        // One copy divides nothing.
+        // A single copy has nothing to shard.
         assert!(!text(&with(plan(&["E 0 1 H"]), 1, 1, 3), "megatron-lm").contains("fsdp"));
     }
 }

@@ -102,7 +102,7 @@ fn failed(place: &str, error: &RunError) -> CliError {
     CliError::new(error.code(), error.to_string()).at(place).help(error.help())
 }
 
-/// A model or a plan that processes cannot run, with what to do instead.
+/// A model or a plan that processes cannot run, with an alternative.
 fn not_runnable(place: &str, cause: String, help: &str) -> CliError {
     failed(place, &RunError::NotRunnable(cause)).help(help)
 }
@@ -131,7 +131,7 @@ fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
         let cause = format!("a model in the format {} cannot be run", format.entry().name);
         return Err(not_runnable(label, cause, "give the model as ONNX"));
     }
-    // Costs of numbers of another precision say nothing about a run of the file.
+    // Costs at another precision do not predict a run of the file.
     let cast = match reading.precision {
         Some(precision) => Some((precision, Whole::new(label, bytes, &reading)?.types)),
         None => None,

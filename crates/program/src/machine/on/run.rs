@@ -173,7 +173,7 @@ fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -
     }
 }
 
-/// Number of samples of a run, and what its devices did, with what the plan predicts of them.
+/// Number of samples of a run, and the activity of its devices, with the predictions of the plan.
 fn timeline(plan: &PlanDocument, measured: &Measured) -> (u32, Vec<RunSpan>) {
     let all = || {
         measured.stages.iter().flat_map(|stage| stage.report.spans.iter().map(|span| (stage.device, span)))

@@ -14,7 +14,7 @@ use crate::cluster::{self, Cluster, Task, own_digest, refuse_other_build};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
 
-/// A request for the same build of the program, as the label of another one could differ.
+/// A request that requires the same build of the program, since the labels of another build could differ.
 #[derive(Serialize, Deserialize)]
 struct Asked {
     program: String,
@@ -69,7 +69,7 @@ fn of_instance(index: u64, reply: Result<StoredLabel, String>) -> Result<StoredL
     let cause = match reply {
         Ok(label) if label.index == index => return Ok(label),
         Ok(label) => format!("the answer is the label of instance {}", label.index),
-        // The other lines are the place and the help on the node.
+        // The remaining lines are the place and the help on the node.
         Err(error) => error.lines().next().unwrap_or_default().into(),
     };
     Err(StoreError::Elsewhere { index, cause })

@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
     }
     let text = files::read(&arguments.configuration)?;
     let text = String::from_utf8_lossy(&text.bytes);
-    // The schema tells the two apart; a configuration with neither schema is rejected as one of the policy.
+    // The schema distinguishes the two; a configuration with neither schema is rejected as one of the policy.
     if is_of_system(&text) {
         return system(arguments, &label, &text);
     }

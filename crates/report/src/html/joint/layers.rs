@@ -35,7 +35,7 @@ fn stem(name: &str) -> &str {
     name.trim_end_matches(|character: char| character.is_ascii_digit())
 }
 
-/// Whether two layers differ in nothing but the number at the end of the name.
+/// Whether two layers differ only in the number at the end of the name.
 fn alike(left: &JointLayerDocument, right: &JointLayerDocument) -> bool {
     left.configuration == right.configuration && stem(&left.layer) == stem(&right.layer)
 }
@@ -44,7 +44,7 @@ fn name(layer: &str) -> String {
     format!("<bdi>{}</bdi>", escape(&visible(layer)))
 }
 
-/// From the first layer to the last, which is a number if nothing but the number at the end of the name differs.
+/// From the first layer to the last, which is only a number if the names differ only in the number at the end.
 pub(super) fn ends(layers: &[JointLayerDocument]) -> String {
     match layers {
         [] => "no layers".into(),
@@ -60,7 +60,7 @@ pub(super) fn ends(layers: &[JointLayerDocument]) -> String {
     }
 }
 
-/// The ends of layers, opened to all of their names.
+/// The ends of ranges of layers, which expand to all of their names.
 fn names(run: &[JointLayerDocument]) -> String {
     if run.len() == 1 {
         return ends(run);

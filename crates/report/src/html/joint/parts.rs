@@ -9,7 +9,7 @@ use crate::html::markup::escape;
 use crate::joint::pipeline_devices;
 use crate::table::share;
 
-/// Part of the largest sum below which a part is no more than rounding.
+/// Fraction of the largest sum below which a part is treated as rounding error.
 const ROUNDING: f64 = 1e-9;
 
 /// Name of memory that is not divided.
@@ -22,7 +22,7 @@ pub(super) struct Part {
     pub(super) of_stage: Vec<f64>,
 }
 
-/// Parts in the order in which they are stacked, but for those that no stage has.
+/// Parts in the order in which they are stacked, without those that no stage has.
 pub(super) struct Parts(pub(super) Vec<Part>);
 
 /// Name and colour of a part, and its figure.
@@ -46,7 +46,7 @@ const BYTES: [OfParts; 5] = [
 ];
 
 impl Parts {
-    /// Seconds of a microbatch: by what they are for if that is known, otherwise by pass if that is.
+    /// Seconds of a microbatch: by purpose if known, otherwise by pass if known.
     pub(super) fn seconds(page: &JointPage) -> Parts {
         let stages = &page.document.stages;
         if let Some(parts) = page.parts {
@@ -62,7 +62,7 @@ impl Parts {
         ])
     }
 
-    /// Bytes of a device: of the stage, by what they are for as far as that is known, and of the other stages of the
+    /// Bytes of a device: those of the stage by purpose, as far as known, and those of the other stages of the
     /// device.
     pub(super) fn bytes(page: &JointPage) -> Parts {
         let stages = &page.document.stages;
@@ -77,7 +77,7 @@ impl Parts {
         };
         let rest = stages.iter().enumerate().map(|(index, stage)| {
             let sum: f64 = known.iter().map(|part| positive(part.of_stage[index])).sum();
-            // Figures that are equal but for rounding leave nothing.
+            // Figures that are equal up to rounding leave no remainder.
             if stage.memory_bytes - sum > ROUNDING * stage.memory_bytes {
                 stage.memory_bytes - sum
             } else {
@@ -137,12 +137,12 @@ impl Parts {
     }
 }
 
-/// Seconds of a backward pass, without weight gradients that run apart from it.
+/// Seconds of a backward pass, without separate weight gradients.
 pub(super) fn backward(stage: &JointStageDocument) -> f64 {
     (stage.seconds - stage.forward_s.unwrap_or(0.0) - stage.weight_s.unwrap_or(0.0)).max(0.0)
 }
 
-/// A figure that can be drawn: what is not finite or negative is in a document that is wrong.
+/// A figure that can be drawn: negative and non-finite figures come from invalid documents.
 fn positive(figure: f64) -> f64 {
     if figure.is_finite() { figure.max(0.0) } else { 0.0 }
 }

@@ -160,7 +160,7 @@ impl Stages<'_> {
     }
 }
 
-/// Number of layers, and of those with each configuration.
+/// Number of layers, in total and with each configuration.
 fn configurations(stage: &JointStageDocument) -> String {
     let mut number: BTreeMap<&str, usize> = BTreeMap::new();
     for layer in &stage.layers {

@@ -28,7 +28,7 @@ pub(super) fn section(page: &JointPage) -> Section {
     Section { id: "summary", title: "Summary", markup }
 }
 
-/// How the plan runs a batch, and what it may use.
+/// Execution of a batch by the plan, and the features that the plan may use.
 fn degrees(plan: &JointPlanDocument) -> Vec<(&'static str, String)> {
     let number = |number: u64| count(usize::try_from(number).unwrap_or(usize::MAX));
     let devices = match joint::devices(plan) {
@@ -81,7 +81,7 @@ fn tensor(plan: &JointPlanDocument) -> String {
     kinds.iter().map(of_kind).collect::<Vec<_>>().join(", ")
 }
 
-/// A number, or the least and the most of several.
+/// A number, or the minimum and maximum of several.
 fn range(numbers: impl Iterator<Item = u32> + Clone) -> String {
     match (numbers.clone().min(), numbers.max()) {
         (Some(least), Some(largest)) if least < largest => format!("{least} to {largest}"),

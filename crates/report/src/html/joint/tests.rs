@@ -31,7 +31,7 @@ fn stage(index: usize) -> JointStageDocument {
     }
 }
 
-/// A plan of equal stages, a device each.
+/// A plan of equal stages, with one device each.
 fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocument {
     let kind = KindDocument {
         memory_bytes: Some(5.0 * GIB),
@@ -135,7 +135,7 @@ fn parts_are_stacked_up_to_the_limit() {
     plan.stages[1].memory_bytes = 8.0 * GIB;
     let part = |seconds, bytes| JointPartsDocument {
         compute_s: seconds,
-        // Rounding, which is no part.
+        // A rounding error, which is not a part.
         recompute_s: -1e-20,
         transfer_s: 3.0 - seconds,
         parameter_bytes: bytes,
@@ -158,7 +158,7 @@ fn parts_are_stacked_up_to_the_limit() {
         assert!(bars.contains(part), "{part} is not in {bars}");
     }
     assert!(!page.contains("recomputation"));
-    // A part for one stage is none for the other; too few leave the rest empty.
+    // A part of one stage may be absent from another; missing figures leave the rest empty.
     page_with(&plan, Some(&[]));
 }
 

@@ -19,7 +19,7 @@ use crate::html::timeline::{Activity, Lane, SEVERAL, TimelineData, WEIGHTS, view
 use crate::joint::pipeline_devices;
 use crate::{table, units};
 
-/// Rows: the page has spans for each.
+/// Rows, for each of which the page has spans.
 const ROWS: usize = 500;
 
 /// The data of a page.

@@ -1,4 +1,4 @@
-//! Evidence for lower bounds, replayed by a checker that trusts nothing else.
+//! Evidence for lower bounds, replayed by an independent checker.
 
 use crate::cluster::DeviceId;
 use crate::document::{CertificateDocument, MemoryPriceDocument};

@@ -129,7 +129,7 @@ impl Units {
         problem.memo(|| problem.timed(Step::Contraction, || Units::new(problem)))
     }
 
-    /// Contracts a problem under its split rule. [`Units::of`] does so once a problem.
+    /// Contracts a problem under its split rule. [`Units::of`] does so once per problem.
     pub fn new(problem: &Problem) -> Units {
         Units::with_fused(problem, &[])
     }

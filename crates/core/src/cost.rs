@@ -67,7 +67,7 @@ pub enum CostError {
     /// A time above zero that is shorter than [`SMALLEST_SECONDS`].
     #[error("{what} takes {seconds:e} s; the shortest time above zero is {SMALLEST_SECONDS:e} s")]
     Underflow {
-        /// What takes the time, and where.
+        /// The cost, and where it is incurred.
         what: String,
         /// The time in seconds.
         seconds: f64,
@@ -215,7 +215,7 @@ impl CostTable {
     pub fn scaled(mut self, factor: &mut dyn FnMut(Cost) -> f64) -> CostTable {
         let (kinds, groups) = (self.kinds, self.groups);
         for (index, seconds) in self.seconds.iter_mut().enumerate() {
-            // Of an operator that a kind cannot run as well, so that the factors of the others do not depend on it.
+            // Drawn even for operators that a kind cannot run, so that the factors of the others do not depend on them.
             let factor = factor(Cost::Operator(OpId::new(index / kinds), index % kinds));
             seconds.iter_mut().for_each(|seconds| *seconds *= factor);
         }

@@ -66,8 +66,8 @@ pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
     }
 }
 
-/// Bytes of operands and result at a precision, without padding: what `bytes_moved` of an operator exceeds this by is
-/// for other kernels, or for a fused epilogue. Results of products of 8 bits and less have 16 bits.
+/// Bytes of operands and result at a precision, without padding: the excess of `bytes_moved` of an operator belongs
+/// to other kernels or to a fused epilogue. Results of products of 8 bits and less have 16 bits.
 pub fn operand_bytes(kernel: &KernelDocument, precision: Precision) -> f64 {
     match *kernel {
         KernelDocument::Product { batch, m, n, k } => {
@@ -80,8 +80,8 @@ pub fn operand_bytes(kernel: &KernelDocument, precision: Precision) -> f64 {
     }
 }
 
-/// The fit of a class for a kernel. Attention with and without a mask stand in for each other: the form counts their
-/// operations. O(fits).
+/// The fit of a class for a kernel. Fits for attention with and without a mask replace each other, because the form
+/// counts their operations. O(fits).
 pub fn fit<'a>(
     class: &'a ClassDocument,
     kernel: &KernelDocument,

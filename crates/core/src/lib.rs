@@ -8,8 +8,8 @@
 //! | --- | --- |
 //! | tools | [`bits`]: sets of small numbers; [`ids`]: typed indices; [`code`]: error codes and their texts; [`csr`]: lists in one array; [`text`]: names made harmless for display |
 //! | files | [`document`]: the content of files before any check |
-//! | rules of a solve | [`tolerance`]: every numerical tolerance; [`seed`]: random streams by task; [`stop`]: limits and interrupts; `memo`: results that are computed once; `overhead`: what no limit interrupts |
-//! | the model and the machine | [`graph`]: operators and tensors; [`cluster`]: devices, links and groups; [`objective`]: what is minimised, and how times add up on a device |
+//! | rules of a solve | [`tolerance`]: every numerical tolerance; [`seed`]: random streams by task; [`stop`]: limits and interrupts; `memo`: results that are computed once; `overhead`: work that no limit interrupts |
+//! | the model and the machine | [`graph`]: operators and tensors; [`cluster`]: devices, links and groups; [`objective`]: the minimised quantity, and how times add up on a device |
 //! | the cost model | [`kernel`]: seconds of library kernels; [`cost`]: seconds of operators and transfers; [`memory`]: bytes of a device; `overflow`: which sums are too large |
 //! | the question | [`problem`]: graph, cluster, objective and pins, checked once; [`contraction`]: units that solvers place |
 //! | the answer | [`placement`]: a device for every operator |

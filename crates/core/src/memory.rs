@@ -261,8 +261,8 @@ pub fn with_reserve(graph: &GraphDocument, kind: &KindDocument, bytes: f64) -> f
     }
 }
 
-/// Gives the devices of a kind another memory. A reserve that is the default one of the old memory is left open, so that it
-/// is that of the new.
+/// Gives the devices of a kind another memory. A reserve equal to the default for the old memory is cleared, so that the
+/// default for the new memory applies.
 pub fn set_memory(graph: &GraphDocument, kind: &mut KindDocument, memory: f64) {
     let open = KindDocument { reserve_bytes: None, ..kind.clone() };
     if kind.reserve_bytes == Some(reserve(graph, &open)) {
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// A small device keeps three quarters, more memory never leaves less, and the memory for given bytes is the least.
+    /// A small device keeps three quarters, more memory never leaves less, and the memory for given bytes is minimal.
     #[test]
     fn the_default_reserve_leaves_room_on_every_device() {
         let graph = graph(GRAPH_SCHEMA_2);

@@ -167,7 +167,7 @@ impl Throughput {
     }
 
     /// Load of one pass of a stage on some replicas, without the synchronisation among them. The replicas share compute
-    /// and transfers; every one of them synchronises the gradients of shared parameters, when the transfers are over.
+    /// and transfers; every one of them synchronises the gradients of shared parameters, after the transfers.
     #[inline]
     pub fn load(&self, sums: &PassSums, replicas: u32) -> f64 {
         let PassSums { compute, sent, received, synchronised } = *sums;
@@ -184,7 +184,7 @@ impl Objective {
     /// Reads the objective of a document, whose value and, unless it is the throughput, split rule are ignored.
     ///
     /// # Errors
-    /// Counts of zero, rules that do not go together, and rules that do not apply to the objective.
+    /// Counts of zero, contradictory rules, and rules that do not apply to the objective.
     pub fn from_document(document: &ObjectiveDocument) -> Result<Objective, ObjectiveError> {
         let calls = document.calls.unwrap_or(1);
         let rules = Throughput {
@@ -248,7 +248,7 @@ impl Objective {
     /// Validates everything that does not depend on a graph.
     ///
     /// # Errors
-    /// Counts of zero, and rules that do not go together.
+    /// Counts of zero, and contradictory rules.
     pub fn validate(&self) -> Result<(), ObjectiveError> {
         match self {
             Objective::Throughput(rules) => rules.validate(),

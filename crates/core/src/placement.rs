@@ -17,7 +17,7 @@ pub struct Placement {
     priority: Vec<OpId>,
 }
 
-/// What runs before what.
+/// Precedence of operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Order {
     /// Only the tensors decide.
@@ -137,8 +137,8 @@ impl Placement {
         matches!(self.order, Order::Calls(_))
     }
 
-    /// Number of the call that runs an operator: 0 if the placement has no calls, so that everything on a device is one
-    /// call.
+    /// Number of the call that runs an operator: 0 if the placement has no calls, so that all operators of a device are
+    /// one call.
     pub fn call_of(&self, op: OpId) -> u32 {
         match &self.order {
             Order::Calls(call_of) => call_of[op.index()],

@@ -246,8 +246,8 @@ impl Problem {
         })
     }
 
-    /// The problem under another objective, made at the first call: a second call shares what was derived from that
-    /// problem since. Costs stay [scaled](Problem::scaled).
+    /// The problem under another objective, made at the first call: a second call shares the results derived from
+    /// that problem since. Costs stay [scaled](Problem::scaled).
     ///
     /// # Errors
     /// An invalid combination of inputs. A problem without a solution is not an error.
@@ -418,7 +418,7 @@ impl Siblings {
         known.iter().find(|problem| problem.objective == *objective).cloned()
     }
 
-    /// Files a problem, unless there is one under its objective; returns the one that is filed.
+    /// Stores a problem, unless there is one under its objective; returns the stored one.
     fn add(&self, problem: Problem) -> Problem {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = known.iter().find(|first| first.objective == problem.objective) {

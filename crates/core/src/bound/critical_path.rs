@@ -5,7 +5,7 @@ use crate::document::ObjectiveKind;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
-/// The longest path of operators, each at its least time on any pool.
+/// The longest path of operators, each at its minimum time on any pool.
 ///
 /// *Proof.* By induction along a path, an operator v on it is not ready before the sum of the least times up
 /// to v. If v is on a host, it is ready its own time after the operator before it. If it is in a call, the

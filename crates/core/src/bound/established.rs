@@ -11,7 +11,7 @@ use super::{Bound, LowerBound};
 use crate::problem::Problem;
 use crate::stop::Stop;
 
-/// Factor by which the time has to exceed that of a computation that a limit cut short, for another one.
+/// Factor by which the available time has to exceed that of a truncated computation to repeat it.
 const AGAIN: u32 = 2;
 
 /// One bound of a problem.
@@ -44,7 +44,7 @@ impl Established {
         known.iter().find(|known| known.name == name).cloned()
     }
 
-    /// Files a bound; of two values of one bound the larger stays.
+    /// Stores a bound; the larger of two values of one bound is kept.
     fn set(&self, new: Known) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match all.iter_mut().find(|known| known.name == new.name) {
@@ -58,7 +58,7 @@ impl Established {
     }
 }
 
-/// The strongest of the bounds that were computed so far, the trivial one before any was.
+/// The strongest of the bounds computed so far; at first the trivial one.
 pub(super) fn known(problem: &Problem) -> LowerBound {
     let established = Established::of(problem);
     let all = established.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,12 +71,12 @@ pub(super) fn computed(bound: &dyn Bound, problem: &Problem) -> Option<LowerBoun
 }
 
 /// A bound on a problem that it applies to, computed before `stop` applies unless it is known; `None` if some operator
-/// cannot run anywhere, or the time was too short for any value.
+/// cannot run anywhere, or if the time was too short for any value.
 pub fn established(bound: &dyn Bound, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
     established_by(bound, problem, stop, || bound.before(problem, stop))
 }
 
-/// [`established`] for a caller that computes the bound with knowledge of its own, such as the value of a plan.
+/// [`established`] for a caller that has additional information for the bound, such as the value of a plan.
 pub fn established_by(
     bound: &dyn Bound,
     problem: &Problem,
@@ -104,7 +104,7 @@ pub fn strongest_until(
 ) -> LowerBound {
     let mut strongest = LowerBound::TRIVIAL;
     for bound in bounds {
-        // Once it is late, only those that are known count: whether another one applies may take long to find out.
+        // After the deadline, only known bounds are used: it may take long to find out whether another one applies.
         let found = match stop.reason() {
             None => bound.applies(problem).then(|| established(*bound, problem, stop)).flatten(),
             Some(_) => computed(*bound, problem),
@@ -128,7 +128,7 @@ mod tests {
     use crate::graph::GraphBuilder;
     use crate::objective::Objective;
 
-    /// A bound that counts how often it is computed.
+    /// A bound that counts its computations.
     struct Counted {
         name: &'static str,
         value: f64,

@@ -55,7 +55,7 @@ impl Bound for Fluid {
 }
 
 /// The fluid bound, before rounding, and its price of a second on a device of each kind, for classes whose seconds by
-/// kind are given; the best prices that are known when `stop` applies. `None` if some class cannot run anywhere.
+/// kind are given; the best prices found when `stop` applies. `None` if some class cannot run anywhere.
 pub(super) fn priced(
     problem: &Problem,
     classes: &[Vec<Option<f64>>],
@@ -143,8 +143,8 @@ impl Game<'_> {
     /// g and a supergradient at the shares; `None` if a class cannot run anywhere.
     fn value(&self, shares: &[f64]) -> Option<(f64, Vec<f64>)> {
         let classes = self.columns.first().map_or(0, |column| column.seconds.len());
-        // The priced seconds of every class where they are least, with the column and the rate there. Column by column,
-        // as they are in memory.
+        // The minimum priced seconds of every class, with the column and the rate of the minimum. Computed column by
+        // column, in the order of memory.
         let mut least: Vec<Option<(f64, usize, f64)>> = vec![None; classes];
         for (index, column) in self.columns.iter().enumerate() {
             for (least, seconds) in least.iter_mut().zip(&column.seconds) {

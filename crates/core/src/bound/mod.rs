@@ -40,7 +40,7 @@ impl LowerBound {
     /// The trivial bound: loads are never negative.
     pub const TRIVIAL: LowerBound = LowerBound { value: 0.0, source: "trivial", certificate: None };
 
-    /// Source of a bound that a finished search proves: nothing is better than the plan.
+    /// Source of a bound that a finished search proves: no plan is better.
     pub const EXHAUSTED: &'static str = "exhausted";
 
     /// Source of a bound below which a search ruled out every plan, while plans between it and the best one remain.
@@ -93,7 +93,7 @@ pub fn strongest(problem: &Problem) -> LowerBound {
 /// Maximum of pools² · (operators + pins) at which closed forms take milliseconds, so that no limit omits them.
 const QUICK: usize = 1 << 20;
 
-/// Maximum of pools · (operators + pins) at which linear ones take milliseconds.
+/// Maximum of pools · (operators + pins) at which linear closed forms take milliseconds.
 const QUICK_IF_LINEAR: usize = 1 << 22;
 
 /// The strongest bound that is known when `stop` applies: of the closed forms, at least those that take milliseconds.
@@ -113,7 +113,7 @@ pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
         false => stop,
     };
     let is_quick = size.saturating_mul(pools) <= QUICK_IF_LINEAR;
-    // Linear ones first, those of many rounds last among them.
+    // Linear bounds first, then those of many rounds.
     let (linear, others): (Vec<&dyn Bound>, Vec<_>) =
         CLOSED_FORMS.iter().partition(|bound| bound.is_linear());
     let found = linear.into_iter().rev().chain(others).filter_map(|bound| {

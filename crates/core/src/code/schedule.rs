@@ -56,7 +56,7 @@ crate::codes! {
         /// stage on two devices
         ///
         /// Operators that must share a stage are on several devices, so the plan is not a pipeline. Give a contiguous split; `check`
-        /// says what is wrong with this one.
+        /// reports the faults of this one.
         T010,
 
         /// device that cannot run a stage

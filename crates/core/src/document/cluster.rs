@@ -95,7 +95,7 @@ pub struct ClassDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelFitDocument {
-    /// The kernel. Attention with and without a causal mask stand in for each other.
+    /// The kernel. Fits for attention with and without a causal mask replace each other.
     pub kernel: KernelKind,
     /// Precision of the kernel's operands.
     pub precision: Precision,

@@ -55,8 +55,8 @@ pub struct JointPlanDocument {
 pub struct JointObjectiveDocument {
     /// The quantity that is minimised.
     pub kind: JointObjectiveKind,
-    /// Parallelism that a plan may use, each with the degree that it must have, or null for any. For `zero` the degree is
-    /// its stage, and for `recompute` the configuration of all numbered layers: none (0), selective (1) or full (2).
+    /// Parallelism that a plan may use, each with its required degree, or null for any. For `zero` the degree is its
+    /// stage, and for `recompute` the configuration of all numbered layers: none (0), selective (1) or full (2).
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies; microbatches for `time-per-sample`.
     pub global_batch: u64,
@@ -132,7 +132,7 @@ impl Parallelism {
     }
 }
 
-/// How the memory that a layer needs only while it is recomputed adds up over the layers of a stage.
+/// How the workspaces of recomputed layers combine over the layers of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RecomputeWorkspace {
@@ -170,7 +170,7 @@ pub struct JointExecutionDocument {
     /// Schedule of the microbatches.
     #[serde(default = "one_f_one_b")]
     pub schedule: Schedule,
-    /// Stages of a device, more than one under the interleaved schedule: with p devices in a pipeline, stage k is on device
+    /// Stages per device, more than one under the interleaved schedule: with p devices in a pipeline, stage k is on device
     /// k mod p.
     #[serde(default = "one")]
     pub chunks: u32,
@@ -204,8 +204,8 @@ pub struct JointStageDocument {
     /// Seconds of the forward pass of a microbatch; absent for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_s: Option<f64>,
-    /// Seconds of the weight gradients of a microbatch that run apart from the backward pass, under the zero-bubble
-    /// schedule; otherwise absent.
+    /// Seconds of the weight gradients of a microbatch that run separately from the backward pass, under the
+    /// zero-bubble schedule; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_s: Option<f64>,
     /// Seconds of an iteration after its last microbatch: the synchronisation of gradients, and the update; absent for
@@ -218,7 +218,7 @@ pub struct JointStageDocument {
     /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<f64>,
-    /// Bytes of activations of this stage when most of its microbatches are in flight; absent for `time-per-sample`.
+    /// Bytes of activations of this stage at its maximum of microbatches in flight; absent for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_bytes: Option<f64>,
     /// The layers, with their configurations.
@@ -235,12 +235,12 @@ pub struct JointLayerDocument {
     pub configuration: String,
 }
 
-/// Seconds of a microbatch on a stage, and bytes of a device of it, by what they are for.
+/// Seconds of a microbatch on a stage, and bytes of a device of it, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct JointPartsDocument {
     /// Seconds of operators, in both passes.
     pub compute_s: f64,
-    /// Seconds of what is computed again in the backward pass.
+    /// Seconds of recomputation in the backward pass.
     pub recompute_s: f64,
     /// Seconds of collectives in tensor-parallel groups.
     pub tensor_s: f64,

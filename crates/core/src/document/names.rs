@@ -1,4 +1,4 @@
-//! Names in plan documents that are texts there because new ones may come: sources of lower bounds and reasons to stop.
+//! Names that plan documents store as text because new ones may be added: sources of lower bounds and reasons to stop.
 //!
 //! Every writer of plans uses these names, and the checker accepts no others.
 

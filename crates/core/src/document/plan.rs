@@ -424,7 +424,7 @@ pub enum CertificateDocument {
         /// Prices of memory by kind; none by default.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         memory: BTreeMap<String, MemoryPriceDocument>,
-        /// A value of the objective: the bound excludes what takes as long.
+        /// A value of the objective: the bound excludes assignments that take as long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         below_s: Option<f64>,
     },
@@ -450,7 +450,7 @@ pub enum CertificateDocument {
         /// Prices of memory by kind; none by default.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         memory: BTreeMap<String, MemoryPriceDocument>,
-        /// A value of the objective: the bound excludes what takes as long.
+        /// A value of the objective: the bound excludes assignments that take as long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         below_s: Option<f64>,
     },

@@ -8,8 +8,8 @@ use super::plan::PlanStatus;
 /// The value of `schema` in a strategy plan.
 pub const STRATEGY_PLAN_SCHEMA: &str = "stagewright.strategy-plan/1";
 
-/// A cost from which a strategy, or a pair of strategies, is not allowed. XLA's solver writes such a cost for a pair that
-/// its runtime cannot execute.
+/// A cost at or above which a strategy, or a pair of strategies, is not allowed. XLA's solver writes such a cost for a
+/// pair that its runtime cannot execute.
 pub const FORBIDDEN_COST: i64 = 1_000_000_000_000_000_000;
 
 /// A file of the ASPLOS 2025 contest on intra-operator parallelism (IOPDDL).
@@ -20,8 +20,8 @@ pub struct StrategiesDocument {
     pub problem: StrategyProblemDocument,
 }
 
-/// A strategy problem: choose a strategy for every node, so that the usages of the nodes that are live at any time sum up
-/// to the limit at most, and the costs of nodes and edges to as little as possible.
+/// A strategy problem: choose a strategy for every node, so that the usages of the live nodes sum to at most the limit at
+/// any time, and the sum of the costs of nodes and edges is minimal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyProblemDocument {
@@ -111,8 +111,8 @@ pub struct StrategyBoundDocument {
 pub struct StrategyCertificateDocument {
     /// The bound that the evidence proves.
     pub cost: f64,
-    /// Costs from which a strategy or a pair is taken as not allowed, since a plan with it costs as much; the bound is at
-    /// most this. Null for those of 10^18 alone.
+    /// Cost at or above which a strategy or a pair is not allowed, since a plan with it costs at least that; the bound is
+    /// at most this. Null for those of 10^18 alone.
     #[serde(default)]
     pub cutoff: Option<i64>,
     /// Times, and the price of a unit of usage at each.
@@ -122,9 +122,9 @@ pub struct StrategyCertificateDocument {
     pub merged: Vec<[u32; 2]>,
     /// Nodes in the order of their elimination: each has at most two neighbours then.
     pub eliminated: Vec<u32>,
-    /// The order of the nodes that are left.
+    /// The order of the remaining nodes.
     pub order: Vec<u32>,
-    /// Messages of the edges between nodes that are left, in the order of their earlier and then of their later end:
+    /// Messages of the edges between remaining nodes, in the order of their earlier and then of their later end:
     /// what an edge adds to each allowed strategy of the earlier and of the later end, and subtracts from its own
     /// costs.
     pub messages: Vec<[Vec<f64>; 2]>,

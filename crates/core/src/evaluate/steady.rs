@@ -10,7 +10,7 @@
 //! nothing else. A tensor is received once
 //! it is sent and has crossed the uplinks between.
 //!
-//! The schedule is one of many: others of the same period may take a batch through the pipeline sooner.
+//! The schedule is one of many: others with the same period may have a lower latency.
 
 use rustc_hash::FxHashMap;
 use thiserror::Error;
@@ -167,7 +167,7 @@ pub fn steady(problem: &Problem, placement: &Placement) -> Result<SteadyState, N
     Ok(layout.state())
 }
 
-/// A task of the schedule, with what it is.
+/// A task of the schedule, with its action.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     number: u32,
@@ -191,7 +191,7 @@ struct Layout<'a> {
     /// The place of each device among those in use.
     slot: Keyed<DeviceId, usize>,
     placement: &'a Placement,
-    /// Seconds of each pass that is scored apart.
+    /// Seconds of each separately scored pass.
     passes: [f64; 2],
     modulo: Modulo,
     /// Lanes of each device in use.
@@ -256,7 +256,7 @@ impl<'a> Layout<'a> {
         turns.into_iter().map(|turn| turn.unwrap_or(next)).collect()
     }
 
-    /// Rank of a lane: devices in the direction of the pass; of the lanes of a device, what has to be there first.
+    /// Rank of a lane: devices in the direction of the pass; within a device, the lane that is needed first.
     fn rank(&self, pass: usize, place: usize, within: usize) -> usize {
         let count = self.turns.len();
         let turn = if pass == 0 { self.turns[place] } else { 2 * count - 1 - self.turns[place] };
@@ -329,7 +329,7 @@ impl<'a> Layout<'a> {
         self.problem.cluster().group_of_kind(self.kind(place))
     }
 
-    /// Operators in the order of the model, with what they need from elsewhere before them and what others need after them.
+    /// Operators in the order of the model, with receptions before them and transmissions after them.
     fn operators(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
         let mut task_of = Keyed::filled(0, graph.operator_count());
@@ -384,7 +384,7 @@ impl<'a> Layout<'a> {
         task
     }
 
-    /// Sends what a device made over the uplinks on its way, and returns what each of its receivers waits for.
+    /// Sends a tensor over the uplinks on its route, and returns the task that each of its receivers waits for.
     fn send(&mut self, tensor: TensorId, home: usize, made: u32) -> Vec<(usize, Vec<u32>)> {
         let (problem, pass) = (self.problem, self.pass_of(tensor));
         let mut places: Vec<usize> =

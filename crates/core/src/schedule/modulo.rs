@@ -19,7 +19,7 @@ use crate::csr::Csr;
 use crate::ids::Keyed;
 use crate::tolerance::VALUE_RELATIVE;
 
-/// The part of the period that is left to some lanes.
+/// The part of the period left for some lanes.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     /// When the window begins, modulo the period; `None` until its first lane is placed.
@@ -50,14 +50,14 @@ struct Task {
     start: Option<f64>,
 }
 
-/// Tasks, their lanes and what they wait for; then when they start.
+/// Tasks, their lanes and the tasks that they wait for; after scheduling, their starts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Modulo {
     period: f64,
     windows: Vec<Window>,
     lanes: Vec<Lane>,
     tasks: Keyed<u32, Task>,
-    /// A task, and one that it waits for.
+    /// A task, and a task that it waits for.
     waits: Vec<(u32, u32)>,
 }
 
@@ -103,7 +103,7 @@ impl Modulo {
         number
     }
 
-    /// Lets a task wait for another one of its batch. In one lane that has to come first.
+    /// Makes a task wait for another of its batch. In the same lane, the other must come first.
     pub(crate) fn wait(&mut self, task: u32, on: u32) {
         self.waits.push((task, on));
     }
@@ -149,7 +149,7 @@ impl Modulo {
         }
     }
 
-    /// Puts a lane where none of its tasks waits whose inputs are known, and returns these tasks.
+    /// Places a lane so that no task with known inputs waits, and returns these tasks.
     fn lay(&mut self, lane: usize, inputs: &Csr<u32>) -> Vec<u32> {
         let mut known = Vec::new();
         let mut is_known = rustc_hash::FxHashSet::default();
@@ -174,7 +174,7 @@ impl Modulo {
         known
     }
 
-    /// Begins a lane at the first moment from `start` on that keeps it in its window.
+    /// Starts a lane at the earliest time from `start` on that keeps it in its window.
     fn fit(&mut self, lane: usize, start: f64) -> f64 {
         let rounding = self.rounding();
         let Lane { window, seconds, .. } = self.lanes[lane];
@@ -224,7 +224,7 @@ impl Modulo {
     }
 }
 
-/// Takes a task from what its readers wait for.
+/// Removes a task from the waits of its readers.
 fn release(task: u32, readers: &Csr<u32>, missing: &mut Keyed<u32, usize>, ready: &mut Vec<u32>) {
     for &reader in readers.row(task) {
         missing[reader] -= 1;

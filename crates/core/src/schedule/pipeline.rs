@@ -14,7 +14,7 @@ pub struct Stage {
     pub times: StageTimes,
     /// Bytes that one microbatch keeps from its forward pass to the end of its backward pass.
     pub activation_bytes: f64,
-    /// Resident bytes; less by what the stage counts too often with its activations.
+    /// Resident bytes, reduced by the bytes that the stage counts too often with its activations.
     pub fixed_bytes: f64,
     /// Workspace bytes while the stage runs.
     pub workspace_bytes: f64,

@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 /// Maximum number of items kept sorted.
 const SOON: usize = 32;
 
-/// A priority queue, least item first. The first items are sorted, and only the overflow is in a heap: a step
-/// on a few devices has few pending events at any time, and a new one is due soon or among these few.
+/// A priority queue, smallest item first. The first items are sorted, and only the overflow is in a heap: a
+/// step on a few devices has few pending events at any time, and a new one is due soon or among these few.
 #[derive(Debug)]
 pub(super) struct Agenda<T> {
-    /// The first items, the least one last. Empty only if the queue is empty.
+    /// The first items, the smallest one last. Empty only if the queue is empty.
     soon: Vec<T>,
     /// The items after all of `soon`.
     later: BinaryHeap<Reverse<T>>,
@@ -43,13 +43,13 @@ impl<T: Ord + Copy> Agenda<T> {
         }
     }
 
-    /// The least item.
+    /// The smallest item.
     #[inline]
     pub(super) fn peek(&self) -> Option<T> {
         self.soon.last().copied()
     }
 
-    /// Removes and returns the least item.
+    /// Removes and returns the smallest item.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
         let next = self.soon.pop();
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// For any sequence of insertions and removals, the least item is removed.
+        /// For any sequence of insertions and removals, the smallest item is removed.
         #[test]
         fn the_least_is_next(steps in prop::collection::vec(prop::option::weighted(0.6, 0..1000u32), 0..1000)) {
             let (mut agenda, mut all) = (Agenda::default(), Vec::new());

@@ -19,7 +19,7 @@ pub(super) struct Clock {
 }
 
 /// An event packed into one integer, so that events compare as integers: time, then tie-breaker, then kind
-/// and index. Times are non-negative, so they compare as their bits do.
+/// and index. Times are non-negative, so their order is that of their bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event(u128);
 

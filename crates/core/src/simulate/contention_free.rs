@@ -1,8 +1,7 @@
 //! GiPH's published simulator: transfers take time but do not contend.
 //!
-//! Every edge is a transfer of its own, also to a reader on the same device, and takes delay + bytes ·
-//! seconds per byte from its sender's row to its receiver's column. Devices serve operators in the order of their
-//! requests.
+//! Every edge is a separate transfer, even to a reader on the same device, and takes delay + bytes · seconds per
+//! byte from its sender's row to its receiver's column. Devices serve operators in the order of their requests.
 //!
 //! The published simulator is a set of processes over one queue of events, ordered by time and then by the order in which
 //! they were scheduled. Consequences at the same time are scheduled as well and wait for their turn:
@@ -11,8 +10,8 @@
 //!    first "the device is free", then "the outputs are available".
 //! 2. The outputs are available: their transfers start, in the order of the edges, those without duration included.
 //! 3. A transfer ends, which schedules "it has arrived".
-//! 4. It has arrived. The last input of an operator schedules "the operator requests its device", and so does the start
-//!    of the run for every operator without inputs.
+//! 4. The tensor has arrived. The last input of an operator schedules "the operator requests its device", and so does
+//!    the start of the run for every operator without inputs.
 //! 5. An operator requests its device and joins its queue.
 //! 6. A device that is free when requested, or becomes free, is given to the first of its queue, which schedules the
 //!    start of that operator.

@@ -129,7 +129,7 @@ pub(super) enum Stop {
 /// A pause that is never reached: more events than a run has.
 pub(super) const NO_PAUSE: u32 = u32::MAX;
 
-/// A step of what an event brings about.
+/// A step of the consequences of an event.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// A transfer has arrived, and its readers have the copies.
@@ -206,8 +206,8 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         }
     }
 
-    /// Starts one operator or transfer, if any can start now. Usually none can; that check is inlined, the
-    /// start is not.
+    /// Starts one operator or transfer, if any can start now. Usually none can, so that check is inlined and
+    /// the start is not.
     #[inline]
     fn start_something(&mut self) -> bool {
         match self.flow.rules.instant {

@@ -27,7 +27,7 @@ pub enum Activity {
 /// The last thing that the start of an activity waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Nothing: the activity started with the step.
+    /// Nothing; the activity started with the step.
     Nothing,
     /// An input of the operator, or the tensor of the transfer.
     Input,
@@ -60,7 +60,7 @@ pub struct Timeline {
     pub(super) arrived_by: Keyed<u32, Option<Activity>>,
     /// The operator that ran before each one on its device.
     pub(super) ran_before: Keyed<u32, Option<u32>>,
-    /// The transfer that left its ports last before each one, or [`NOBODY`].
+    /// The last transfer that left the ports before each one, or [`NOBODY`].
     pub(super) left_by: Keyed<u32, u32>,
     pub(super) last: Option<Activity>,
 }

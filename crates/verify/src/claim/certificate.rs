@@ -117,7 +117,7 @@ fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>, limits: &Limits) -> 
     proved(limits.capped(repetitions(problem) * (total.least() / capacity), is_impossible))
 }
 
-/// Seconds of a class on a kind, divided by the most replicas there.
+/// Seconds of a class on a kind, divided by the maximum number of replicas there.
 fn share(problem: &Problem, kind: usize, seconds: f64) -> f64 {
     seconds / f64::from(problem.rules.max_replicas.min(problem.cluster.kinds[kind].document.count))
 }

@@ -5,11 +5,11 @@ use crate::bound::fluid::{Column, divided_quickly};
 use crate::graph::OpId;
 use crate::stop::Stop;
 
-/// The operators of a [`Reach`] by colocation class, and the sites with equal seconds as one column of prices.
+/// The operators of a [`Reach`] by colocation class, with sites of equal seconds as one column of prices.
 pub(super) struct Capacity<'a> {
     reach: &'a Reach<'a>,
     columns: &'a Columns,
-    /// The operators, those of one colocation class in a row.
+    /// The operators; those of one colocation class are adjacent.
     by_class: Vec<OpId>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Capacity<'a> {
         Capacity { reach, columns, by_class }
     }
 
-    /// Whether all devices are identical, so that there is nothing to price.
+    /// Whether all devices are identical, so that prices are unnecessary.
     pub(super) fn has_one_price(&self) -> bool {
         self.columns.devices.len() == 1
     }
@@ -102,7 +102,7 @@ impl<'a> Capacity<'a> {
         )
     }
 
-    /// The least priced seconds of every operator, as the operators of `reach`.
+    /// Minimum priced seconds of every operator, in the order of the operators of `reach`.
     pub(super) fn least(&self, prices: &[f64]) -> Vec<f64> {
         let row = |&op: &OpId| least(self.reach.sites.seconds(op), prices);
         self.reach.operators.iter().map(row).collect()
@@ -116,7 +116,7 @@ impl<'a> Capacity<'a> {
         if work <= 0.0 {
             return 0.0;
         }
-        // One slot per device: head plus tail, up to which T leaves it no time for the set, and its price.
+        // One slot per device: head plus tail, the value of T up to which it has no time for the set, and its price.
         let mut slots: Vec<(f64, f64)> = Vec::new();
         for site in (0..sites.count()).filter(|&site| prices[site] > 0.0) {
             let [heads, tails] = [0, 1].map(|side| self.smallest(thresholds, side, site));

@@ -8,8 +8,8 @@ use crate::ids::Keyed;
 use crate::problem::Problem;
 use crate::stop::Stop;
 
-/// Maximum number of operators of the path that cut windows, narrow ones aside. Half of them are the longest ones, the
-/// others are spread over the path; with a sixth of them the bounds of training graphs are 0.3% smaller.
+/// Maximum number of operators of the path that cut windows, not counting narrow ones. Half of them are the longest
+/// ones, the others are spread over the path; with a sixth of them the bounds of training graphs are 0.3% smaller.
 const MAX_CUTS: usize = 128;
 
 /// Maximum number of busy windows that are tried as holes, the longest first.
@@ -25,7 +25,7 @@ pub(in crate::bound) struct CutPath<'p> {
     seconds: Vec<f64>,
     /// The operators that cut windows.
     pub(in crate::bound) path: Vec<OpId>,
-    /// Least length by window: F₀, B₁, F₁, …, B_C, F_C.
+    /// Minimum length by window: F₀, B₁, F₁, …, B_C, F_C.
     pub(in crate::bound) lengths: Vec<f64>,
     /// First and last window by operator.
     pub(super) range: Keyed<OpId, [u32; 2]>,
@@ -136,7 +136,7 @@ impl<'p> CutPath<'p> {
         priced(self.problem, &parts, &self.stop).map(|(_, prices)| prices)
     }
 
-    /// The least priced seconds of every operator.
+    /// Minimum priced seconds of every operator.
     pub(super) fn least(&self, prices: &[f64]) -> Keyed<OpId, f64> {
         self.seconds.chunks_exact(self.kinds).map(|row| least(row, prices)).collect()
     }
@@ -306,7 +306,7 @@ fn narrow(problem: &Problem, path: &[OpId], seconds: &Keyed<OpId, f64>, limit: u
     narrow
 }
 
-/// The least lengths of the windows of a path, and the first and last window of every operator. O(pins).
+/// Minimum lengths of the windows of a path, and the first and last window of every operator. O(pins).
 fn windows(
     problem: &Problem,
     path: &[OpId],

@@ -121,7 +121,7 @@ impl Rounds {
     fn run(&mut self, problem: &Problem, value: &mut f64, limit: f64, stop: &Stop) {
         let work = work(problem);
         let mut reached = *value;
-        // The least target that was not refuted.
+        // Lowest target that was not refuted.
         let (mut least_open, mut step) = (f64::INFINITY, self.step);
         while reached > 0.0
             && reached < limit.min(LARGEST_SUM)

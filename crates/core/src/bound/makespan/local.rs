@@ -24,7 +24,7 @@ use crate::ids::Keyed;
 /// is still a bound.
 const MAX_OPERATORS: usize = 32;
 
-/// Least maximum number of operators of a set in large problems, and maximum over all sets together.
+/// Minimum of the limit on operators per set in large problems, and limit over all sets together.
 const FEWEST_OPERATORS: usize = 4;
 const MAX_IN_ALL: usize = 1 << 19;
 
@@ -144,7 +144,7 @@ impl Local {
         end(low).max(next(low)).min(before)
     }
 
-    /// Bound with S(T) as far back as it extends, up to a number of operators.
+    /// Bound with S(T) in full depth, up to a number of operators.
     fn of_all<I: Iterator<Item = Neighbour>>(&mut self, reads: impl Fn(OpId) -> I) -> f64 {
         self.heap.clear();
         self.queue.clear();

@@ -24,7 +24,7 @@ const CLASS_WEIGHT: f64 = 0.5;
 /// Otherwise the node branches on an arc, first with its ends apart. This is the tree of Zykov for the colouring of a
 /// graph, which merges two vertices or adds an edge between them.
 ///
-/// Devices are never named, so devices that are alike cost no repetition.
+/// Devices are never named, so identical devices cause no repeated work.
 pub(super) struct Refutation<'a> {
     pub(super) target: f64,
     pub(super) max_nodes: usize,
@@ -36,7 +36,7 @@ impl Refutation<'_> {
     /// Whether no schedule of a problem is shorter than the target; `false` if that remains open.
     pub(super) fn succeeds(&mut self, problem: &Problem) -> bool {
         let mut trail: Vec<Decision> = Vec::new();
-        // The alternatives to come back to: the length of the trail there, and the pair that is together.
+        // The alternatives to return to: the length of the trail there, and the pair that is together.
         let mut alternatives: Vec<(usize, [OpId; 2])> = Vec::new();
         loop {
             if self.nodes == self.max_nodes || self.stop.reason().is_some() {
@@ -74,7 +74,8 @@ impl Refutation<'_> {
             let pools = 0..problem.pools().len();
             pools.map(|pool| reach.seconds(op, pool)).fold(f64::INFINITY, f64::min)
         };
-        // Operators apart from a third one are together on two devices, so ends apart matter there even if no transfer does.
+        // Operators separate from a third one share two devices, so separating ends matters there even if no transfer
+        // does.
         let are_two = problem.cluster().device_count() == 2;
         let mut machine = Machine::default();
         let mut together = Vec::new();
@@ -106,7 +107,7 @@ impl Refutation<'_> {
             if apart >= self.target {
                 together.push(ends);
             }
-            // Otherwise ends apart change no bound if the transfer changes none.
+            // Otherwise separating the ends changes no bound if the transfer changes none.
             if apart > 0.0 || are_two {
                 let [producing, reading] = ends.map(|op| class(op).iter().map(least).sum::<f64>());
                 let score = apart + CLASS_WEIGHT * f64::min(producing, reading);
@@ -131,7 +132,7 @@ enum Examined {
     Together(Vec<[OpId; 2]>),
     /// The arc to branch on, and its ends.
     Branch(u32, [OpId; 2]),
-    /// The bounds do not reach the target, with the ends of all open arcs apart either.
+    /// The bounds do not reach the target, not even with the ends of all open arcs apart.
     Open,
 }
 

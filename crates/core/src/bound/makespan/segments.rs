@@ -29,8 +29,8 @@ const MAX_OPERATORS: usize = 1 << 18;
 /// reads from them can only delay them. The first operator of the part on a device reads only from other devices,
 /// except on the device of u.
 ///
-/// Every segment pays its own fork and join: that is what the bound of the whole step, with one fork and one join, does
-/// not see. Valid for the makespan, any priority. O(operators of all segments · sites · log) after the windows.
+/// Every segment pays its own fork and join: the bound of the whole step, with one fork and one join, does not account
+/// for that. Valid for the makespan, any priority. O(operators of all segments · sites · log) after the windows.
 #[derive(Debug, Clone, Copy)]
 pub struct Segments;
 

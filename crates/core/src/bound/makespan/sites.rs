@@ -30,7 +30,7 @@ pub(super) struct Sites<'p> {
     devices: Vec<u64>,
     /// Seconds by operator and site; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
-    /// Least delay and least seconds per byte by pair of sites, if the cluster has a matrix.
+    /// Minimum delay and minimum seconds per byte by pair of sites, if the cluster has a matrix.
     matrix: Option<Vec<[f64; 2]>>,
 }
 
@@ -182,7 +182,7 @@ impl<'p> Sites<'p> {
     }
 }
 
-/// Least delay and least seconds per byte by pair of sites, if the cluster has a matrix.
+/// Minimum delay and minimum seconds per byte by pair of sites, if the cluster has a matrix.
 ///
 /// The two need not belong to one pair of devices: together they are a lower bound for every pair.
 fn least_matrix(

@@ -28,7 +28,7 @@ const MAX_ENTRIES: usize = 1 << 22;
 ///
 /// with u over colocation classes.
 ///
-/// *Proof.* The windows partition the step. Those outside Z last ℓ each, or longer. An operator with Aⱼ ⊆ Z runs
+/// *Proof.* The windows partition the step. Windows outside Z last at least ℓ each. An operator with Aⱼ ⊆ Z runs
 /// wholly inside Z: precedence excludes the earlier and the later windows, and the device of its class is busy with vᵢ
 /// in the others. The priced seconds that all devices compute inside Z are at most Σ m_k λ_k times its duration, which
 /// is its duration. Every class takes λ_k times its seconds for the kind k that runs it. With Z empty this is the

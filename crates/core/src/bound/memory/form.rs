@@ -20,7 +20,7 @@ const ROUNDS: usize = 3;
 pub(super) struct Form {
     pub(super) constant: f64,
     evidence: Evidence,
-    /// Costs by class and kind; the work is finite where the class may be.
+    /// Costs by class and kind; the work is finite where the class is allowed.
     costs: Keyed<ClassId, Vec<Cost>>,
 }
 
@@ -160,13 +160,13 @@ impl Seconds {
         self.by_op.chunks_exact(self.kinds.max(1))
     }
 
-    /// Costs of zero where a class may be.
+    /// Costs of zero where a class is allowed.
     fn without_work(&self) -> Keyed<ClassId, Vec<Cost>> {
         let cost = |seconds: &Option<f64>| [seconds.map_or(f64::INFINITY, |_| 0.0), 0.0];
         self.by_class.iter().map(|row| row.iter().map(cost).collect()).collect()
     }
 
-    /// Adds an operator's seconds to those that pass anyway.
+    /// Adds the seconds of an operator to those that pass in any case.
     fn pass(&self, op: OpId, problem: &Problem, costs: &mut Keyed<ClassId, Vec<Cost>>) {
         let row = &mut costs[problem.graph().class_of(op)];
         for (cost, &seconds) in row.iter_mut().zip(&self.by_op[op.index() * self.kinds..]) {
@@ -195,7 +195,7 @@ impl Seconds {
     }
 }
 
-/// The least or the largest of the finite entries.
+/// Minimum or maximum of the finite entries.
 fn extreme(row: &[f64], choose: impl Fn(f64, f64) -> f64) -> f64 {
     row.iter().copied().filter(|seconds| seconds.is_finite()).reduce(choose).unwrap_or(0.0)
 }
@@ -204,8 +204,8 @@ fn extreme(row: &[f64], choose: impl Fn(f64, f64) -> f64) -> f64 {
 pub(super) struct Through(Keyed<ClassId, Vec<f64>>);
 
 impl Through {
-    /// The load of the class alone, divided by the most replicas; or the longest path through one of its operators.
-    /// O(operators · kinds + pins).
+    /// The load of the class alone, divided by the maximum number of replicas; or the longest path through one of
+    /// its operators. O(operators · kinds + pins).
     pub(super) fn new(problem: &Problem, seconds: &Seconds) -> Through {
         let graph = problem.graph();
         if problem.objective().kind() == ObjectiveKind::Throughput {

@@ -28,8 +28,8 @@ const MAX_TRIED: usize = 3;
 /// Passes over all columns, to choose the quantum of each.
 const PASSES: usize = 2;
 
-/// Seconds of a class on a kind: those that count as work of a device, and those that pass anyway. The work is infinite
-/// where the class cannot be.
+/// Seconds of a class on a kind: those that count as work of a device, and those that pass in any case. The work is
+/// infinite where the class is not allowed.
 pub(super) type Cost = [f64; 2];
 
 /// Prices by kind.
@@ -51,7 +51,7 @@ struct Column {
     needs: Vec<f64>,
 }
 
-/// Classes that are alike.
+/// Identical classes.
 struct Row {
     count: f64,
     bytes: f64,
@@ -66,13 +66,13 @@ pub(super) struct Game {
     /// Costs by row and column.
     costs: Vec<Cost>,
     has_work: bool,
-    /// A rent beyond which nothing is gained, unless the classes fit nowhere.
+    /// A rent beyond which the bound does not improve, unless the classes fit nowhere.
     most: f64,
     /// Ends the search for prices.
     stop: Stop,
 }
 
-/// Shares and rents by column, and what they prove.
+/// Shares and rents by column, and the value that they prove.
 #[derive(Debug, Clone)]
 struct Point {
     value: f64,
@@ -81,7 +81,7 @@ struct Point {
 }
 
 impl Point {
-    /// The better one, the first on a tie.
+    /// The better point; the first on a tie.
     fn or(self, other: Point) -> Point {
         if other.value > self.value { other } else { self }
     }
@@ -161,7 +161,8 @@ impl Game {
         game
     }
 
-    /// The best prices found and what they prove; `None` if some class cannot run anywhere. Uses up `left`, in entries.
+    /// The best prices found and the value that they prove; `None` if some class cannot run anywhere. Uses up `left`,
+    /// in entries.
     pub(super) fn solve(mut self, left: &mut usize) -> Option<(f64, Prices)> {
         let mut best = self.maximise(self.first()?, left)?;
         for _ in 0..PASSES {
@@ -201,7 +202,7 @@ impl Game {
         point.value - 2.0 * terms * f64::EPSILON * rents
     }
 
-    /// Takes the work of evaluations from what is left; `false` if it was used up before, or the time is.
+    /// Subtracts the work of evaluations from the budget; `false` if that or the time is exhausted.
     fn spend(&self, evaluations: usize, left: &mut usize) -> bool {
         let had = *left > 0 && self.stop.reason().is_none();
         *left = left.saturating_sub(evaluations.saturating_mul(self.costs.len().max(1)));
@@ -323,7 +324,7 @@ impl Game {
     fn towards_corners(&self, from: Point, left: &mut usize) -> Option<Point> {
         let mut best = from;
         let ratio = (5f64.sqrt() - 1.0) / 2.0;
-        // On two columns there is one line.
+        // With two columns there is one line.
         let corners = if self.has_work { self.columns.len().saturating_sub(1) } else { 0 };
         for corner in 0..corners {
             let evaluations = (SECTIONS + 4) * (1 + HALVINGS * self.columns.len());
@@ -364,7 +365,7 @@ impl Game {
         Some(best)
     }
 
-    /// The best rent of one column, by bisection on the slope, with everything else as it is.
+    /// The best rent of one column, by bisection on the slope, with everything else fixed.
     fn along(&self, from: Point, column: usize) -> Option<Point> {
         let mut best = from.clone();
         let Point { shares, mut rents, .. } = from;

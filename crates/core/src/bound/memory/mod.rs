@@ -34,7 +34,7 @@ const MAX_WORK: usize = 1 << 24;
 /// Replicas of a stage hold the bytes on every one of their devices. Under a schedule, the bound on the load counts
 /// [`repetitions`](crate::objective::Objective::repetitions) times.
 ///
-/// In place of Σ λ_c p_uc, any bound on T stands that is a sum over classes of seconds on their own kind. For the makespan
+/// In place of Σ λ_c p_uc, any bound on T works that is a sum over classes of seconds on their own kind. For the makespan
 /// these are the windows of [`Windows`](super::Windows): those that are not counted as work last as long as the operator
 /// of the path that runs in them, on the kind of its class. For the latency and the makespan it is a path of the graph.
 ///
@@ -136,7 +136,7 @@ fn stores(problem: &Problem) -> Vec<Store> {
     (0..cluster.kind_count()).map(store).collect()
 }
 
-/// Seconds of every operator by kind, infinite where its class cannot be or does not fit.
+/// Seconds of every operator by kind, infinite where its class is not allowed or does not fit.
 struct Seconds {
     by_op: Vec<f64>,
     kinds: usize,

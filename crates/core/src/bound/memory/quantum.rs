@@ -8,7 +8,7 @@ const FINE: f64 = (1u64 << 30) as f64;
 /// Few large classes fill a device; these numbers are tried whatever their sizes are.
 const FEW: [f64; 3] = [1.0, 2.0, 3.0];
 
-/// Maximum number of sizes of classes that determine a quantum, those with the most bytes in all first.
+/// Maximum number of sizes of classes that determine a quantum, those with the most bytes in total first.
 const MAX_SIZES: usize = 8;
 
 /// The devices of a kind.
@@ -33,7 +33,7 @@ impl Quantum {
     }
 }
 
-/// Whole quanta of a class, or one less in doubt.
+/// Whole quanta of a class, rounded down by one in doubt.
 pub(super) fn slots(bytes: f64, quantum: f64) -> f64 {
     (round_down(bytes) / quantum).floor()
 }
@@ -45,7 +45,7 @@ impl Store {
     }
 
     /// The quanta that are scarce: all classes, given by their bytes and their number, need more of them than all devices
-    /// have. The finest comes first, if it is one. O(classes · quanta).
+    /// have. The finest comes first, if it is scarce. O(classes · quanta).
     pub(super) fn scarce(&self, classes: impl Iterator<Item = (f64, f64)> + Clone) -> Vec<Quantum> {
         let total: f64 = classes.clone().map(|(bytes, count)| count * bytes).sum();
         let limit = self.memory * (1.0 + MEMORY_RELATIVE);
@@ -63,7 +63,7 @@ impl Store {
         let mut counts: Vec<f64> = FEW.into_iter().chain(of_sizes).filter(|&count| count >= 1.0).collect();
         counts.sort_unstable_by(f64::total_cmp);
         counts.dedup();
-        // One more than `count` of a quantum are just too large.
+        // `count` + 1 classes of a quantum are just too large.
         let coarse = counts.into_iter().map(|count| limit / (count + 1.0) * (1.0 + OPTIMAL_RELATIVE));
         let all = std::iter::once(self.memory / FINE).chain(coarse);
         all.map(|bytes| Quantum::new(limit, bytes))

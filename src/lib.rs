@@ -43,7 +43,7 @@
 //!   bounds, and the bounds on a problem.
 //! - [`tasks`]: questions of every kind behind one type, from documents to plans, bounds, checks and explanations.
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
-//! - [`robust`]: the plan of least value when costs are off.
+//! - [`robust`]: the plan with the best worst case when costs are off.
 //! - [`files`], [`reading`], [`failure`]: files, a model and a cluster that are read together, and errors as users see them.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.

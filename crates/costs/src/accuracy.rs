@@ -4,7 +4,7 @@
 //!
 //! - one row at a time, with all other rows of its sizes known;
 //! - all rows of one size along one dimension, as for a model whose hidden size is in no table. The smallest and the largest
-//!   size stay: beyond them is no interpolation;
+//!   size stay, because beyond them there is no interpolation;
 //! - all rows of a random fifth of the sizes along every dimension at once, with a fit to the others;
 //! - all rows of the class, which the fits of other classes predict by peak and memory bandwidth.
 //!

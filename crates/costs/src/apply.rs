@@ -8,12 +8,12 @@ use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, 
 use crate::costs::at_one_precision;
 use crate::{Costs, Estimate, Source};
 
-/// Where the seconds of operators come from.
+/// Source of the seconds of operators.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Coverage {
     /// Source of each operator of the graph, in its order, by device class; `None` if the class cannot run it.
     pub operators: BTreeMap<String, Vec<Option<Source>>>,
-    /// Names of the kinds whose links are now those of the measurements.
+    /// Names of the kinds whose links were replaced by measured ones.
     pub links: Vec<String>,
 }
 

@@ -83,12 +83,12 @@ stagewright_core::codes! {
 
         /// file without measurements
         ///
-        /// The file is of a known format, and nothing in it was measured:
+        /// The file is of a known format, but contains no measurement:
         ///
         /// - a profile of ONNX Runtime: no `run()` between the start of the session and `end_profiling()`;
         /// - a trace of PyTorch's profiler: no operators, as with `activities=[ProfilerActivity.CUDA]` alone, or kernels that no
         ///   operator launched, as with CUDA graphs;
-        /// - a Chakra trace: no durations, as of a trace of the host that was not linked with one of the device;
+        /// - a Chakra trace: no durations, as in a trace of the host that was not linked with one of the device;
         /// - output of nccl-tests: no row, because the test failed, or only sizes of 0 bytes.
         ///
         /// Measure again as the message says.

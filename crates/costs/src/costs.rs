@@ -13,7 +13,7 @@ use crate::check::check;
 use crate::links::LinkTable;
 use crate::table::{Row, Table};
 
-/// Where a number of seconds comes from, the best first.
+/// Source of a number of seconds, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -47,7 +47,7 @@ impl Source {
 pub struct Estimate {
     /// Seconds, finite and positive.
     pub seconds: f64,
-    /// Where the seconds come from.
+    /// Source of the seconds.
     pub source: Source,
 }
 

@@ -21,7 +21,7 @@ const NEIGHBOURS: usize = 3;
 /// A grid has at most this many cells per value; other values are interpolated by distance.
 const CELLS_PER_VALUE: usize = 64;
 
-/// Cells that a grid may have in any case.
+/// Number of cells that a grid may always have.
 const ALWAYS_CELLS: usize = 4096;
 
 /// Values of the nearest points that count without a grid.
@@ -107,7 +107,7 @@ impl Grid {
         &self.axes
     }
 
-    /// Value at a point; `None` without values. If `without` is a value, it is left out: a value at this point.
+    /// Value at a point; `None` without values. If `without` is given, it is a value at this point to leave out.
     ///
     /// O(log sizes + 6^axes) on a grid, unless values around the point are missing, otherwise O(values).
     pub(crate) fn value(&self, point: &[f64], without: Option<f64>) -> Option<Value> {

@@ -147,8 +147,8 @@ impl Curve {
             return (long, Source::Measured);
         }
         if index == 0 {
-            // At most as long as the smallest transfer that was measured, and at least half as long: without a latency, the fit
-            // would be far too short.
+            // At most as long as the smallest measured transfer, and at least half as long: without a latency, the fit would be
+            // far too low.
             let shorter = self.latency + bytes * self.seconds_per_byte;
             return (shorter.min(long).max(long / 2.0), Source::Fitted);
         }

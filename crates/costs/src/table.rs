@@ -48,7 +48,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Rows of different dimensions; of equal ones the median counts. O(n log n).
+    /// Rows of different dimensions; rows of equal dimensions are reduced to their median. O(n log n).
     pub(crate) fn new(kernel: KernelKind, precision: Precision, mut rows: Vec<Row>) -> Table {
         rows.sort_by(|left, right| {
             compare(&left.dimensions, &right.dimensions).then(left.seconds.total_cmp(&right.seconds))
@@ -103,7 +103,7 @@ pub(crate) struct Model {
 
 #[derive(Debug, Clone)]
 struct Group {
-    /// Logarithms of what distinguishes the group.
+    /// Logarithms of the dimensions that distinguish the group.
     key: [f64; 2],
     residuals: Grid,
 }
@@ -133,7 +133,7 @@ impl Model {
         Model { groups: self.grouped(rows), ..self.clone() }
     }
 
-    /// Seconds, and whether they are interpolated; with a row left out if it is given. `None` without residuals.
+    /// Seconds, and whether they are interpolated; `without` excludes a row. `None` without residuals.
     pub(crate) fn seconds(&self, kernel: &KernelDocument, without: Option<&Row>) -> Option<(f64, Source)> {
         let (key, point) = coordinates(kernel);
         let left_out = without.map(|row| row.seconds.ln() - self.trend(kernel));

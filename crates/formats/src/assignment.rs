@@ -1,4 +1,4 @@
-//! Placements from elsewhere: a device for every operator, and nothing else of a plan.
+//! Placements from other programs: a device for every operator, without the rest of a plan.
 //!
 //! ```json
 //! {"conv1": "gpu0", "relu1": "gpu0", "fc": "gpu1"}
@@ -35,7 +35,7 @@ pub enum Form {
     Lists,
 }
 
-/// The form of a text; `None` for a plan document, and for what is neither.
+/// The form of a text; `None` for a plan document and for any other text.
 pub(crate) fn detect(text: &str, json: &Sniff) -> Option<Form> {
     if text.trim_start().starts_with('[') {
         return Some(Form::Order);

@@ -86,7 +86,7 @@ pub fn keep_whole(graph: &mut GraphDocument) {
             groups.union(index, *by_class.entry(class).or_insert(index));
         }
     }
-    // A group is named after the layer of its first operator in one; a group without layers, after its class.
+    // A group is named after the layer of its first operator that has one; a group without layers, after its class.
     let mut names: BTreeMap<usize, String> = BTreeMap::new();
     for (&layer, &index) in &by_layer {
         let name = names.entry(groups.find(index)).or_insert_with(|| layer.to_owned());

@@ -46,7 +46,7 @@ pub(super) fn unique<'a>(nodes: impl Iterator<Item = (&'a str, i64)>) -> Vec<Str
     let mut taken: BTreeSet<String> = bearers.keys().map(|name| (*name).to_owned()).collect();
     for ((name, number), shared) in names.iter_mut().zip(shared) {
         if shared {
-            // Another node may already have that name, so once may not suffice.
+            // Another node may already have that name, so this may need repeating.
             while !taken.insert(name.clone()) {
                 name.push_str(&format!("#{number}"));
             }
@@ -81,7 +81,7 @@ pub(crate) fn layer(name: &str) -> Option<String> {
     (!layer.is_empty()).then_some(layer)
 }
 
-/// Pass of a TensorFlow node, and the node that it is colocated with; `None` if it is not tied to another.
+/// Pass of a TensorFlow node, and the node that it is colocated with; `None` if it is not colocated.
 pub(super) fn role(name: &str) -> (Pass, Option<&str>) {
     if let Some(rest) =
         name.strip_prefix("gradients/").or_else(|| name.split_once("/gradients/").map(|p| p.1))

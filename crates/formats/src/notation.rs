@@ -33,8 +33,8 @@ impl Notation {
         }
     }
 
-    /// Reads a document of one of `schemas`. The schema is checked first: other errors of a document of
-    /// another kind would only mislead.
+    /// Reads a document of one of `schemas`. The schema is checked first, because other errors in a document
+    /// of the wrong kind would be misleading.
     pub(super) fn read_as<T: DeserializeOwned>(self, label: &str, text: &str, schemas: &[&str]) -> Result<T> {
         let found = match self {
             Notation::Json => Sniff::new(text).schema,

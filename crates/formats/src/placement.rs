@@ -29,7 +29,7 @@ pub enum PlacementError {
     UnknownOperator {
         /// The operator.
         operator: String,
-        /// Where the plan names the operator.
+        /// Place of the operator in the plan.
         place: String,
     },
     /// An operator is on two devices, or twice on one.

@@ -1,4 +1,4 @@
-//! `stagewright.plan/1`, and what is read as a plan: splits of the reference package and placements without claims.
+//! `stagewright.plan/1`, and other notations of plans: splits of the reference package and placements without claims.
 //!
 //! A native plan is read unchecked: the checker decides whether it fits the model and has the value that it
 //! claims. A split lists node ids and nothing else, so it needs the model that it was made for.

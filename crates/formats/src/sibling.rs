@@ -171,9 +171,9 @@ fn split(name: &str) -> (String, Vec<u64>) {
     while let Some(start) = rest.find(|char: char| char.is_ascii_digit()) {
         let digits = rest[start..].find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len() - start);
         role.push_str(&rest[..start]);
-        // No other digit is left in a role, so this one cannot be part of a name.
+        // All other digits have been removed from a role, so this one cannot be part of a name.
         role.push('0');
-        // A number that is longer than any index is a hash, of which the beginning does as well.
+        // A number longer than any index is a hash, whose beginning suffices.
         numbers.push(rest[start..start + digits.min(19)].parse().unwrap_or(u64::MAX));
         rest = &rest[start + digits..];
     }
@@ -223,7 +223,8 @@ impl Role {
             let before: Vec<usize> = places.iter().map(|place| place.before).collect();
             let nearest: Vec<usize> = places.iter().map(|place| place.nearest()).collect();
             let counterpart = placed.get(&nearest).or_else(|| {
-                // Not every combination of numbers exists. One beside it does, if possible of the same identity.
+                // Not every combination of numbers exists. A neighbouring one is used instead, if possible with the
+                // same identity.
                 let beside =
                     [placed.range(..nearest.clone()).next_back(), placed.range(nearest.clone()..).next()];
                 let distance = |(key, _): &(&Vec<usize>, &Placed)| -> (bool, usize) {
@@ -261,7 +262,7 @@ impl Role {
         let place = |(number, &value): (usize, &u64)| {
             let place = match is_identity {
                 true => Place { before: number, beyond: 0.0 },
-                // In integers, so that the last value is at the last one exactly.
+                // Computed in integers, so that the last value maps exactly to the last one.
                 false => {
                     let scaled = (values.len() - 1) * number;
                     Place { before: scaled / last, beyond: (scaled % last) as f64 / last as f64 }

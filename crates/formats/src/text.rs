@@ -63,7 +63,7 @@ const MAX_KEYS: usize = 64;
 impl Sniff {
     pub(super) fn new(text: &str) -> Self {
         let mut sniff = Sniff::default();
-        // An error only ends the look: the keys so far are kept, and the importer reports the cause.
+        // An error only ends this look-ahead: the keys so far are kept, and the importer reports the cause.
         let _cut_off = TopLevel(&mut sniff).deserialize(&mut serde_json::Deserializer::from_str(text));
         sniff
     }

@@ -1,7 +1,7 @@
 //! Work of an operator from shapes, shared by the importers of formats without times.
 //!
 //! A multiply-add counts as two FLOP, an elementwise operation as one per element. Sizes are `f64`, since
-//! shapes come from files: a product of dimensions cannot overflow into nonsense.
+//! shapes come from files: a product of dimensions then cannot wrap around.
 
 use crate::names::is_among;
 

@@ -210,7 +210,7 @@ impl Children {
 impl Drop for Children {
     fn drop(&mut self) {
         for running in &mut self.children {
-            // One that has ended cannot be killed, which is as good.
+            // A process that has ended cannot be killed, and need not be.
             let _ = running.child.kill();
             let _ = running.child.wait();
         }

@@ -14,7 +14,7 @@ stagewright_core::codes! {
 
         /// unusable library
         ///
-        /// The file is no shared library of ONNX Runtime, or an older one than 1.17. The message includes that of the
+        /// The file is not a shared library of ONNX Runtime, or is older than 1.17. The message includes that of the
         /// system's loader.
         H002,
 
@@ -65,8 +65,8 @@ stagewright_core::codes! {
 
         /// temporary files
         ///
-        /// The parts of the model and its weights go to a temporary folder, which is full or not writable. Make room, or name another
-        /// folder in the variable `TMPDIR`.
+        /// The parts of the model and its weights go to a temporary folder, which is full or not writable. Free some space, or
+        /// name another folder in the variable `TMPDIR`.
         H010,
 
         /// interrupted run

@@ -6,7 +6,7 @@
 //! same device always to a higher one, so the segments have an order in which all inputs are available.
 //!
 //! Nodes that depend on constants and shapes alone are in no placement: every segment that reads their outputs has its own
-//! copies. Inputs of the model are wherever they are read.
+//! copies. Inputs of the model are on every device that reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::error::{Result, RunError};
 use crate::protocol::{Segment, SegmentInput, SegmentOutput};
 use crate::tensor::element;
 
-/// A cut model: files in a folder, and what their processes exchange.
+/// A cut model: files in a folder, and the tensors that their processes exchange.
 #[derive(Debug, Clone)]
 pub struct Cut {
     /// The segments of each device, in an order in which they can run.
@@ -54,7 +54,7 @@ type Key = (usize, usize);
 struct Flow<'a> {
     whole: &'a Whole,
     graph: &'a GraphProto,
-    /// Names that each node reads, those read inside its bodies included.
+    /// Names that each node reads, including those read inside its bodies.
     reads: Vec<Vec<&'a str>>,
     /// Names that each node reads, without those of which it reads the type alone.
     needs: Vec<Vec<&'a str>>,
@@ -110,8 +110,8 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The first node, those inside bodies included, that needs another version of an operator set than the model's, and that
-/// version.
+/// The first node, including those inside bodies, that needs a version of an operator set other than the model's, and
+/// that version.
 fn of_another_set(nodes: &[NodeProto]) -> Option<(&NodeProto, i64)> {
     nodes.iter().find_map(|node| {
         let own = own_opset(node).map(|version| (node, version));

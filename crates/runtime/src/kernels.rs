@@ -17,7 +17,7 @@ use stagewright_formats::onnx::proto::{GraphProto, ModelProto};
 use crate::error::{Result, RunError};
 use crate::profile::median;
 
-/// Runs of a node before those that count.
+/// Number of warm-up runs of a node.
 const WARM_UP: usize = 2;
 
 /// Seconds of every run of every node, by name.
@@ -136,8 +136,8 @@ fn producers(graph: &GraphProto) -> BTreeMap<&str, usize> {
     made.filter(|(name, _)| !name.is_empty()).map(|(name, index)| (name.as_str(), index)).collect()
 }
 
-/// Groups of kernels, each by one of them: those that exchange a tensor which the original model does not have, as the
-/// changes of shape around a product.
+/// Groups of kernels, each by a representative: kernels that exchange a tensor that the original model does not have,
+/// such as the changes of shape around a product.
 fn groups(graph: &GraphProto, kernels: &GraphProto, producer: &BTreeMap<&str, usize>) -> Vec<usize> {
     let given: BTreeSet<&str> = graph
         .input
@@ -164,7 +164,7 @@ fn groups(graph: &GraphProto, kernels: &GraphProto, producer: &BTreeMap<&str, us
     group
 }
 
-/// Original nodes that make the outputs of a group of kernels from what others make.
+/// Original nodes that compute the outputs of a group of kernels from the outputs of other groups.
 fn members<'a>(
     graph: &'a GraphProto,
     producer: &BTreeMap<&str, usize>,

@@ -1,4 +1,4 @@
-//! Runs a plan on this machine as a pipeline of processes, and measures what operators and transfers take.
+//! Runs a plan on this machine as a pipeline of processes, and measures operators and transfers.
 //!
 //! The models are ONNX, and ONNX Runtime executes them: its shared library is loaded at run time ([`library`]). A model
 //! is cut at the boundaries of the plan ([`cut`]), and every device becomes a process on a core of its own. The calling

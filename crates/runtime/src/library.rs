@@ -1,4 +1,4 @@
-//! Where the shared library of ONNX Runtime is.
+//! Path of the shared library of ONNX Runtime.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +53,7 @@ fn is_library(name: &str) -> bool {
 /// A library that can be loaded.
 ///
 /// # Errors
-/// If it is no library of ONNX Runtime, or an older one than this program needs.
+/// If it is not a library of ONNX Runtime, or older than this program needs.
 pub fn checked(path: PathBuf) -> Result<PathBuf> {
     load(&path).map(|_| path)
 }
@@ -61,7 +61,7 @@ pub fn checked(path: PathBuf) -> Result<PathBuf> {
 /// Loads the library into this process.
 ///
 /// # Errors
-/// If it is no library of ONNX Runtime, or an older one than this program needs.
+/// If it is not a library of ONNX Runtime, or older than this program needs.
 pub(crate) fn load(path: &Path) -> Result<Environment> {
     let bad = |cause: String| RunError::BadLibrary { path: path.to_owned(), cause };
     let builder = ort::init_from(path).map_err(|error| bad(error.to_string()))?;

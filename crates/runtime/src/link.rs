@@ -60,7 +60,7 @@ pub(crate) struct Received {
     pub(crate) value: u32,
     /// The sample.
     pub(crate) sample: u32,
-    /// When the first byte of the tensor was there.
+    /// Time at which the first byte of the tensor arrived.
     pub(crate) started: u64,
     /// The tensor.
     pub(crate) tensor: Tensor,
@@ -92,7 +92,7 @@ pub(crate) fn head(stream: &mut impl Read) -> io::Result<Option<Head>> {
     Ok(Some(Head { value: word(0), sample: word(4), elem: word(8) as i32, dims }))
 }
 
-/// Receives a tensor; `None` if the connection was closed before one.
+/// Receives a tensor; `None` if the connection was closed without one.
 ///
 /// # Errors
 /// If the connection is closed within a frame, or the frame is invalid.
@@ -154,7 +154,7 @@ pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<T
             let (waiting, token, sender) = (Arc::clone(&waiting), Arc::clone(&token), sender.clone());
             thread::spawn(move || {
                 let has_shown = shows(&stream, &token).is_ok_and(|is_so| is_so);
-                // A stream that was closed to make room is not there any more.
+                // A stream that was closed to make room may have gone.
                 let kept = locked(&waiting).remove(&number).filter(|_| has_shown);
                 drop(stream);
                 if let Some(stream) = kept.and_then(Arc::into_inner) {
@@ -202,7 +202,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket that lets everything pass if there is no throttle.
+    /// A bucket that is unlimited without a throttle.
     pub(crate) fn new(throttle: Option<Throttle>) -> Bucket {
         Bucket { throttle, free_at: Instant::now() }
     }
@@ -250,7 +250,8 @@ mod tests {
             stream.write_all(said.as_bytes()).unwrap();
             stream
         };
-        // Silent, in the middle of a token, with another one, and more than may wait at a time.
+        // Connections that are silent, stop in the middle of a token, present a wrong one, or exceed the number that
+        // may wait.
         let mut idle: Vec<TcpStream> = ["", "the", "a token\n"].into_iter().map(other).collect();
         idle.extend((0..3 * MOST_WAITING).map(|_| other("")));
         for sample in 0..3 {

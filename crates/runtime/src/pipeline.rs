@@ -77,7 +77,7 @@ pub struct Run {
     pub communication: Communication,
     /// Limits on the links of the devices, if any.
     pub throttle: Vec<Option<Throttle>>,
-    /// Whether a sample starts when the one before is finished, instead of filling the pipeline.
+    /// Whether a sample starts only when the previous one is finished, instead of filling the pipeline.
     pub one_by_one: bool,
     /// Whether to compare the outputs with those of the whole model.
     pub compare: bool,
@@ -97,7 +97,7 @@ pub struct Measured {
     /// Largest difference to the outputs of the whole model, relative to the largest number of each output; `None` if
     /// they were not compared.
     pub difference: Option<f64>,
-    /// Samples before those that count.
+    /// Number of warm-up samples.
     pub warm_up: u32,
 }
 
@@ -196,7 +196,7 @@ fn outputs_of(folder: &Path, device: usize) -> PathBuf {
     folder.join(format!("outputs-{device}.bin"))
 }
 
-/// A secret of this run, so that no other program can pass for one of its processes.
+/// A secret of this run, so that no other program can impersonate one of its processes.
 pub(crate) fn token() -> String {
     // The system's random numbers are the keys of this hasher.
     let random = || RandomState::new().build_hasher().finish();

@@ -12,7 +12,7 @@ pub struct Task {
     pub library: PathBuf,
     /// The core to run on; none if the system has no affinities.
     pub core: Option<usize>,
-    /// How far ONNX Runtime optimises a model.
+    /// Optimisation level of ONNX Runtime for a model.
     pub optimization: Optimization,
     /// Work of the process.
     pub work: Work,
@@ -64,7 +64,7 @@ pub struct StageTask {
     pub communication: Communication,
     /// Limit on the link, if it is throttled.
     pub throttle: Option<Throttle>,
-    /// Where to write the outputs of the first sample.
+    /// File for the outputs of the first sample.
     pub outputs: Option<PathBuf>,
 }
 
@@ -129,9 +129,9 @@ pub struct ProfileTask {
     pub runs: u32,
     /// Prefix of the profile; without one only the whole model is timed.
     pub profile: Option<PathBuf>,
-    /// Where to write the optimised model, from which kernels are traced to nodes.
+    /// File for the optimised model, from which kernels are traced to nodes.
     pub optimized: Option<PathBuf>,
-    /// Where to write the outputs.
+    /// File for the outputs.
     pub outputs: Option<PathBuf>,
 }
 
@@ -169,7 +169,7 @@ pub enum Report {
     },
     /// All connections of the process stand.
     Connected,
-    /// The process has finished a sample, and nothing that it makes is read by others.
+    /// The process has finished a sample, and no other process reads its outputs.
     Done {
         /// The sample.
         sample: u32,

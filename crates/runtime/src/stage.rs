@@ -86,7 +86,7 @@ enum Out {
     Thread(Sender<Outgoing>, thread::JoinHandle<Result<(), String>>),
 }
 
-/// Runs all samples and reports what they took.
+/// Runs all samples and reports their times.
 ///
 /// # Errors
 /// If a model cannot be loaded or run, or a connection breaks.

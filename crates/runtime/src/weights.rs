@@ -31,7 +31,7 @@ const ALIGNMENT: u64 = 4096;
 /// Substitutes for missing weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing: missing weights are an error.
+    /// No substitute: missing weights are an error.
     Refuse,
     /// Random numbers with this seed.
     Random(u64),

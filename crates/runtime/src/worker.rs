@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 const WARM_UP: usize = 2;
 
 /// Time between two reports of a running measurement, so that it is not taken for one that hangs. The program that
-/// reads them has to disturb what is measured as little as possible.
+/// reads them must disturb the measurement as little as possible.
 const PULSE: Duration = Duration::from_millis(500);
 
 /// Does the task on standard input. A failure is reported; the process then ends with code 1.
@@ -46,7 +46,7 @@ fn failed(message: String) -> u8 {
     1
 }
 
-/// Reads the task, and passes on what follows. A closed input ends the process, because its parent has ended.
+/// Reads the task, and forwards the messages after it. A closed input ends the process, because its parent has ended.
 fn first_line(sender: Sender<Order>) -> Result<Task, String> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).map_err(|error| format!("no task: {error}"))?;
@@ -79,14 +79,14 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds since the Unix epoch, where processes share no other clock.
+/// Nanoseconds since the Unix epoch, on systems where processes share no other clock.
 #[cfg(not(unix))]
 pub(crate) fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// Largest resident memory of this process in bytes, where Linux tells.
+/// Peak resident memory of this process in bytes, on Linux.
 pub(crate) fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -258,7 +258,7 @@ pub(crate) fn ports(orders: &Receiver<Order>) -> Result<Vec<u16>, String> {
     }
 }
 
-/// The cores that this process may use. Without affinities there are numbers, but no process is kept on one.
+/// The cores that this process may use. On systems without affinity they are numbered, but processes are not pinned.
 pub fn cores() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {
@@ -267,7 +267,7 @@ pub fn cores() -> Vec<usize> {
     (0..thread::available_parallelism().map_or(1, std::num::NonZero::get)).collect()
 }
 
-/// Bytes of main memory, where Linux tells.
+/// Bytes of main memory, on Linux.
 pub fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

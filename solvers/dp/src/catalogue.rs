@@ -139,7 +139,7 @@ impl Catalogue {
         &self.crossing[range(self.crossing_of[ideal])]
     }
 
-    /// Sum of the least transfer times of the crossing nets, per pass.
+    /// Sum of the minimum transfer times of the crossing nets, per pass.
     #[inline]
     pub(crate) fn crossing_seconds(&self, ideal: usize) -> [f64; 2] {
         self.crossing_seconds[ideal]

@@ -43,7 +43,7 @@ pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context
     };
     let all_chains = answer.follow_chains(CallChainEffort::DEFAULT, &mut context.time_slice(BOUND_SHARE))?;
     let mut extent = Extent::Whole;
-    // Whether the blocks ended for lack of memory, not of time.
+    // Whether the blocks ended for lack of memory rather than time.
     let mut too_large = false;
     if answer.is_open(context) {
         let mut part = context.time_slice(if all_chains { 1.0 } else { BLOCKS_SHARE });

@@ -61,7 +61,7 @@ pub(crate) struct Lattice {
     pub(crate) parameter_bytes: Keyed<Position, f64>,
     pub(crate) passes: usize,
     pub(crate) pools: Vec<PoolCosts>,
-    /// Least transfer time of each net over the pools that pay for communication.
+    /// Minimum transfer time of each net over the pools that pay for communication.
     pub(crate) least_transfer: Keyed<LocalNet, f64>,
 }
 
@@ -247,7 +247,7 @@ fn edges(
     (before, Csr::from_rows(after.drain(..)))
 }
 
-/// Least transfer time of each net over the pools that pay for communication; zero if there are only hosts.
+/// Minimum transfer time of each net over the pools that pay for communication; zero if there are only hosts.
 fn least_transfers(pools: &[PoolCosts], nets: usize) -> Keyed<LocalNet, f64> {
     let least = |net: LocalNet| {
         let paying = pools.iter().filter(|pool| !pool.host).map(|pool| pool.transfer[net]);

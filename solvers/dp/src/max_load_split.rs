@@ -1,4 +1,4 @@
-//! Latency baseline: the contiguous split of least bottleneck load, each device called once.
+//! Latency baseline: the contiguous split with the minimum bottleneck load, each device called once.
 //!
 //! A pipeline planner would use it for one sample (column "max-load DP" of Tarnawski et al., NeurIPS 2020, Table 4).
 
@@ -11,7 +11,7 @@ use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status};
 
 use crate::Dp;
 
-/// Latency of the split of least bottleneck load.
+/// Latency of the split with the minimum bottleneck load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MaxLoadSplit;
 

@@ -39,7 +39,7 @@ pub(crate) struct Scanner<'a> {
     pins_before: Keyed<LocalNet, u32>,
     /// Nets that cross J.
     crossing: Vec<LocalNet>,
-    /// Sum of the least transfer times of the nets that cross J, per pass.
+    /// Sum of the minimum transfer times of the nets that cross J, per pass.
     crossing_seconds: [f64; 2],
     /// `[net]`: the last pair in which the net crossed both ideals.
     crossed_both: Keyed<LocalNet, u64>,

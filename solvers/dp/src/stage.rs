@@ -177,7 +177,7 @@ impl Demands {
         for pass in 0..lattice.passes {
             let own = windows.weights.own[pool][pass];
             least_compute[pass] = hull(own).low - weights[own];
-            // Time on this pool is at least the least time over the pools that pay.
+            // Time on this pool is at least the minimum over the pools that pay.
             if !pools[pool].host {
                 let crossing = hull(windows.weights.count + pass);
                 least_with_crossing[pass] = crossing.low - weights[windows.weights.least[pass]];

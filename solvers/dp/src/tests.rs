@@ -19,7 +19,7 @@ use crate::solver::largest_loads;
 use crate::uplink::Uplinks;
 use crate::weight::Weights;
 
-/// Least bottleneck below a cap, by walk and by scan.
+/// Minimum bottleneck below a cap, by walk and by scan.
 fn both(problem: &Problem, cap: f64) -> [Option<f64>; 2] {
     let units = Units::new(problem);
     let space = UsageSpace::new(problem, units.len(), 1 << 20).expect("a small problem");

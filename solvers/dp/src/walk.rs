@@ -26,7 +26,8 @@ use crate::window::Measures;
 
 /// Steps between two checks of the clock and of the allowance.
 const STEPS_BETWEEN_CHECKS: u64 = 4096;
-/// Number of units from which every step checks the clock: what a stage of many units needs takes milliseconds to work out.
+/// Number of units from which every step checks the clock: the resources of a stage of many units take milliseconds to
+/// compute.
 const MANY_UNITS: usize = 2048;
 /// Number of moves that take about as long as one superset.
 const MOVES_PER_STEP: u64 = 8;
@@ -52,7 +53,7 @@ struct Sums {
     received: [Compensated; 2],
     /// Transfer time of the gradients of shared parameters whose nets are cut for good.
     synchronised: [f64; 2],
-    /// Least transfer time of nets that cross the ideal for good.
+    /// Minimum transfer time of nets that cross the ideal permanently.
     crossing_settled: [f64; 2],
     fixed: f64,
     activations: f64,

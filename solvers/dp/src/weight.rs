@@ -29,7 +29,7 @@ pub(crate) struct Weights {
     values: Vec<f64>,
     /// `[pool][pass]`: index of the weight that is the time on that pool.
     pub(crate) own: Vec<[usize; 2]>,
-    /// `[pass]`: index of the weight that is the least time over the pools that pay for communication.
+    /// `[pass]`: index of the weight that is the minimum time over the pools that pay for communication.
     pub(crate) least: [usize; 2],
     totals: Vec<f64>,
     resources: Vec<Resource>,
@@ -56,8 +56,8 @@ impl Weights {
                 let costs = &lattice.pools[pool];
                 let values = positions.clone().map(|position| match costs.supported[position] {
                     true => costs.seconds[pass][position],
-                    // Unsupported on this pool: any weight is valid, and its least time elsewhere is the most
-                    // informative.
+                    // Unsupported on this pool: any weight is valid, and its minimum time elsewhere is the
+                    // most informative.
                     false => least_over(position, pass, &|_| true),
                 });
                 own[pass] = chosen.add(values.collect(), Resource::Pass(pass));

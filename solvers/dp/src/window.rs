@@ -36,7 +36,7 @@ const MAX_KNOWN: usize = 1 << 18;
 #[derive(Clone, Copy)]
 pub(crate) struct Measures<'a> {
     pub(crate) weights: &'a [f64],
-    /// Sum of the least transfer times of the nets that cross the ideal, per pass.
+    /// Sum of the minimum transfer times of the nets that cross the ideal, per pass.
     pub(crate) crossing: [f64; 2],
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct Known<'a> {
     pub(crate) bound: f64,
 }
 
-/// Best plan and best bound so far, and the reason why no more is known.
+/// Best plan and best bound so far, and the reason why the search ended.
 pub(crate) struct Search<'a> {
     problem: &'a Problem,
     plan: Option<Plan>,
@@ -128,7 +128,7 @@ impl<'a> Search<'a> {
                 }
                 return;
             }
-            // Without a plan the scale of a program is a guess; with one it resolves more.
+            // Without a plan the scale of a program is a guess; with one it is more precise.
             let rescaled = guessed && self.plan.is_some();
             if ending != Ending::Limit && !again && !rescaled {
                 return;

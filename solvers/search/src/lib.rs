@@ -10,7 +10,7 @@
 //! - [`latency`]: one sample through offloaded calls.
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
-//! - [`robust`]: the plan of least value when costs are off.
+//! - [`robust`]: the plan with the best worst case when costs are off.
 //! - [`expert`]: manual strategies and framework defaults, as baselines.
 
 pub mod anchored;

@@ -19,7 +19,7 @@ pub enum Rule {
     BreadthFirst,
     /// The unit with the longest path to a sink.
     CriticalPath,
-    /// The unit that leaves the least transfer time open.
+    /// The unit that leaves the smallest transfer time open.
     NarrowFrontier,
 }
 
@@ -138,7 +138,7 @@ fn bottom_levels(problem: &Problem, units: &Units) -> Keyed<UnitId, f64> {
     level
 }
 
-/// Least open transfer time after each step, ties to the unit that became ready last.
+/// Minimum open transfer time after each step, ties to the unit that became ready last.
 ///
 /// The increase from a unit changes only when one of its nets gets its first pin, or all but the last. The unit then
 /// enters the queue again, and its outdated entries are skipped when popped.

@@ -69,7 +69,7 @@ impl PartialOrd for OpenNode {
 }
 
 impl Ord for OpenNode {
-    /// The greatest has the least bound, and among equals the greatest depth.
+    /// The greatest has the lowest bound, and among equals the greatest depth.
     fn cmp(&self, other: &OpenNode) -> Ordering {
         other.bound.total_cmp(&self.bound).then(self.depth.cmp(&other.depth))
     }
@@ -167,7 +167,7 @@ impl<'r> Tree<'r> {
         self.best.as_ref().map_or(self.reduced.forbidden, |best| best.cost)
     }
 
-    /// The least bound of what is open; the cost of the best plan, or infinity without one, if nothing is.
+    /// Lowest bound of the open nodes; if there are none, the cost of the best plan, or infinity without one.
     pub(crate) fn bound(&self) -> f64 {
         let best = self.best.as_ref().map_or(f64::INFINITY, |best| best.cost);
         self.open.peek().map_or(best, |open| open.bound.min(best))
@@ -267,7 +267,7 @@ impl<'r> Tree<'r> {
         Bounded { ascent, children, plan }
     }
 
-    /// Removes what the bound excludes, and branches on the strategy of a node.
+    /// Removes the strategies that the bound excludes, and branches on the strategy of a node.
     fn branches(
         &self,
         dual: &mut Dual<'r>,
@@ -295,8 +295,8 @@ impl<'r> Tree<'r> {
             if left().nth(1).is_none() {
                 continue;
             }
-            // A node whose strategy changes from choice to choice, and many others with it; failing that, one whose
-            // usage may matter.
+            // A node whose strategy changes from choice to choice together with many others; failing that, one
+            // whose usage may matter.
             let total: f64 = seen[range(node)].iter().sum();
             let ambiguity = 1.0 - seen[chosen] / total.max(1.0);
             let usage = if network.nodes[node].parts.is_empty() { 0.0 } else { 1e-6 };
@@ -335,7 +335,7 @@ struct Seen {
     weight: f64,
 }
 
-/// Weight of a choice over that of the one before.
+/// Weight of a choice relative to the previous one.
 const GROWTH: f64 = 1.1;
 /// The weight at which all are scaled down.
 const LARGEST_WEIGHT: f64 = 1e100;
@@ -357,7 +357,8 @@ impl Seen {
     }
 }
 
-/// Decides which choices that exceed the limit are repaired: fewer and fewer, and not the first ones, which have no prices.
+/// Decides which choices that exceed the limit are repaired: ever fewer of them, and not the first ones, which have no
+/// prices.
 #[derive(Debug)]
 struct Attempts {
     seen: u64,

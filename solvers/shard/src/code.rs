@@ -13,7 +13,7 @@ stagewright_core::codes! {
 
         /// node without strategies
         ///
-        /// A node has no strategy to choose. Give it at least one; what is not allowed has a cost of 10^18.
+        /// A node has no strategy to choose. Give it at least one; a strategy that is not allowed has a cost of 10^18.
         Y002,
 
         /// number out of range
@@ -28,8 +28,8 @@ stagewright_core::codes! {
 
         /// edge without two nodes
         ///
-        /// An end of an edge is the number of no node, or both ends are the same node. Nodes are numbered from 0. Costs of one node belong
-        /// to its own costs.
+        /// An end of an edge does not exist, or both ends are the same node. Nodes are numbered from 0. Costs of one node
+        /// belong to its own costs.
         Y005,
 
         /// sums out of range

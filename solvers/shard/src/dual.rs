@@ -23,7 +23,8 @@ const ADD_EVERY: u64 = 10;
 const ADD_MOST: usize = 2;
 /// Excess over the limit, relative, below which a point gets no price.
 const LEAST_EXCESS: f64 = 1e-4;
-/// Roundings of a cost before the messages are added, at most, besides one for every node that may be eliminated into it.
+/// Maximum number of roundings of a cost before the messages are added, besides one for every node that may be
+/// eliminated into it.
 const ROUNDINGS: f64 = 64.0;
 /// First step of a price, and its range, as a share of the bound over the limit.
 const FIRST_STEP: f64 = 1e-3;
@@ -72,7 +73,7 @@ struct Link {
 pub(crate) struct Dual<'r> {
     reduced: &'r Reduced,
     elimination: Elimination,
-    /// The earlier and the later neighbours of every node that is left, in the order of these nodes.
+    /// The earlier and the later neighbours of every remaining node, in the order of these nodes.
     links: Vec<[Vec<Link>; 2]>,
     message_count: usize,
     /// Costs of all strategies at the prices, after the elimination.
@@ -144,7 +145,7 @@ impl<'r> Dual<'r> {
             excess: 0.0,
         });
         let made = Multipliers { prices: prices.collect(), messages: messages.into_iter().collect() };
-        // Multipliers beyond the costs prove nothing, and lose digits.
+        // Multipliers larger than the costs do not improve the bound, and lose digits.
         let limit = self.reduced.forbidden;
         let is_sound = made.messages.len() == self.message_count
             && made.messages.iter().all(|message| message.abs() <= limit)
@@ -154,7 +155,7 @@ impl<'r> Dual<'r> {
         is_sound.then_some(made)
     }
 
-    /// The messages of every edge between nodes that are left, to its earlier and to its later end, in the order of the
+    /// The messages of every edge between remaining nodes, to its earlier and to its later end, in the order of the
     /// earlier and then of the later end.
     pub(crate) fn messages<'m>(&self, multipliers: &'m Multipliers) -> Vec<[&'m [f64]; 2]> {
         let nodes = self.elimination.core.iter().zip(&self.links);
@@ -178,7 +179,8 @@ impl<'r> Dual<'r> {
         &self.elimination
     }
 
-    /// Computes the costs of all strategies at the prices, infinite for what is not allowed, and returns the constant.
+    /// Computes the costs of all strategies at the prices, infinite for strategies that are not allowed, and returns
+    /// the constant.
     fn price(&mut self, multipliers: &Multipliers, allowed: &[bool]) -> f64 {
         let network = &self.reduced.network;
         let points = network.base.len();
@@ -229,7 +231,7 @@ impl<'r> Dual<'r> {
         bound
     }
 
-    /// Sends messages from a node to its later or its earlier neighbours, and returns what they leave for the bound.
+    /// Sends messages from a node to its later or its earlier neighbours, and returns their contribution to the bound.
     fn send(&mut self, position: usize, is_forward: bool, messages: &mut [f64]) -> f64 {
         let Dual { elimination, links, spare: [sums, sent], costs, .. } = self;
         let node = elimination.core[position];
@@ -282,7 +284,8 @@ impl<'r> Dual<'r> {
         2.0 * f64::EPSILON * sum
     }
 
-    /// Chooses the strategies one node after another: the best beside those chosen, with the messages of the others.
+    /// Chooses the strategies one node after another: the best given those already chosen, with the messages of the
+    /// others.
     fn suggest(&mut self, messages: &[f64]) {
         let Dual { elimination, links, spare: [sums, _], costs, choice, .. } = self;
         for (&node, [earlier, later]) in elimination.core.iter().zip(links.iter()) {
@@ -313,7 +316,7 @@ impl<'r> Dual<'r> {
         for (&node, [earlier, later]) in elimination.core.iter().zip(links.iter()) {
             let range = elimination.range(node);
             belief(sums, &costs[range.clone()], earlier.iter().chain(later), &multipliers.messages);
-            // The node's costs stay with it, apart from equal shares for the edges to earlier nodes.
+            // The node keeps its costs, except for equal shares for the edges to earlier nodes.
             let share = 1.0 / earlier.len().max(later.len()) as f64;
             let kept = 1.0 - share * earlier.len() as f64;
             let (_, low) = least(sums);
@@ -410,7 +413,7 @@ impl<'r> Dual<'r> {
         let points = self.average.len();
         let near = points / 200;
         for _ in 0..ADD_MOST {
-            // A point beside one that is exceeded as much has about the same nodes.
+            // A point next to one that is exceeded by the same amount has nearly the same nodes.
             let is_new = |&point: &usize| {
                 self.average[point] > LEAST_EXCESS
                     && !prices.iter().any(|known| {
@@ -502,11 +505,11 @@ enum Phase {
     /// A step for every price.
     #[default]
     Rprop,
-    /// One direction for all prices.
+    /// One step direction for all prices.
     Polyak,
 }
 
-/// Tells when a bound no longer rises.
+/// Detects when a bound no longer rises.
 #[derive(Debug, Default)]
 struct Plateau {
     phase: Phase,

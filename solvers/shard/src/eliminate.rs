@@ -15,9 +15,9 @@ pub(crate) struct Elimination {
     pub(crate) edges: Vec<Edge>,
     /// Costs of the edges that have a table of their own, by the strategies of the first and of the second end.
     tables: [Vec<f64>; 2],
-    /// The nodes that are left, ascending.
+    /// The remaining nodes, ascending.
     pub(crate) core: Vec<u32>,
-    /// By node that is left, its neighbours with the edges to them, ascending.
+    /// By remaining node, its neighbours with the edges to them, ascending.
     pub(crate) adjacent: Vec<Vec<(u32, u32)>>,
     /// Index of the first strategy of every node in the list of all strategies.
     pub(crate) offsets: Vec<u32>,
@@ -245,7 +245,7 @@ impl Elimination {
         }
     }
 
-    /// Completes a choice for the nodes that are left, after [`run`](Elimination::run) with these costs.
+    /// Completes a choice for the remaining nodes, after [`run`](Elimination::run) with these costs.
     pub(crate) fn complete(&self, costs: &[f64], choice: &mut [u32]) {
         let mut sums = Vec::new();
         for step in self.steps.iter().rev() {
@@ -269,7 +269,7 @@ pub(crate) fn lower(least: &mut [f64], row: &[f64], cost: f64) {
     }
 }
 
-/// The first least entry.
+/// The first minimal entry.
 #[inline]
 pub(crate) fn least(entries: &[f64]) -> (usize, f64) {
     let mut best = (0, f64::INFINITY);

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use crate::problem::Problem;
 
-/// Costs of the pairs of strategies of two nodes. A pair that is not allowed costs infinitely much, or in a reduced network
-/// more than any plan.
+/// Costs of the pairs of strategies of two nodes. A pair that is not allowed has infinite cost, or in a reduced network a
+/// cost above that of any plan.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Matrix {
     /// Number of strategies of the second node.
@@ -80,7 +80,7 @@ pub(crate) fn is_separable(columns: usize, by_first: &[f64]) -> bool {
     let Some(first) = by_first.get(..columns) else { return true };
     by_first.chunks_exact(columns).all(|row| {
         let mut pairs = row.iter().zip(first);
-        // Differences of integers are exact where their sums need not be.
+        // Differences of integers are exact even where their sums may not be.
         pairs.all(|(&cost, &at_first)| cost.is_finite() && cost - row[0] == at_first - first[0])
     })
 }
@@ -135,7 +135,8 @@ impl Network {
         self.nodes[node].cost.len()
     }
 
-    /// The cost of a choice. If it is not allowed, that is infinite, or in a reduced network more than any plan costs.
+    /// The cost of a choice. If it is not allowed, the cost is infinite, or in a reduced network above that of any
+    /// plan.
     pub(crate) fn cost(&self, choice: &[u32]) -> f64 {
         let nodes = self.nodes.iter().zip(choice).map(|(node, &strategy)| node.cost[strategy as usize]);
         let edges = self.edges.iter().map(|edge| {

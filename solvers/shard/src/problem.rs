@@ -178,7 +178,7 @@ impl Problem {
     /// nodes + edges).
     ///
     /// # Panics
-    /// If there is not one strategy of each node.
+    /// If there is not exactly one strategy for each node.
     pub fn evaluate(&self, strategies: &[u32]) -> (Option<i64>, i64) {
         let StrategyProblemDocument { nodes, edges, .. } = &self.0;
         assert_eq!(strategies.len(), self.node_count(), "a strategy for every node");
@@ -190,7 +190,7 @@ impl Problem {
         let cost = of_nodes
             .chain(of_edges)
             .try_fold(0, |sum: i64, cost| (cost < FORBIDDEN_COST).then(|| sum + cost));
-        // At one time, what ends makes room for what begins.
+        // At each time, ends precede starts, so that freed usage is available.
         let mut changes: Vec<(i64, i64)> = Vec::with_capacity(2 * self.node_count());
         for (node, &[start, end]) in
             nodes.intervals.iter().enumerate().filter(|(_, [start, end])| start < end)

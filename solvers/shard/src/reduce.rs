@@ -17,7 +17,7 @@ pub(crate) struct Reduced {
     pub(crate) forbidden: f64,
     /// Origin of the strategy of each original node.
     origins: Vec<Origin>,
-    /// Nodes that were merged, each with the one that it was merged into, in order.
+    /// Merged nodes, each with the node that it was merged into, in order.
     pub(crate) merged: Vec<[u32; 2]>,
     /// The original node of every node.
     pub(crate) originals: Vec<u32>,
@@ -44,7 +44,8 @@ impl Reduced {
 
     /// The choice of original strategies; `None` if it has a strategy that a reduction removed.
     pub(crate) fn restrict(&self, strategies: &[u32]) -> Option<Vec<u32>> {
-        // The strategies of a node are those of its original, which decides the strategies of what was merged into it.
+        // The strategies of a node are those of its original, which determines the strategies of the nodes merged into
+        // it.
         let strategy = |&original: &u32| match &self.origins[original as usize] {
             Origin::Fixed(_) => None,
             Origin::Node(_, mapped) => mapped
@@ -74,7 +75,7 @@ struct Work {
     cost: Vec<Vec<f64>>,
     /// The edge to every neighbour.
     adjacent: Vec<BTreeMap<u32, u32>>,
-    /// Ends and costs by the strategies of the first; no costs if the edge is gone.
+    /// Ends, and costs by the strategies of the first; no costs if the edge was removed.
     edges: Vec<([u32; 2], Vec<f64>)>,
     queue: VecDeque<u32>,
     is_queued: Vec<bool>,
@@ -168,7 +169,7 @@ impl Work {
             if stop.reason().is_some() {
                 continue;
             }
-            // If each decides the other, the one with fewer matrices to copy is merged.
+            // If each determines the other, the one with fewer matrices to copy is merged.
             let degree = |node: u32| self.adjacent[node as usize].len();
             let [more, fewer] =
                 if degree(first) < degree(second) { [second, first] } else { [first, second] };
@@ -223,7 +224,7 @@ impl Work {
         self.count(node) <= self.count(other) || self.count(node).saturating_mul(near) <= MAX_ENTRIES
     }
 
-    /// Merges a node into one that decides its strategy.
+    /// Merges a node into one that determines its strategy.
     fn merge(&mut self, edge: u32, node: u32, other: u32, partner: &[usize]) {
         self.merged.push([node, other]);
         for (strategy, &other_at) in partner
@@ -350,13 +351,13 @@ impl Work {
         edges
     }
 
-    /// The points at which the allowed strategies may exceed the limit; `None` if the least usage exceeds it.
+    /// The points at which the allowed strategies may exceed the limit; `None` if the minimum usage exceeds it.
     fn points(&self, network: &Network, kept: &[Vec<usize>]) -> Option<Kept> {
         let points = network.base.len();
         let (mut least, mut largest) = (vec![0.0; points + 1], vec![0.0; points + 1]);
         let mut parts: Vec<Vec<Part>> = vec![Vec::new(); kept.len()];
         for (node, kept) in kept.iter().enumerate() {
-            // Parts with the same points are one.
+            // Parts with the same points are merged.
             let mut by_span: BTreeMap<[u32; 2], Vec<f64>> = BTreeMap::new();
             for (member, strategies) in &self.members[node] {
                 for part in &network.nodes[*member as usize].parts {
@@ -406,7 +407,7 @@ impl Work {
     }
 }
 
-/// The points that are left, with the parts of every node.
+/// The remaining points, with the parts of every node.
 struct Kept {
     base: Vec<f64>,
     points: Vec<u32>,
@@ -414,7 +415,7 @@ struct Kept {
 }
 
 impl Reduced {
-    /// Adds the edges, and gives what is not allowed a finite cost.
+    /// Adds the edges, and gives pairs that are not allowed a finite cost.
     fn with_edges(mut self, edges: Vec<([u32; 2], Vec<f64>)>) -> Option<Reduced> {
         let network = &mut self.network;
         let mut edges: Vec<_> = edges

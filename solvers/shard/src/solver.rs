@@ -50,7 +50,7 @@ pub struct Request<'s> {
     pub root_only: bool,
 }
 
-/// Finds a plan of least cost and a lower bound.
+/// Finds a plan of minimum cost and a lower bound.
 ///
 /// The problem is reduced first: strategies without an allowed partner are removed, and nodes that a neighbour
 /// determines are merged into it. Strategies that alone cost more than a first plan are excluded. Prices of usage and
@@ -80,7 +80,7 @@ pub fn solve(
     let least_cutoff = begun.as_ref().and_then(|certificate| certificate.cutoff);
     let Start { reduced, cutoff, best } = start.below_plan(problem, least_cutoff, &stop);
     let dual = Dual::new(&reduced);
-    // After another cutoff the ascent begins anew: its way up is what the plans are found on.
+    // After a change of the cutoff the ascent restarts, because plans are found along the way up.
     let root = begun
         .as_ref()
         .filter(|certificate| certificate.cutoff.unwrap_or(FORBIDDEN_COST) == cutoff)
@@ -88,7 +88,8 @@ pub fn solve(
         .unwrap_or_else(|| dual.start());
     let mut tree = Tree::new(dual, root, best, AT_ROOT, context.limits.memory);
     let explored = explore(&mut tree, request.root_only, &pool, context);
-    // The first ascent may have come further than that after the cutoff. A certificate that was given proves nothing yet.
+    // The first ascent may have reached a higher bound than the one after the cutoff. A given certificate proves
+    // nothing yet.
     let first = begun.filter(|_| request.strategies.is_none());
     let certificate = certificate(&mut tree, &reduced, &times, cutoff)
         .into_iter()
@@ -103,13 +104,14 @@ pub fn solve(
 /// Root of the tree.
 struct Start {
     reduced: Reduced,
-    /// Cost from which on nothing is in the reduced network.
+    /// Cost at or above which strategies are removed from the reduced network.
     cutoff: i64,
     best: Option<Plan>,
 }
 
 impl Start {
-    /// Excludes what alone costs more than the plan, or than a cutoff above that: it is in no better plan.
+    /// Excludes strategies that alone cost more than the plan, or than a cutoff above it, since no better plan contains
+    /// them.
     fn below_plan(self, problem: &Problem, least_cutoff: Option<i64>, stop: &Stop) -> Start {
         let Some(plan) = &self.best else { return self };
         let strategies = self.reduced.lift(&plan.choice);
@@ -130,7 +132,7 @@ impl Start {
 struct Explored {
     /// The bound of the tree.
     bound: f64,
-    /// Whether nodes are left.
+    /// Whether any nodes remain.
     is_left: bool,
     /// Number of nodes that were bounded.
     nodes: u64,

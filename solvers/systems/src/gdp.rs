@@ -19,7 +19,7 @@
 //! - Probability ratios are clipped at 0.2 per unit, gradients at a norm of 1.
 //! - The reward of a placement that exceeds memory is below −10 if the penalty of the searches here is, up to a bound.
 //! - Only attention reads the conditioned x; the residual stream is unconditioned.
-//! - At most 32 neighbours of a unit are read, the first ones.
+//! - At most the first 32 neighbours of a unit are read.
 //! - Operator kinds are as coarse as the policy's, with seconds and bytes in place of shapes, as for all systems here.
 //!   The position of a unit in the order is one of its features, though attention has no positions.
 //! - The learning rate is 1e-3, with 2 epochs and an entropy bonus of 0.01, chosen after one run each of 40 s on a step
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(reward(Score { lack: 0.1, makespan: 4.0 }), -10.0);
         // And not better than if it were feasible.
         assert!(reward(Score { lack: 0.1, makespan: 400.0 }) < -20.0);
-        // Even if far more memory is missing.
+        // The same holds for a far larger memory overflow.
         assert!(reward(Score { lack: 1e12, makespan: 400.0 }) > -400.0);
     }
 

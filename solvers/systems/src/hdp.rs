@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(reward(Score { lack: 0.0, makespan: 9.0 }, 100.0), -3.0);
         assert_eq!(reward(Score { lack: 0.1, makespan: 9.0 }, 100.0), -10.0);
         assert!(reward(Score { lack: 0.1, makespan: 900.0 }, 100.0) < -30.0);
-        // Even if far more memory is missing.
+        // The same holds for a far larger memory overflow.
         assert!(reward(Score { lack: 1e12, makespan: 900.0 }, 100.0) > -400.0);
     }
 
@@ -341,7 +341,7 @@ mod tests {
             .map(|by| (0..).take(hdp.groups).map(|group| DeviceId(group * group / by % 2)).collect())
             .collect();
         let not_there = Tensor::new(&[[0.0f32, 0.0, -1e9]], &Device::Cpu)?;
-        // However confident the network is, every possible device keeps some probability, and impossible ones get none.
+        // Every possible device keeps some probability, however confident the network is, and impossible ones get none.
         let shown = (Tensor::ones((1, 1, 16), DType::F32, &Device::Cpu)? * 1e6)?;
         let sure = probabilities(&hdp.choose(&shown, &codes.narrow(0, 0, 1)?, &not_there)?.flatten(0, 1)?)?;
         assert!(

@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// A ratio outside the range counts in full only where that makes the objective smaller.
+    /// A ratio outside the range is not clipped if that makes the objective smaller.
     #[test]
     fn a_gain_beyond_the_clip_has_no_gradient() -> Result<()> {
         let ratios = [1.1, 1.5, 0.5, 1.5, 0.9];

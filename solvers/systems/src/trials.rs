@@ -11,7 +11,7 @@ use stagewright_makespan::{ClusterId, assigned};
 
 use crate::Reading;
 
-/// Largest memory overflow counted, in memories of a device: without a bound, one placement would outweigh all others.
+/// Cap on the memory overflow, in multiples of a device's memory: without it, one placement would outweigh all others.
 const MAX_LACK: f64 = 10.0;
 
 /// Step seconds for rewards: penalised for memory overflow as in the searches over schedules, up to a bound.
@@ -31,7 +31,7 @@ pub struct Trials<'a, 's, 'p> {
     /// Maximum number of placements to simulate.
     most: u64,
     played: u64,
-    /// Step time at which nothing is left to gain.
+    /// Step time that matches the bound.
     target: f64,
     stop: Stop,
     /// Improvements since [`Trials::news`] was last called.
@@ -96,7 +96,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         sum.iter().zip(&count).map(|(sum, count)| sum / count.max(1.0)).collect()
     }
 
-    /// Whether nothing is left to gain, or a limit is reached. Never before the first placement.
+    /// Whether the bound or a limit is reached. Never before the first placement.
     pub fn is_over(&self) -> bool {
         let is_enough = |best: &Best| best.score.fits() && best.score.makespan <= self.target;
         self.best

@@ -52,7 +52,7 @@ pub struct Proportions {
 struct Layout {
     /// Devices of the two accelerator kinds.
     counts: [u32; 2],
-    /// Whether the second kind is of another class.
+    /// Whether the second kind has a different class.
     is_mixed: bool,
     /// Whether each kind forms its own group.
     is_grouped: bool,

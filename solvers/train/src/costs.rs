@@ -26,7 +26,7 @@ const DEVIATIONS: [f64; 2] = [0.3, 1.5];
 const NEARLY_NONE: f64 = 0.03;
 /// Range of the time of a class relative to the first class, for measured times.
 const SLOWNESS: [[f64; 2]; 3] = [[1.0, 1.0], [0.25, 4.0], [4.0, 20.0]];
-/// Largest time of the quantity that does not limit the roofline, as a share of the time of the one that does.
+/// Maximum time of the non-limiting quantity of the roofline, as a fraction of that of the limiting one.
 const HIDDEN: f64 = 0.3;
 
 /// Pricing of a graph.

@@ -29,7 +29,7 @@ pub struct Documents {
     pub pins: Option<PinsDocument>,
     /// The import options to store in a plan; `None` if all are defaults.
     pub options: Option<ModelOptionsDocument>,
-    /// Where the seconds of the operators come from.
+    /// Source of the seconds of the operators.
     pub coverage: Coverage,
 }
 

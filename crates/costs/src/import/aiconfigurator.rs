@@ -34,7 +34,7 @@ use crate::code::{Q001, Q002, Q003, Q007};
 /// Frameworks in the order of preference: products of the first are plain calls of `torch.nn.functional.linear`.
 const FRAMEWORKS: [&str; 3] = ["vllm", "sglang", "trtllm"];
 
-/// A framework is preferred only if its products are at least this share of the most that a framework has.
+/// A framework is preferred only if it has at least this fraction of the maximum number of products of any framework.
 const COMPLETE: f64 = 0.9;
 
 /// The input to read.

@@ -133,7 +133,7 @@ pub(super) fn detect(bytes: &[u8]) -> bool {
     let Ok(metadata) = Metadata::decode(first) else { return false };
     let is_version = metadata.version.len() < 64 && !metadata.version.chars().any(char::is_control);
     match second {
-        // One message alone: a version tells it from other bytes.
+        // A single message, which its version distinguishes from other bytes.
         None => is_version && metadata.version.starts_with(|first: char| first.is_ascii_digit()),
         Some(Ok(frame)) => Node::decode(frame)
             .is_ok_and(|node| is_version && (1..=LAST_TYPE).contains(&node.r#type) && !node.name.is_empty()),
@@ -144,8 +144,8 @@ pub(super) fn detect(bytes: &[u8]) -> bool {
 /// Reads a trace.
 ///
 /// # Errors
-/// If a message is cut off or is of another kind (Q107), nothing was measured (Q102), or nothing names the device
-/// of a trace with nodes of a GPU (Q108).
+/// If a message is cut off or is of another kind (Q107), nothing was measured (Q102), or the device of a trace
+/// with nodes of a GPU is not named (Q108).
 pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocument> {
     let nodes = nodes(label, bytes)?;
     let on_gpu = nodes.iter().any(Node::is_on_gpu);

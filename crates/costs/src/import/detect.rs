@@ -12,7 +12,7 @@ use crate::code::Q101;
 pub struct Options {
     /// Device class of the measurements; `None` means that of the file.
     pub class: Option<String>,
-    /// Devices of a collective where the file does not say.
+    /// Devices of a collective if the file does not state them.
     pub devices: Option<u32>,
     /// Transfer of nccl-tests; `None` means that of the file.
     pub transfer: Option<TransferKind>,
@@ -89,7 +89,7 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
         return Ok(format);
     }
     if text.is_some() {
-        // An empty file is an error of its own.
+        // An empty file is a separate error.
         text_of(label, bytes)?;
     }
     let known: Vec<&str> = Format::ALL.iter().map(|format| format.description()).collect();

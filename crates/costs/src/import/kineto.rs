@@ -34,8 +34,8 @@
 //! operator. The trace is of one device, where the kernel also waits for the others; so the shortest of the calls
 //! of a size counts. Whether devices are in different servers is not in the trace.
 //!
-//! A trace is written at once when profiling ends, hosts before devices, so that one without its end lacks kernels:
-//! it is an error.
+//! A trace is written at once when profiling ends, hosts before devices, so a truncated trace lacks kernels and is
+//! an error.
 //!
 //! Source: traces of PyTorch 2.15 on a CPU; `libkineto/src/output_json.cpp` of Kineto for those of GPUs.
 
@@ -197,7 +197,7 @@ impl<'a> Calls<'a> {
         self.pushed += 1;
     }
 
-    /// Finds the call that each call is in: the last one to start before it that has not ended.
+    /// Finds the enclosing call of each call: the last one to start before it that has not ended.
     fn nest(&mut self) {
         self.places = vec![(0, 0); self.pushed];
         for (thread, calls) in self.threads.iter_mut().enumerate() {
@@ -215,7 +215,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Counts what a call launched.
+    /// Adds up the kernels that a call launched.
     fn launch(&mut self, event: &Event, seconds: f64) {
         let by = |map: &BTreeMap<String, usize>, key: Option<String>| map.get(&key?).copied();
         let found = by(&self.correlated, event.args.correlation.key())
@@ -225,18 +225,19 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Seconds by name: of a trace of a GPU those of what a call launched, otherwise the durations of the calls.
+    /// Seconds by name: in a trace of a GPU, those of the kernels that a call launched, otherwise the durations of the
+    /// calls.
     fn samples(mut self, on_gpu: bool) -> Samples {
         let mut samples = Samples::default();
         for calls in &mut self.threads {
-            // A call is after the one that it is in.
+            // A call is after its enclosing call.
             for number in (0..calls.len()).rev() {
                 if let Some(parent) = calls[number].1.parent {
                     calls[parent].1.launched += calls[number].1.launched;
                 }
             }
             let mut repeats: BTreeMap<(usize, &str), usize> = BTreeMap::new();
-            // The range that a call is in, if any.
+            // The range that encloses a call, if any.
             let mut within: Vec<Option<usize>> = Vec::with_capacity(calls.len());
             for (_, call) in calls.iter() {
                 let parent = call.parent.map(|parent| &calls[parent].1);
@@ -256,7 +257,7 @@ impl<'a> Calls<'a> {
                         let name = match outer {
                             None => Cow::Borrowed(kind),
                             Some(range) => {
-                                // Calls that launched nothing have their number too, as in the model.
+                                // Calls that launched nothing are numbered as well, as in the model.
                                 let repeat = repeats.entry((range, kind)).or_default();
                                 *repeat += 1;
                                 let range = calls[range].1.name;

@@ -150,7 +150,7 @@ impl Rank {
     }
 }
 
-/// Where the columns of a table are, counted in words.
+/// Positions of the columns of a table, counted in words.
 struct Columns {
     count: usize,
     redop: Option<usize>,

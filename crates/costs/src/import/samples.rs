@@ -1,4 +1,4 @@
-//! Repeated measurements of named operators, and what remains of them: a median and a spread.
+//! Repeated measurements of named operators, reduced to a median and a spread.
 
 use std::collections::BTreeMap;
 

@@ -86,7 +86,7 @@ impl Scalar {
         }
     }
 
-    /// The value as a key: numbers and texts that show alike have the same key.
+    /// The value as a key: numbers and texts that display identically have the same key.
     pub(super) fn key(&self) -> Option<String> {
         match self {
             Scalar::Number(number) => Some(number.to_string()),

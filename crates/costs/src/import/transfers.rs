@@ -29,8 +29,8 @@ impl Transfers {
         self.0.is_empty()
     }
 
-    /// Tables in the order of their keys, with rows in the order of bytes; `choose` makes one number of the seconds
-    /// of equal sizes.
+    /// Tables in the order of their keys, with rows in the order of bytes; `choose` reduces the seconds of equal
+    /// sizes to one number.
     pub(super) fn tables(
         self,
         class: &str,

@@ -122,7 +122,7 @@ fn kernels(
             let bytes = graph.tensors[tensor].bytes;
             makes += bytes;
             fuses &= !net.readers[tensor].is_empty();
-            // A view reads nothing.
+            // A view has no memory traffic.
             let reads = |reader: &&usize| bytes > 0.0 || roles[**reader] != Role::Free;
             for &reader in net.readers[tensor].iter().filter(reads) {
                 fuses &= *last.get_or_insert(kernel_of[reader]) == kernel_of[reader];

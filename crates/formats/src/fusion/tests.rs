@@ -153,7 +153,7 @@ fn gradients_fuse_within_what_shares_a_device_alone() {
     assert_eq!(classes, ["x", "y", "z", "z"]);
 }
 
-/// Contracting kernels makes no cycle: a kernel is left by its last operator alone.
+/// Contracting kernels creates no cycle, because only the last operator of a kernel has outgoing tensors.
 #[test]
 fn a_diamond_is_fused_whole_or_not() {
     let operators = [("a", "Add"), ("x", "TopK"), ("b", "Mul")];

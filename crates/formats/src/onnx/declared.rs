@@ -161,8 +161,8 @@ fn check_names(label: &str, graph: &GraphProto, options: &ImportOptions) -> Resu
     Err(InputError::at_path(M010, label, "graph.input", message, help))
 }
 
-/// Names of the dimensions in the declarations of a graph and of the bodies of its nodes, and those that sums consist
-/// of.
+/// Names of the dimensions in the declarations of a graph and of the bodies of its nodes, and the terms of sums of
+/// dimensions.
 fn names<'a>(graph: &'a GraphProto, known: &mut BTreeSet<&'a str>) {
     let infos = graph.input.iter().chain(&graph.value_info).chain(&graph.output);
     for dim in infos.filter_map(dims).flatten() {
@@ -240,7 +240,7 @@ fn is_past(input: &ValueInfoProto) -> bool {
     tensor(input).is_some_and(|(elem, dims)| is_cache(input.name(), elem, dims.len()))
 }
 
-/// A name of the file for a suggested command; a name with quotes could smuggle in another command and is
+/// A name of the file for a suggested command; a name with quotes could inject another command and is
 /// replaced.
 fn in_a_command(name: &str) -> &str {
     let is_plain = |c: char| c.is_alphanumeric() || "_-+*/.:, ".contains(c);

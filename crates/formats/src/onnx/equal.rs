@@ -1,4 +1,4 @@
-//! Equal constants: a runtime holds one of them.
+//! Equal constants, of which a runtime holds only one.
 //!
 //! Two constants are equal if the file stores the same bytes for both, or if the same operator computes both from
 //! equal constants with the same attributes: runtimes eliminate common subexpressions before they fold constants. So
@@ -144,7 +144,7 @@ pub(super) fn literal(node: &NodeProto) -> Option<Cow<'_, TensorProto>> {
     })
 }
 
-/// An attribute with what its value depends on alone; `None` if its tensor has no values.
+/// An attribute reduced to the fields that determine its value; `None` if its tensor has no values.
 fn normal(attribute: &AttributeProto) -> Option<AttributeProto> {
     if attribute.t.is_none() && attribute.tensors.is_empty() {
         return Some(AttributeProto { doc_string: None, ..attribute.clone() });

@@ -248,7 +248,7 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Resolves a name where it stands.
+    /// Resolves a name in its scope.
     fn name(&self, name: &mut String) {
         let (of_function, of_bodies) = self.scopes.split_first().expect("the function has a scope");
         let is_local = of_bodies.iter().any(|defined| defined.contains(name.as_str()));

@@ -22,7 +22,7 @@ use crate::Stream;
 use crate::code::M007;
 use crate::error::{At, InputError, Result};
 
-/// Bytes of values kept per tensor: enough for all that are read, each of which takes at most ten.
+/// Bytes of values kept per tensor: enough for all values that are read, each of at most ten bytes.
 const KEPT_VALUES: usize = 10 * MAX_CONTENT;
 
 /// Largest number of bytes of a model without its weights, as of any model that is held whole.
@@ -175,7 +175,7 @@ impl Reader<'_> {
                 if let Some(digest) = &mut digest {
                     digest.update(&out[before..]);
                 }
-                // Values need not be packed, and then come one by one.
+                // Values may also be unpacked, one per field.
                 values += out.len() - before;
                 if values > 2 * KEPT_VALUES {
                     is_short = true;
@@ -287,7 +287,7 @@ mod tests {
         let numbers = 4 * KEPT_VALUES;
         let mut tensor = Vec::new();
         for number in 0..numbers {
-            // Each has a field of its own.
+            // Each has its own field.
             put(&mut tensor, FLOAT_DATA << 3 | 5);
             tensor.extend((number as f32).to_le_bytes());
         }

@@ -9,8 +9,8 @@ use super::proto::tensor_proto::{DataLocation, DataType};
 /// per dimension. Every node may make one, so its content should not be much larger than the node itself.
 pub(super) const MAX_CONTENT: usize = 2 * LARGEST_RANK;
 
-/// Largest dimension: beyond it are mistakes and attacks, and products of few such dimensions leave the exact
-/// range of `f64`.
+/// Largest dimension: larger ones are mistakes or attacks, and products of few such dimensions leave the
+/// exact range of `f64`.
 pub(super) const LARGEST_DIM: u64 = 1 << 40;
 
 /// Largest rank of a shape.

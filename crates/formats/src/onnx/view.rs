@@ -103,7 +103,7 @@ fn is_view(walked: &Walked<'_>, operator: &Operator<'_>) -> bool {
     let input = operator.inputs.first().and_then(Option::as_ref);
     match operator.node.op_type() {
         "Identity" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => true,
-        // Parts of a tensor that stays where it is.
+        // Parts of a tensor that is not moved.
         "SplitToSequence" | "SequenceAt" => true,
         "Cast" | "CastLike" => elem(input) == elem(operator.outputs.first()),
         // If the training mode is true or unknown, numbers are drawn at random.

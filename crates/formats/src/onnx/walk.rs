@@ -35,7 +35,7 @@ pub(super) struct Walked<'a> {
 }
 
 impl Walked<'_> {
-    /// The first of the constants that a runtime holds as one with a constant.
+    /// The first of the constants that a runtime merges with a constant.
     pub(super) fn first_equal(&self, root: usize) -> usize {
         let first = self.values[root].number;
         let (own, other) = (&self.values[root], &self.values[first]);
@@ -521,7 +521,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Whether a node reads no more than the element type of an input, which need not be there when it runs.
+/// Whether a node reads only the element type of an input, which may be absent when it runs.
 pub fn reads_type_alone(node: &NodeProto, place: usize) -> bool {
     node.op_type() == "CastLike" && place == 1
 }

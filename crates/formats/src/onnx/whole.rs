@@ -28,7 +28,7 @@ pub struct Whole {
     /// Names of operators in the graph document, by node of the main graph; `None` for a node that depends on constants
     /// alone.
     pub operators: Vec<Option<String>>,
-    /// Whether the operator of each node of the main graph is a view: it costs nothing, and who reads it reads its
+    /// Whether the operator of each node of the main graph is a view: it costs nothing, and its readers read its
     /// source.
     pub views: Vec<bool>,
     /// Number of operators in the graph document. Those beyond the nodes of the main graph are in branches that replace

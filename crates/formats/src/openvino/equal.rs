@@ -32,7 +32,7 @@ pub(super) fn firsts(net: &Net<'_>, computed: &[bool]) -> Vec<usize> {
         }
     }
     let mut found: FxHashMap<Identity<'_>, usize> = FxHashMap::default();
-    // Inputs come before their readers; what is part of a cycle is equal to nothing.
+    // Inputs come before their readers; nodes on a cycle are equal to no others.
     let mut ready: Vec<usize> =
         (0..open.len()).rev().filter(|&index| !computed[index] && open[index] == 0).collect();
     while let Some(index) = ready.pop() {
@@ -166,7 +166,7 @@ mod tests {
             let inputs: [(usize, &str, &[u64]); 2] = [(row, "FP32", &[1, 64]), (shape, "I64", &[2])];
             model.layer("Broadcast", &format!(r#"mode="{mode}""#), &inputs, &port(9, "FP32", &SHAPE))
         });
-        // The row, and what its two expansions have beyond it.
+        // The row, and the additional bytes of its two expansions.
         assert_eq!(model.sums(&expanded), [(256.0, 3), (16128.0, 2), (16128.0, 1)]);
     }
 

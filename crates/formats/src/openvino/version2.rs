@@ -89,7 +89,7 @@ impl Draft<'_> {
         self.net.layers[value.0].outputs[value.1].bytes()
     }
 
-    /// The first of the constants that a runtime holds as one with a constant.
+    /// The first of the constants that a runtime merges with a constant.
     fn first_equal(&self, (layer, output): Value) -> Value {
         (self.firsts[layer], output)
     }

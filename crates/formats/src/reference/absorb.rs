@@ -207,7 +207,7 @@ fn absorb(units: &mut [Unit], unit_of: &[usize], links: &mut [Link], classes: us
     let mut queue: VecDeque<usize> = (0..units.len()).collect();
     let mut merges: Vec<(usize, usize)> = Vec::new();
     while let Some(n) = queue.pop_front() {
-        // A merged unit has no link left and does not pass either.
+        // A merged unit has no links left, so it is not a candidate.
         if degree[n] != 1 || !units[n].is_idle() {
             continue;
         }

@@ -113,7 +113,7 @@ fn usable(kind: &KindDocument) -> Option<f64> {
     kind.memory_bytes.map(|memory| (memory - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
 }
 
-/// Refuses what a node cannot express.
+/// Refuses features that a node cannot express.
 fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<()> {
     if operator.pass == Pass::Update {
         let message = format!(

@@ -289,7 +289,7 @@ impl Model {
             let is_separable = (0..rows.len()).all(|row| {
                 (0..columns.len()).all(|to| {
                     let cost = pair(row, to);
-                    // Differences of integers are exact where their sums need not be.
+                    // Differences of integers are exact even where their sums may not be.
                     cost.is_finite() && cost - pair(row, 0) == pair(0, to) - pair(0, 0)
                 })
             });

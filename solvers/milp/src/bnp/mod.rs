@@ -181,7 +181,7 @@ impl Answer {
         }
         let mut part = context.time_slice(1.0);
         part.warm_start = Some(self.plan.placement.clone());
-        // Other walks than those of the first search.
+        // Walks other than those of the first search.
         part.shift_seed(1);
         let statistics = self.search_locally(problem, &mut part)?;
         self.statistics.extend(statistics);

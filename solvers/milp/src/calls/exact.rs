@@ -82,7 +82,7 @@ fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
 struct Calls<'a> {
     scope: Scope<'a>,
     rows: Rows,
-    /// Whether there is room for the rows of the order.
+    /// Whether there is enough memory for the rows of the order.
     has_order: bool,
 }
 

@@ -184,7 +184,7 @@ impl<'a> Pricing<'a> {
         Some(Answer { most: bound, columns: found })
     }
 
-    /// Number of cells of a decision; more than there are if it cannot fit.
+    /// Number of cells of a decision; more than the table has if it cannot fit.
     fn cells_of(&self, first: f64, cell: f64) -> usize {
         ((first / cell).floor().max(0.0) as usize).min(self.cells + 1)
     }
@@ -391,7 +391,7 @@ fn undominated(gathered: &mut [(Label, u32)], two: bool, labels: &mut Vec<Label>
         a.first.total_cmp(&b.first).then(b.profit.total_cmp(&a.profit)).then(a.second.total_cmp(&b.second))
     });
     let mut largest = f64::NEG_INFINITY;
-    // Kept labels that no other kept one beats in profit and second resource: both ascend.
+    // Kept labels that are not dominated in profit and second resource: both ascend.
     let mut skyline: Vec<(f64, f64)> = Vec::new();
     for &(label, parent) in gathered.iter() {
         if two {

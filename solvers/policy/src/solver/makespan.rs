@@ -29,7 +29,7 @@ const EVALUATORS: usize = 4;
 /// simulations.
 const SEARCHES: [f64; 7] = [0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0];
 const UNTIMED_SEARCHES: usize = 2;
-/// Largest share of a search's time for reading a new plan before it; the first plan is read in any case.
+/// Maximum fraction of a search's time for reading a new plan before it; the first plan is read in any case.
 const READING: f64 = 0.2;
 /// Separates the random streams of the refinements.
 const TASKS: u64 = 1 << 20;
@@ -198,8 +198,7 @@ impl<'s, 'p> Run<'s, 'p> {
         is_new
     }
 
-    /// Whether time is up or nothing is left to gain. Always false before the first schedule, so that the solve returns
-    /// one.
+    /// Whether time is up or the gap is closed. Always false before the first schedule, so that the solve returns one.
     fn is_over(&self, bound: &LowerBound, context: &Context<'_>) -> bool {
         self.best.as_ref().is_some_and(|best| {
             let is_enough = best.score.fits() && context.is_enough(best.score.makespan, bound.value);

@@ -77,7 +77,7 @@ impl Policy {
         Policy { name, summary, origin, parts, network: OnceLock::new() }
     }
 
-    /// A policy with the name and the parts of this one, and another network.
+    /// A policy with the name and the parts of this one, but another network.
     pub fn with_network(&self, network: Network) -> Policy {
         Policy::new(self.name, self.summary, Origin::Network(Box::new(network)), self.parts)
     }

@@ -93,13 +93,14 @@ struct Run<'r, R> {
 }
 
 impl<R: Rng> Run<'_, R> {
-    /// Whether nothing is left to gain, or no time is left.
+    /// Whether the gap is closed, or no time is left.
     fn is_over(&self, context: &Context<'_>) -> bool {
         let is_enough = |plan: &Plan| context.is_enough(plan.value(), self.bound.value);
         context.stop().reason().is_some() || self.best.as_ref().is_some_and(is_enough)
     }
 
-    /// Draws orders from the network, which reads a plan at first and then the best one, until they improve nothing.
+    /// Draws orders from the network, which reads a plan at first and then the best one, until they bring no
+    /// improvement.
     fn refine(
         &mut self,
         reader: &mut Reader<'_, '_>,

@@ -111,7 +111,7 @@ impl Surcharges {
             .filter(|&column| limit > 0.0 && !around.columns[column].host)
             .collect::<Vec<_>>()
         {
-            // The longest first: they add most to the bound.
+            // Longest first, because they add the most to the bound.
             let mut order: Vec<(f64, UnitId)> =
                 around.units.ids().map(|unit| (around.time(unit, column), unit)).collect();
             order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

@@ -103,7 +103,7 @@ impl Bound for Anchored {
     }
 }
 
-/// The bound before rounding; `None` if some unit can run nowhere, or there was no time to look at all.
+/// The bound before rounding; `None` if some unit can run nowhere, or there was no time for any unit.
 pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
     let mut order: Vec<(f64, UnitId)> = Vec::with_capacity(around.units.len());
     for unit in around.units.ids() {
@@ -136,7 +136,7 @@ fn raised(around: &mut Around<'_>, unit: UnitId, bound: f64, settled: &mut Keyed
     let mut least = f64::INFINITY;
     let mut sets = Vec::new();
     for (alone, column) in columns {
-        // A column skipped for lack of time may cost nothing.
+        // A column skipped for lack of time is assumed to cost nothing.
         if around.is_late() {
             least = 0.0;
             break;

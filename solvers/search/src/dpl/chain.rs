@@ -65,8 +65,8 @@ pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Parent>()) as 
 const INTERVALS_BETWEEN_CHECKS: u32 = 1024;
 /// Number of states from which every interval checks the clock.
 const MANY_STATES: usize = 4096;
-/// Number of units from which every interval checks the clock: what a stage of many units needs may take milliseconds to
-/// work out.
+/// Number of units from which every interval checks the clock: the resources of a stage of many units may take
+/// milliseconds to compute.
 const MANY_UNITS: usize = 2048;
 
 /// An order of the units, its cut positions, and the devices that its stages may use.

@@ -25,7 +25,7 @@ pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
     })
 }
 
-/// The longest unit, or the least seconds of all units divided among all devices: a lower bound that takes no time.
+/// The longest unit, or the minimum seconds of all units divided among all devices: a lower bound that takes no time.
 fn share(problem: &Problem, units: &Units) -> f64 {
     let least = |unit: UnitId| {
         let seconds = (0..problem.pools().len()).filter_map(|pool| units.seconds(unit, pool));
@@ -46,7 +46,7 @@ fn stages(
     target: f64,
 ) -> Option<Vec<StageAssignment>> {
     let objective = problem.objective();
-    // As many microbatches as any stage may have to keep.
+    // The maximum number of microbatches that a stage may have to keep.
     let in_flight = objective.in_flight(u32::MAX);
     let mut stages = Vec::new();
     // Units are numbered topologically, so their numbers are an order.
@@ -70,7 +70,7 @@ fn stages(
                 marks.push(before);
                 next += 1;
             }
-            // The sums in `may_fit` bound memory from below: what a stage needs is worked out O(log units) times.
+            // The sums in `may_fit` bound memory from below: the memory of a stage is computed O(log units) times.
             let mut step = 1;
             while next > first && !load.memory().fits(in_flight, spec.memory) {
                 for _ in 0..step.min(next - first) {

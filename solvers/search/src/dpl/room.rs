@@ -57,7 +57,8 @@ impl Room {
         Room { space, lack }
     }
 
-    /// The outcome of a search in this room. Lack of room is its stop reason, unless the plan is optimal anyway.
+    /// The outcome of a search within this memory. Lack of memory is its stop reason, unless the plan is optimal
+    /// anyway.
     pub fn solution(
         &self,
         solver: &'static str,

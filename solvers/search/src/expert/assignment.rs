@@ -1,5 +1,5 @@
-//! From a device per colocation class to a placement, with an order of the devices if the split rule requires
-//! one.
+//! Converts a device per colocation class to a placement, with an order of the devices if the split rule
+//! requires one.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use super::walk::Walk;
 
 /// Steps at one temperature.
 const AT_ONE_TEMPERATURE: u64 = 256;
-/// Steps between clock checks: few, because a step may have to work out what a device needs.
+/// Steps between clock checks: few, because a step may have to compute the memory of a device.
 const BETWEEN_CHECKS: u64 = 16;
 /// Number of units from which every step checks the clock.
 const MANY_UNITS: usize = 2048;

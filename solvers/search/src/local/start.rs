@@ -37,7 +37,7 @@ pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Arc<Units>)> {
     Some((contiguous, units))
 }
 
-/// Linear orders of the units of a free split: those of the contiguous one, with its units taken apart.
+/// Linear orders of the units of a free split: those of the contiguous one, with its units expanded.
 pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Arc<Units>)>) -> Lines {
     let mut orders: Vec<Vec<UnitId>> = Vec::new();
     if let Some((problem, coarse)) = contiguous {
@@ -141,8 +141,8 @@ fn spread(problem: &Problem, units: &Units, order: &[UnitId]) -> DeviceOf {
     device_of
 }
 
-/// Moves units off overfull devices, each to the device where it raises the energy least. `None` if that is
-/// not enough.
+/// Moves units off overfull devices, each to the device where it raises the energy least. `None` if that does
+/// not suffice.
 pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) -> Option<Assignment<'a>> {
     if !start.supported() {
         return None;

@@ -212,7 +212,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Walk { poset, stage, taken: set.to_vec(), waits, path }
     }
 
-    /// The next position to add to the stage, after leaving the levels without one; `None` at the end.
+    /// The next position to add to the stage, after leaving exhausted levels; `None` at the end.
     fn advance(&mut self) -> Option<Position> {
         loop {
             let step = self.path.last_mut()?;

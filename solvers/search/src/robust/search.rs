@@ -1,4 +1,4 @@
-//! The search for the plan with the least worst case, from plans and bounds that are known.
+//! The search for the plan with the best worst case, from known plans and bounds.
 
 use std::cell::Cell;
 
@@ -28,7 +28,7 @@ pub(super) struct Search<'a> {
     pub(super) sources: &'a Sources,
     pub(super) uncertainty: Uncertainty,
     pub(super) best: RobustPlan,
-    /// The plan of least value for the costs as predicted.
+    /// The best plan for the costs as predicted.
     pub(super) nominal: RobustPlan,
     /// Lower bound on the worst case of every plan.
     pub(super) bound: LowerBound,
@@ -53,8 +53,8 @@ impl<'a> Search<'a> {
         worst_case(self.problem, self.sources, &plan.placement, &plan.evaluation, self.uncertainty)
     }
 
-    /// Keeps a plan that is better in the worst case, or as good and better for the costs as predicted, and one that is
-    /// the best for these costs.
+    /// Keeps a plan if it is better in the worst case, or equal there and better for the predicted costs; and keeps the
+    /// best plan for the predicted costs.
     pub(super) fn keep(&mut self, plan: Plan) {
         let worst = self.worst(&plan);
         let is_below = |value: f64, other: f64| value < other && !tolerance::same(value, other);
@@ -154,7 +154,7 @@ pub(super) struct Program<'a> {
     pub(super) stop: Stop,
     /// Bytes for the tables of one program.
     pub(super) room: u64,
-    /// Whether a program left out states that the memory limit has no room for.
+    /// Whether a program left out states for lack of memory.
     lacks_room: Cell<bool>,
 }
 

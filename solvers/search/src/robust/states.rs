@@ -1,4 +1,4 @@
-//! The recurrence of both programs: the least worst load of a prefix, or of an ideal, for each usage of the devices.
+//! The recurrence of both programs: the minimum worst load of a prefix, or of an ideal, for each usage of the devices.
 
 use stagewright_core::contraction::UnitId;
 use stagewright_core::placement::StageAssignment;

@@ -17,7 +17,7 @@ const BATCHES: &[u64] = &[1, 2, 4, 8, 16, 32, 64];
 /// Ratio up to which a number of operators counts as close to the target as the nearest one.
 const AS_GOOD: f64 = 1.15;
 
-/// The size in which the number of operators is linear: least value, step and greatest value.
+/// The size in which the number of operators is linear: minimum value, step and greatest value.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     size: Size,

@@ -27,7 +27,7 @@ fn a_model_cut_off_anywhere_is_an_error() {
             &bytes[..end],
             &ImportOptions { format: Some(Format::Onnx), ..Default::default() },
         ) {
-            // A cut between two fields may lose nothing that matters.
+            // A cut between two fields may lose nothing relevant.
             Ok(imported) => assert_eq!(imported.graph, whole, "{end}"),
             Err(error) => assert!(matches!(error.code.name, "M007" | "M004"), "{end}: {error}"),
         }
@@ -112,8 +112,8 @@ fn the_first_shape_that_is_not_known_is_named_with_the_command_that_helps() {
 /// Graphs in attributes of nodes in graphs, nested far deeper than the stack allows.
 #[test]
 fn a_million_graphs_inside_one_another_are_an_error() {
-    // Correct lengths at all levels would be quadratic, so each level claims the same length, more than there
-    // is.
+    // Correct lengths at all levels would take quadratic work, so each level claims the same length, which
+    // exceeds the file.
     let level: &[u8] =
         &[0x0a, 0xff, 0xff, 0xff, 0x7f, 0x2a, 0xff, 0xff, 0xff, 0x7f, 0x32, 0xff, 0xff, 0xff, 0x7f];
     let mut bytes = vec![0x08, 0x08, 0x3a, 0xff, 0xff, 0xff, 0x7f];

@@ -41,7 +41,7 @@ fn sums(model: &mut Model, constants: &[&str]) {
     model.output(&before);
 }
 
-/// Bytes of what the operators of a model hold, and the number of parameters of several of them.
+/// Bytes that the operators of a model hold, and the number of parameters with several readers.
 fn held(model: &Model) -> (f64, usize) {
     let graph = graph_of(model, None);
     let shared = graph.parameters.iter().map(|parameter| parameter.bytes).sum::<f64>();
@@ -69,7 +69,7 @@ fn equal_expressions_of_equal_constants_count_once() {
     let graph = graph_of(&model, None);
     assert_eq!(graph.parameters[0].readers.len(), 4);
     assert!(!graph.parameters[0].trained);
-    // Another input of one makes that one another constant.
+    // A different input makes a different constant.
     model.weight("other", &[1]);
     let index = model.graph().node.iter().position(|node| node.output[0] == "bias 3").unwrap();
     model.graph().node[index].input[0] = "other".into();

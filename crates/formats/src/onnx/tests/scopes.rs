@@ -56,7 +56,7 @@ fn kinds(model: &Model) -> Vec<String> {
 fn functions_are_told_apart_by_overload() {
     let relu = || function("", &["a"], &["r"], vec![node("Relu", &["a"], &["r"])]);
     let product = || function("two", &["a"], &["r"], vec![node("MatMul", &["a", "a"], &["r"])]);
-    // An overload calls another: that is no recursion.
+    // An overload calls another overload, which is not recursion.
     let both = function("both", &["a"], &["r"], vec![call("", &["a"], &["t"]), call("two", &["t"], &["r"])]);
     let calls = |overload: &str| vec![call(overload, &["x"], &["out"])];
     let all = || vec![relu(), product(), both.clone()];
@@ -270,7 +270,7 @@ fn sizes_are_of_dimensions_that_the_model_names() {
     assert_eq!(refused.code, "M010");
     assert!(refused.message.contains("`token`"), "{refused}");
     assert!(refused.help.contains("tokens") && refused.help.contains("nearest of 4"), "{refused}");
-    // The number of sequences is the batch where nothing else is.
+    // The number of sequences is the batch if nothing else determines it.
     assert!(read(&[("tokens", 3)], Some(2)).is_ok());
     let unused = read(&[("batch", 2), ("tokens", 3)], Some(2)).expect_err("no open dimension");
     assert!(unused.code == "M010" && unused.message.contains("2 sequences"), "{unused}");

@@ -139,8 +139,8 @@ pub fn over_orders(problem: &Problem, units: &Units, context: &mut Context<'_>) 
 pub enum Extent {
     /// Complete: there is no better chain of blocks.
     Whole,
-    /// Complete except for chains that are worse than one that overfills a host, whose memory is not part of the
-    /// program.
+    /// Complete except for chains worse than one that overfills a host, since the program ignores the memory of
+    /// hosts.
     WithoutHostMemory,
     /// Incomplete: cut off by a time or memory limit.
     Cut,

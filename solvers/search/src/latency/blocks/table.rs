@@ -84,8 +84,7 @@ impl Rows {
         self.row(ideal).map_or(UNREACHED, |row| row[usage])
     }
 
-    /// Takes over the row of an ideal: among equal values, the one from the first ideal counts, whichever thread found
-    /// it.
+    /// Adopts the row of an ideal: among equal values, the one from the first ideal counts, whichever thread found it.
     fn merge(&mut self, ideal: IdealId, other: &mut Rows) {
         let Some(theirs) = other.rows[ideal].take() else { return };
         match &mut self.rows[ideal] {

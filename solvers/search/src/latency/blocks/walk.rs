@@ -125,7 +125,7 @@ impl<'a> Walker<'a> {
             // The hosts share the walk of the first pool.
             self.walk(from, pool_id, pool, call, hosts.take(), pending)?;
         }
-        // Without accelerators they have a walk of their own.
+        // Without accelerators they have their own walk.
         if self.costs.pools.is_empty() {
             self.walk(from, PoolId(0), &PoolCosts::default(), None, hosts, pending)?;
         }

@@ -40,7 +40,7 @@ pub(super) struct Chain<'a> {
     pub(super) groups: &'a Groups,
     pub(super) nodes: &'a Nodes,
     pub(super) ideals: &'a Ideals,
-    /// Least loads of calls, by accelerator pool.
+    /// Minimum loads of calls, by accelerator pool.
     pub(super) least: &'a [Least],
     pub(super) host: Keyed<OpId, f64>,
 }

@@ -17,7 +17,7 @@ pub(super) struct Choice {
     pub(super) groups: Groups,
     pub(super) nodes: Nodes,
     pub(super) ideals: Ideals,
-    /// Least loads of calls, by accelerator pool.
+    /// Minimum loads of calls, by accelerator pool.
     pub(super) least: Vec<Least>,
 }
 

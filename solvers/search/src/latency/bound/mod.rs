@@ -94,7 +94,7 @@ pub struct Relaxed {
     /// A feasible placement and its latency: the chain of calls of the operator that is ready last, with the chains of
     /// the operators that it waits for as far as they are compatible. `None` if they are not, also with one call.
     pub plan: Option<(Placement, f64)>,
-    /// Whether no node was left out; more effort then gains nothing.
+    /// Whether no node was left out, so that more effort is useless.
     pub complete: bool,
 }
 

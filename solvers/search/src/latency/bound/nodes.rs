@@ -117,8 +117,8 @@ impl Groups {
     }
 }
 
-/// Whether each operator of a class that reads from outside leads to each one that is read outside, as far as the budget
-/// and the time go.
+/// Whether each operator of a class that reads from outside leads to each one that is read outside, within the budget
+/// and the time.
 fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize, stop: &Stop) -> bool {
     let inside = |op: &OpId| class.binary_search(op).is_ok();
     let reads = |op: &&OpId| graph.predecessors(**op).iter().any(|other| !inside(other));

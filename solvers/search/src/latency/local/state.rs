@@ -224,7 +224,7 @@ impl<'p> SiteAssignment<'p> {
         }
     }
 
-    /// Whether the devices of moved operators hold what they have. Each device is checked once, which may cost as much as
+    /// Whether the devices of moved operators have enough memory. Each device is checked once, which may cost as much as
     /// reading the graph.
     fn fits_after(&mut self, was: &[Was]) -> bool {
         let mut touched = std::mem::take(&mut self.touched);

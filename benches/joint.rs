@@ -8,8 +8,8 @@
 //! | piper | Piper's program on its BERT-32 (Tarnawski et al., NeurIPS 2021), under `STAGEWRIGHT_SHARED` |
 //! | growth | time of the solve against layers, devices and the numbers of operators of a layer |
 //!
-//! Rates are model FLOP per second over the peak of all devices: what is computed again does not count. The published rates
-//! count it, and are scaled by 3/4 here, since they recompute the whole forward pass. The growth is drawn in
+//! Rates are model FLOP per second over the peak of all devices: recomputation does not count. The published rates count
+//! it, and are scaled by 3/4 here, since they recompute the whole forward pass. The growth is drawn in
 //! `target/joint-growth.svg`.
 //!
 //!     STAGEWRIGHT_SHARED=… cargo bench --no-default-features --bench joint
@@ -85,7 +85,7 @@ fn solved(graph: &GraphDocument, cluster: &ClusterDocument, request: Request) ->
     (solution, begun.elapsed().as_secs_f64())
 }
 
-/// Model FLOP of a batch over what all devices of the cluster could do in a second.
+/// Model FLOP of a batch over the peak of all devices of the cluster.
 fn seconds_at_peak(graph: &GraphDocument, cluster: &ClusterDocument, batch: u64) -> f64 {
     let passes = graph.operators.iter().filter(|operator| operator.pass != Pass::Update);
     let flop: f64 = passes.filter_map(|operator| operator.flop).sum();
@@ -137,7 +137,7 @@ fn models() {
     println!();
 }
 
-/// Every schedule by itself, with a batch of two samples a device, where the ramp of a pipeline counts.
+/// Every schedule separately, with a batch of two samples per device, so that the ramp of a pipeline matters.
 fn schedules() {
     let others = [Schedule::ZeroBubble, Schedule::Interleaved];
     println!("| model | devices | 1f1b | zero-bubble | gap | time | interleaved | gap | time |");
@@ -297,7 +297,7 @@ fn growth() {
     let mut measure = |name: &'static str, sizes: &[u64], run: &dyn Fn(u64) -> f64| {
         let mut line = Vec::new();
         for &size in sizes {
-            // The least of three: what else runs on the machine only adds to it.
+            // The minimum of three, because other load on the machine only adds time.
             let seconds = (0..3).map(|_| run(size)).fold(f64::INFINITY, f64::min);
             println!("| {name} | {size} | {:.2} ms |", 1e3 * seconds);
             line.push((size as f64, seconds));

@@ -37,7 +37,7 @@ use stagewright::report::document::{Provenance, plan_document};
 const MAX_OVERRUN: f64 = 0.5;
 /// Limits of a case in seconds.
 const LIMITS: [f64; 2] = [0.5, 5.0];
-/// Least and greatest number of operators.
+/// Minimum and maximum number of operators.
 const OPERATORS: [f64; 2] = [1e3, 5e5];
 /// Maximum number of operators times kinds, so that the tables of costs fit the memory of a small machine.
 const MAX_COSTS: usize = 1 << 24;

@@ -1,4 +1,4 @@
-//! The main tables of the documentation, made again at a reduced budget and compared with what the pages show.
+//! The main tables of the documentation, reproduced at a reduced budget and compared with the pages.
 //!
 //! | table | page | budget |
 //! | --- | --- | --- |
@@ -7,8 +7,8 @@
 //! | well-known models on four A100 | `docs/models.md` | the same plans |
 //! | five small models on 2 P100 | `docs/learned-systems.md` | rules and list scheduling as they are, searches for 5 s instead of 30 s |
 //!
-//! Figures are read from the pages, so none is kept twice. A ratio is the figure here over the figure shipped; beyond the
-//! tolerance of its row the bench fails. No time is compared.
+//! Figures are read from the pages, so that none is stored twice. A ratio is the figure here over the figure shipped;
+//! beyond the tolerance of its row the bench fails. No time is compared.
 //!
 //!     make reproduce
 

@@ -1,4 +1,4 @@
-//! A method of one's own beside the solvers here: `cargo run --example own_solver`.
+//! A custom method beside the built-in solvers: `cargo run --example own_solver`.
 //!
 //! The method fills one device after the other up to an equal share of the work.
 

@@ -120,7 +120,7 @@ impl Row {
         let value = |placement: &Placement| evaluate(&measured, placement).value;
         let (of_roofline, roofline_value) = plan(&roofline)?;
         let (of_forms, forms_value) = plan(&forms)?;
-        // The heuristic orders of the three problems differ, so the best is the best of all.
+        // The heuristic orders of the three problems differ, so the best of all three is compared.
         let least = value(&best).min(value(&of_roofline)).min(value(&of_forms));
         Some(Row {
             covered,

@@ -1,4 +1,4 @@
-//! Stands for a solver that a build lacks: its name accepts no problem and says why.
+//! Placeholder for a solver that a build lacks: it accepts no problem and states why.
 
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -9,7 +9,7 @@ use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 pub(crate) struct Absent {
     /// Name of the solver.
     pub(crate) name: &'static str,
-    /// What the solver does not support, and the feature that it needs.
+    /// The unsupported objective of the solver, and the feature that it needs.
     pub(crate) why: &'static str,
 }
 

@@ -28,7 +28,7 @@ stagewright_core::codes! {
 
         /// standard input used twice
         ///
-        /// `-` stands for standard input, which can be read once. Give one of the two as a file.
+        /// `-` means standard input, which can be read once. Give one of the two as a file.
         I004,
 
         /// corrupt gzip file
@@ -97,7 +97,7 @@ stagewright_core::codes! {
         /// plan without a value
         ///
         /// There is nothing to explain, because the plan has no value: for example, an operator is on a device that cannot run it.
-        /// `check` lists what is wrong with it.
+        /// `check` lists its faults.
         U008,
 
         /// unknown error code

@@ -1,4 +1,4 @@
-//! Files: reading them as far as it takes, and replacing them as a whole.
+//! Files: reading them as far as needed, and replacing them atomically.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -90,7 +90,7 @@ pub fn read(path: &Path) -> Result<Input> {
 pub fn whole(path: &Path, label: &str) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(|error| unreadable(label, &error))?;
     match file.metadata() {
-        // Nothing of it is read.
+        // None of it is read.
         Ok(metadata) if metadata.is_file() && metadata.len() > LARGEST => Err(too_large(label)),
         _ => drain(file, label),
     }

@@ -41,8 +41,8 @@
 //! - [`formats`], [`clusters`], [`workloads`]: models and clusters from files, names and hyperparameters.
 //! - [`mod@solve`], [`portfolio`], [`registry`], [`bounds`]: solving, the choice of a solver, the tables of solvers and
 //!   bounds, and the bounds on a problem.
-//! - [`tasks`]: questions of every kind behind one type, from documents to plans, bounds, checks and explanations.
-//! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
+//! - [`tasks`]: questions of every kind in one type, from documents to plans, bounds, checks and explanations.
+//! - [`diagnose`], [`explain`]: the reasons for infeasibility, and for the value of a plan.
 //! - [`robust`]: the plan with the best worst case when costs are off.
 //! - [`files`], [`reading`], [`failure`]: files, a model and a cluster that are read together, and errors as users see them.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.

@@ -87,14 +87,14 @@ impl Options {
         self
     }
 
-    /// A solver of one's own, or one of the crates of solvers.
+    /// A custom solver, or one of the solver crates.
     #[must_use]
     pub fn solver(mut self, solver: impl Solver + 'static) -> Self {
         self.solver = Some(Arc::new(solver));
         self
     }
 
-    /// Costs that are off, in whose worst case the plan is to take the least time; only tasks use this.
+    /// Uncertain costs, for which the plan minimises the worst case; only tasks use this.
     #[must_use]
     pub fn robust(mut self, uncertainty: Option<Uncertainty>) -> Self {
         self.robust = uncertainty;

@@ -34,7 +34,7 @@ fn every_answer_counts_every_bound() {
     for number in 0..40 {
         let random = problem(number, Size { operators: 7, devices: 3, groups: false });
         for objective in objectives {
-            // A problem without what was computed for others.
+            // A problem without results computed for others.
             let fresh = || random.with_objective(objective).expect("the same graph");
             let strongest = bounds::strongest(&fresh(), &Stop::never()).value;
             for entry in SOLVERS.iter().filter(|entry| matches!(entry.role, Role::Exact | Role::Baseline)) {

@@ -16,7 +16,7 @@ use stagewright_testing::tight::tight;
 use stagewright_testing::{brute_force, makespan, makespan_optimum, random};
 use stagewright_verify::{BoundEvidence, BoundVerdict, check};
 
-/// A feasible placement of least value.
+/// A feasible placement of minimum value.
 fn best(problem: &Problem) -> Option<(Placement, f64)> {
     let mut best: Option<(Placement, f64)> = None;
     let mut keep = |placement: &Placement, value: f64| {

@@ -82,8 +82,8 @@ fn words(lines: &[String]) -> Vec<String> {
     words
 }
 
-/// Standard output of a command in a folder; empty if it is redirected to a file. A result is also that a plan is wrong (1)
-/// or that there is none (3).
+/// Standard output of a command in a folder; empty if it is redirected to a file. Exit codes 1 (the plan is wrong) and 3
+/// (there is no plan) are results as well.
 fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String> {
     let (arguments, file) =
         arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));

@@ -294,8 +294,8 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     assert!(8.0 * bottleneck <= iteration.value, "{bottleneck}");
 }
 
-/// Sums bound the memory of live tensors from below. The chain of least value then had a call that does not fit, and no
-/// other chain was tried.
+/// Sums bound the memory of live tensors from below. The best chain then had a call that does not fit, and no other
+/// chain was tried.
 #[test]
 fn a_call_that_sums_of_memory_admit_hides_no_other_chain() {
     let document = serde_json::json!({

@@ -441,7 +441,7 @@ fn made(run: &str) -> Vec<(String, Vec<u8>)> {
     made
 }
 
-/// Labels with a counted effort, and what is learned from them, are the same for any number of workers.
+/// Labels with a counted effort, and the parameters learned from them, are the same for any number of workers.
 #[test]
 fn labels_of_any_number_of_workers_are_those_of_this_process() {
     let folder = folder();

@@ -220,7 +220,7 @@ fn large_instances_are_problems_too() {
     }
 }
 
-/// The kind of every operator's device and the first operator there, which do not depend on the names of devices.
+/// The kind of every operator's device and the first operator there, which are independent of the names of devices.
 fn places(problem: &Problem, plan: &Labelled) -> Vec<(usize, u32)> {
     let device = |op| plan.placement.device_of(op);
     let mut first = BTreeMap::new();

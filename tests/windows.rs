@@ -35,7 +35,7 @@ fn verdict(
         .bound
 }
 
-/// A feasible placement of least makespan, and its makespan.
+/// A feasible placement of minimum makespan, and its makespan.
 fn best(problem: &Problem) -> Option<(Placement, f64)> {
     let mut best: Option<(Placement, f64)> = None;
     makespan_optimum::visit(problem, |placement, timeline| {

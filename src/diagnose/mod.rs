@@ -35,8 +35,8 @@ pub struct DiagnosisEffort {
     pub threads: usize,
     /// Flag that ends the diagnosis early.
     pub interrupt: Arc<AtomicBool>,
-    /// Whether the memory reserve is given for all devices. Otherwise one that is the default of a kind's memory follows
-    /// the memory.
+    /// Whether the memory reserve is given for all devices. Otherwise, a reserve equal to the default for a kind's
+    /// memory changes with the memory.
     pub reserve_is_given: bool,
 }
 

@@ -38,7 +38,7 @@ impl Merged {
     /// updates of a forward operator do not count as merged with it. Takes time O(pools · operators) beyond the
     /// contraction.
     pub fn from_problem(problem: &Problem) -> Option<Merged> {
-        // Operators outside of accelerator calls overlap, so a unit bounds nothing there.
+        // Operators outside of accelerator calls overlap, so a unit gives no bound there.
         if !HeaviestUnit.applies(problem) {
             return None;
         }

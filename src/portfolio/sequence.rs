@@ -171,7 +171,7 @@ fn baselines(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result
 /// The best of the warm start, list schedulers, a single device and the pipeline of a linear order.
 fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
-    // With all of the time, so that a limit leaves at least what it would leave to this scheduler alone.
+    // With all of the time, so that under a limit it does at least as well as this scheduler alone.
     let first = if warm.is_none() { HEFT.plan(problem, context.stop()) } else { None };
     let context = &mut context.time_slice(share);
     let mut best = announced(warm, problem, context);
@@ -296,7 +296,7 @@ impl SoFar {
             let solution = Solution::without_plan(name, Status::Unknown, self.bound, stop, reason);
             return Ok(Solution { statistics: self.statistics, ..solution });
         };
-        // A plan of one solver below the bound of another would refute the bound.
+        // A plan of one solver with a value below the bound of another would refute the bound.
         plan.check_bound(&self.bound)?;
         let stop = context.end(plan.value(), self.bound.value);
         let solution = Solution::with_plan(name, plan, self.bound, stop);

@@ -1,4 +1,4 @@
-//! Models and clusters that are read together: what one leaves open and the other decides.
+//! Models and clusters that are read together: settings that one leaves open and the other decides.
 //!
 //! A file does not say everything about a model. [`import_options`] passes the options of a model to its importer, and
 //! [`join`] prepares a model and a cluster for each other: the class of profiled times, measurements, memory reserves.
@@ -79,8 +79,8 @@ pub fn refuse_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Finishes a model that has been imported: groups whole layers, if the options say so. Notes name operators that have
-/// no price but their bytes.
+/// Completes an imported model: groups whole layers, if the options say so. Notes name operators that are priced by
+/// their bytes only.
 pub fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument, notes: &mut Vec<String>) {
     if options.whole_layers {
         keep_whole(&mut model.graph);

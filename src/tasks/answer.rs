@@ -74,7 +74,7 @@ pub(super) fn checked_text(
 
 /// The plan that answers a question, with its claims.
 pub struct Answer {
-    /// The plan document; it may say that there is no plan.
+    /// The plan document; it may report that there is no plan.
     pub document: Document,
     /// Relative gap to compare with the requested one: that of the worst case for a robust plan, 0 with a proof.
     pub gap: Option<f64>,
@@ -128,7 +128,7 @@ impl Answer {
     /// Writes a page for a browser. `cluster` names the cluster if it has no name of its own.
     ///
     /// # Errors
-    /// A plan whose step is no valid problem; within, what the writer fails with.
+    /// A plan whose step is not a valid problem; the inner error is that of the writer.
     pub fn html(
         &self,
         cluster: Option<&str>,
@@ -154,7 +154,7 @@ impl Answer {
     /// Writes the timeline of one step for trace viewers; nothing if there is none.
     ///
     /// # Errors
-    /// A plan whose step is no valid problem; within, what the writer fails with.
+    /// A plan whose step is not a valid problem; the inner error is that of the writer.
     pub fn trace(&self, out: &mut dyn Write) -> Result<io::Result<()>> {
         self.sheet.trace(out)
     }
@@ -176,7 +176,7 @@ pub struct Bounds {
 pub struct Checked {
     /// Whether the plan is feasible and everything that it claims holds.
     pub holds: bool,
-    /// The value, computed again; `None` if the plan cannot be evaluated.
+    /// The recomputed value; `None` if the plan cannot be evaluated.
     pub value: Option<f64>,
     /// The bound that the plan claims.
     pub bound: Option<f64>,

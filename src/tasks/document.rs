@@ -125,7 +125,7 @@ pub enum PlanFile<'a> {
         /// The file.
         file: PlacementFile<'a>,
     },
-    /// A plan that needs nothing of its model to be read, with its label in errors.
+    /// A plan that can be read without its model, with its label in errors.
     Whole(&'a str, Document),
 }
 
@@ -146,7 +146,7 @@ impl<'a> PlanFile<'a> {
         })
     }
 
-    /// Whether the plan needs nothing of its model to be read.
+    /// Whether the plan can be read without its model.
     pub fn is_whole(&self) -> bool {
         matches!(self, PlanFile::Whole(..))
     }

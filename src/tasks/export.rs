@@ -11,7 +11,7 @@ use crate::code::U013;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 
-/// Refuses a target that there is none of for plans of a kind.
+/// Refuses a target that does not exist for plans of a kind.
 ///
 /// # Errors
 /// An unknown target (E001).

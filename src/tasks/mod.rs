@@ -1,4 +1,4 @@
-//! Questions of every kind behind one type.
+//! Questions of every kind in one type.
 //!
 //! | kind | asked about | answered by |
 //! | --- | --- | --- |
@@ -131,13 +131,13 @@ pub trait Task: Send + Sync {
         session: &mut Session<'_>,
     ) -> Result<Shown>;
 
-    /// The solver that was chosen; `None` where there is only one.
+    /// The chosen solver; `None` if there is only one.
     fn chosen(&self) -> Option<&Chosen> {
         None
     }
 }
 
-/// How far an explanation goes.
+/// Extent of an explanation.
 #[derive(Debug, Clone, Copy)]
 pub struct Explaining {
     /// Whether changed problems are solved.
@@ -148,7 +148,7 @@ pub struct Explaining {
 
 /// The limits of a solve, and the receiver of its events.
 pub struct Session<'a> {
-    /// Limits, seed, threads, interrupt, and what is off in a robust plan.
+    /// Limits, seed, threads, interrupt, and the uncertainty of a robust plan.
     pub options: Options,
     /// Receives plans and bounds as they are found.
     pub observer: &'a mut dyn Observer,
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
         Session { options, observer, note, strongest: None, with_diagnosis: false }
     }
 
-    /// Tells a note.
+    /// Reports a note.
     fn note(&mut self, line: &str) {
         (self.note)(line);
     }

@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::reading::{self, ModelOptions, Place};
 
-/// A question in documents, before it is known of what kind it is.
+/// A question in documents, before its kind is known.
 pub struct Request {
     /// The model: a file or its content, with its label in errors.
     pub model: Opened,
@@ -155,8 +155,8 @@ pub fn objective_of(document: &ObjectiveDocument) -> Result<Objective> {
     })
 }
 
-/// Whether two documents have the same objective apart from values. A rule that an objective does not read is no
-/// difference.
+/// Whether two documents have the same objective apart from values. Rules that an objective ignores do not
+/// count.
 pub fn is_same_objective(first: &ObjectiveDocument, second: &ObjectiveDocument) -> bool {
     match (Objective::from_document(first), Objective::from_document(second)) {
         (Ok(first), Ok(second)) => first == second,

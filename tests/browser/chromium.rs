@@ -25,7 +25,7 @@ pub(crate) struct Browser {
     session: Option<String>,
     sent: u64,
     events: Vec<Value>,
-    // Dropped in this order: the folder is removed when nothing writes to it any more.
+    // Dropped in this order, so that the folder is removed after the last write to it.
     _process: Process,
     _profile: TempDir,
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{code, demo, folder, json as parsed, path, run, stderr, stdout};
 
-/// A place of a document, a name that nothing has there, and the exit code of `check`.
+/// A place of a document, a nonexistent name there, and the exit code of `check`.
 type Case = (&'static [&'static str], i32);
 
 /// Cases of every plan document.

@@ -87,7 +87,7 @@ fn no_output_goes_over_an_input() {
         refused(&arguments, "error[U001]: ", "which the command reads");
         assert_eq!(content(input), kept, "{arguments:?}");
     }
-    // A file of its own is none of them.
+    // A separate file is none of them.
     let output = run(&["convert", &model, &file("other.json")]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
 }

@@ -270,13 +270,13 @@ fn only_the_best_plan_is_added() {
     let output = add(&plan);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert_eq!(code(&verify(&library, &[BOUNDED])), Some(0));
-    // A plan for another objective is none of the instance.
+    // A plan for another objective is not a plan of the instance.
     run(&["plan", &model, "--split", "free", "--solver", "one-device", "--out", &plan]);
     let output = add(&plan);
     assert!(stderr(&output).starts_with("error[O005]: "), "{}", stderr(&output));
 }
 
-/// Pins restrict what a bound is about, so a plan with pins of its own proves nothing of its instance.
+/// Pins restrict the plans that a bound covers, so a plan with additional pins proves nothing about its instance.
 #[test]
 fn a_plan_with_pins_of_its_own_is_refused() {
     let library = copy();

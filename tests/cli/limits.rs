@@ -1,4 +1,4 @@
-//! Limits end every phase, and leave a plan wherever one is found quickly.
+//! Limits end every phase, and return a plan whenever one is found quickly.
 //!
 //! On these inputs, some phase once ran for 8 s to minutes under a limit of 1 s. The tests allow
 //! minutes, because the machine may be busy: they find phases that never end, and do not measure the time that a limit takes.

@@ -1,4 +1,4 @@
-//! User models on the command line: plans must match what would happen on the machine.
+//! User models on the command line: plans must match the behaviour of the machine.
 
 use std::fs;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Placements of one's own, without the other fields of a plan.
+//! Custom placements, without the other fields of a plan.
 
 use serde_json::{Map, Value, json};
 

@@ -38,7 +38,8 @@ fn a_search_starts_from_the_plan_of_a_sibling() {
     assert!(stderr(&other).starts_with("error[L006]"), "{}{}", stdout(&other), stderr(&other));
 }
 
-/// Notes name what is lost of a given plan: operators without a counterpart, memory, and solvers that start anew.
+/// Notes name the parts of a given plan that are lost: operators without a counterpart, memory, and solvers that start
+/// anew.
 #[test]
 fn notes_say_what_becomes_of_a_start() {
     let graph = |names: &[&str], bytes: u32| {

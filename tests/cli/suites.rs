@@ -184,11 +184,11 @@ pub(super) fn ended(arguments: &[&str], line: &str, mut is_so: impl FnMut(u32) -
     output
 }
 
-/// Interval at which a wait looks at what it waits for.
+/// Polling interval of a wait.
 #[cfg(target_os = "linux")]
 const POLL: Duration = Duration::from_millis(2);
 
-/// Whether a process has had a number of children, one after the other, so that all but the last are done.
+/// Whether a process has had a number of successive children, so that all but the last have ended.
 #[cfg(target_os = "linux")]
 fn children(count: usize) -> impl FnMut(u32) -> bool {
     let mut seen = std::collections::BTreeSet::new();

@@ -65,8 +65,8 @@ fn every_figure_is_positive_and_has_a_source() {
     }
 }
 
-/// What a datasheet calls 24 GB is 24 GiB, less what firmware and the correction of errors take: no device has the decimal
-/// figure, and none has more than the binary one.
+/// A datasheet's 24 GB is 24 GiB, minus the memory of firmware and error correction: no device has the decimal figure, and
+/// none has more than the binary one.
 #[test]
 fn memory_is_binary_and_says_where_it_was_seen() {
     let datasheets = [

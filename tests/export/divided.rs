@@ -522,7 +522,7 @@ fn a_layer_in_the_kernel_of_another_is_a_module() {
         riding("flatten", "layers.1", 0.0),
         kernel("head"),
     ];
-    // What reads the view reads the norm.
+    // A reader of the view reads the norm.
     let edges = [
         ("embed", "layers.0"),
         ("layers.0", "layers.1"),

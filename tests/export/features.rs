@@ -226,7 +226,7 @@ const FEATURES: [Feature; 23] = [
         named: &["cpu0"],
         trains: true,
         add: |case| {
-            // Where there is one, it has a layer less.
+            // A stage with other operators has one layer fewer.
             if case.plan.devices[0].kind == "cpu" {
                 let (host, accelerator) = case.plan.devices.split_at_mut(1);
                 accelerator[0].ops.extend(host[0].ops.extract_if(.., |name| name.starts_with("layers.0")));
@@ -281,7 +281,7 @@ const FEATURES: [Feature; 23] = [
 /// The four columns of the table: what targets do with a feature.
 const OUTCOMES: [&str; 4] = ["written", "noted", "nothing to write", "refused"];
 
-/// What a target does with a feature: an outcome, and the code of a refusal.
+/// Treatment of a feature by a target: an outcome, and the code of a refusal.
 fn outcome(to: &str, feature: &Feature) -> (usize, Option<&'static str>) {
     let before = base(to, feature.trains);
     let plain = before.export(to).unwrap_or_else(|error| panic!("{to} takes the plain plan: {error}"));
@@ -375,7 +375,7 @@ fn a_tied_weight_is_refused_where_runtimes_refuse_it() {
             let error = case.export(to).expect_err(to);
             assert_eq!((error.code().name, error.place()), ("E031", Some("devices[1].ops[1]")));
             assert_eq!(error.to_string(), format!("`embed.weight` is a weight on acc0 and acc1, but {rule}"));
-            // On one device it is no copy.
+            // On one device it is not a copy.
             let mut together = base(to, trains);
             together.share("embed.weight", &["embed", "layers.0"], true);
             together.export(to).unwrap_or_else(|error| panic!("{to}: {error}"));
@@ -474,7 +474,7 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
         ("torchtitan", gpipe, Ok("pipeline_parallel_schedule = \"GPipe\"")),
         ("torchtitan", alternating, Ok("pipeline_parallel_schedule = \"1F1B\"")),
         ("torchtitan", zero_bubble, Ok("pipeline_parallel_schedule = \"InterleavedZeroBubble\"")),
-        // 1F1B keeps one microbatch, which is the least.
+        // 1F1B keeps one microbatch, the minimum.
         ("megatron", gpipe, Ok("--global-batch-size of 6 times")),
         ("megatron", zero_bubble, Ok("--global-batch-size of 6 times")),
         ("deepspeed", gpipe, Ok("gradient_accumulation_steps to 6")),
@@ -546,7 +546,7 @@ fn megatron_is_told_whether_the_head_has_a_weight_of_its_own() {
             let own = untied(64.0);
             assert!(own.text.trim_end().ends_with(UNTIE), "{}", own.text);
             assert!(!own.notes.iter().any(|note| note.contains(UNTIE)), "{:?}", own.notes);
-            // A norm or a pooler is no head, and neither is what has no weights.
+            // A norm or a pooler is not a head, and neither is an operator without weights.
             for small in [1.0, 0.0] {
                 let unknown = untied(small);
                 assert!(!unknown.text.contains(UNTIE), "{}", unknown.text);
@@ -680,7 +680,7 @@ fn torchtitan_names_a_child_in_every_stage_that_reads_it() {
     let export = case.export("torchtitan").expect("a child that runs nothing may be copied");
     let parts: Vec<Vec<String>> = assigned(&export.text, "module_fqns_per_model_part");
     assert_eq!(parts, [vec!["embed", "layers.0", "rope"], vec!["layers.1", "head", "bias", "rope"]]);
-    // A child without a name: what trains is refused, and a constant is noted.
+    // A child without a name: a trained weight is refused, and a constant is noted.
     for trained in [true, false] {
         let mut unnamed = base("torchtitan", true);
         unnamed.share(".weight", &["layers.1"], trained);

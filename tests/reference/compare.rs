@@ -52,7 +52,7 @@ fn one_command_reproduces_the_published_columns() {
             let Some(&value) = found.get(&(model.clone(), contender.to_owned())) else { continue };
             let name = format!("{model}, {contender}");
             match contender {
-                // The published value is the best for one linear order; ours is refined by minimum cuts.
+                // The published value is the best for one linear order; the value here is refined by minimum cuts.
                 "dpl" => assert!(value <= expected * (1.0 + PUBLISHED), "{name}: {value} {expected}"),
                 _ => assert_close(&name, value, expected),
             }

@@ -46,7 +46,7 @@ fn file(folder: &TempDir, name: &str, document: &Value) -> String {
     path.display().to_string()
 }
 
-/// Every part of what is printed is text whose control characters are ends of lines alone, and a name ends none.
+/// Every part of the output is text whose only control characters are line ends, and a name contains none.
 fn assert_harmless(arguments: &[&str], output: &Output) -> String {
     let texts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).expect("text"));
     for text in &texts {

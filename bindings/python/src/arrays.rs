@@ -13,7 +13,7 @@ use crate::failure::Result;
 /// Costs, edges and memory. Shapes and units are documented in the package.
 ///
 /// # Errors
-/// Python's `MemoryError` if there is no memory for the arrays of a number for each device.
+/// Python's `MemoryError` if there is no memory for arrays with a number per device.
 pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'py, PyDict>> {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let (ops, devices) = (graph.operator_count(), cluster.device_count());

@@ -35,7 +35,7 @@ impl From<Raised> for PyErr {
             Raised::Python(error) => return error,
             Raised::Failure(failure) => failure,
         };
-        // If the package is damaged, the message is all there is.
+        // If the package is damaged, only the message is available.
         Python::attach(|py| exception(py, &failure))
             .unwrap_or_else(|_| PyRuntimeError::new_err(failure.to_string()))
     }
@@ -48,13 +48,13 @@ fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
     Ok(PyErr::from_value(class.call1((failure.code().name, failure.cause(), failure.place(), help))?))
 }
 
-/// A text from an input on one line in which every character is seen, as the program prints it.
+/// A text from an input on one line with every character visible, as the program prints it.
 #[pyfunction]
 pub(crate) fn visible(text: &str) -> String {
     stagewright::text::visible(text).into_owned()
 }
 
-/// Reads what the wrapper has collected from the arguments of a call.
+/// Reads the arguments of a call that the wrapper has collected.
 ///
 /// # Errors
 /// If a value is not one of those that an argument takes (U001).

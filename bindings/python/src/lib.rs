@@ -43,7 +43,7 @@ mod _native {
     }
 }
 
-/// Loads NumPy's C interface, and what counts borrows of its arrays, with the module.
+/// Loads NumPy's C interface, and the table of borrowed arrays, with the module.
 ///
 /// The crate `numpy` loads both where they are first used, and panics if that fails, as it does if a signal arrives meanwhile.
 fn load_numpy(py: Python<'_>) -> PyResult<()> {

@@ -31,7 +31,7 @@ pub(crate) struct Model {
     pub(crate) notes: Vec<String>,
 }
 
-/// Where an argument was given, by the field of a plan's `model`.
+/// Place of an argument, by the field of a plan's `model`.
 pub(crate) fn place(field: &str) -> String {
     match field {
         "tied_together" => "tied",
@@ -65,7 +65,7 @@ impl Model {
             ));
         }
         finish(&label, &mut imported, &options, &mut notes);
-        // A model that is no graph is refused where it is read.
+        // A model that is not a graph is refused when it is read.
         Graph::from_document(imported.graph.clone()).map_err(|error| Failure::graph(&label, &error))?;
         Ok(Model { label, imported, options, notes })
     }

@@ -241,7 +241,7 @@ impl Plan {
         })
     }
 
-    /// The plan in the notation of a runtime, and notes on what the notation leaves out.
+    /// The plan in the notation of a runtime, and notes on the parts that the notation lacks.
     fn export(&self, py: Python<'_>, to: &str) -> Result<(String, Vec<String>)> {
         Ok(py.detach(|| {
             let problem = &self.shared.problem;
@@ -252,7 +252,7 @@ impl Plan {
         })?)
     }
 
-    /// The claims of the plan, and what the independent checker says of them, as JSON.
+    /// The claims of the plan, and the verdicts of the independent checker, as JSON.
     fn check(&self, py: Python<'_>) -> Result<String> {
         py.detach(|| json(&crate::check::report(&self.shared, &self.document)?))
     }
@@ -268,13 +268,13 @@ impl Plan {
     }
 }
 
-/// (value − bound) / value; zero if they are equal but for rounding.
+/// (value − bound) / value; zero if they are equal up to rounding.
 #[pyfunction]
 pub(crate) fn gap(value: f64, bound: f64) -> f64 {
     tolerance::gap(value, bound)
 }
 
-/// The runtimes that plans are exported to, with what each cannot express.
+/// The runtimes that plans are exported to, with the limits of each.
 #[pyfunction]
 pub(crate) fn export_targets() -> Vec<(&'static str, &'static str, &'static str)> {
     TARGETS.iter().map(|target| (target.name, target.summary, target.limits)).collect()

@@ -175,7 +175,7 @@ fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>, Failure> {
     if let Some(old) = pool.replace((process, count, made.clone()))
         && old.0 != process
     {
-        // Its threads are in another process, and cannot be waited for.
+        // After a fork, its threads are in the parent process and cannot be joined.
         std::mem::forget(old);
     }
     Ok(made)

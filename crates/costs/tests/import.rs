@@ -206,7 +206,7 @@ fn pointers_and_damaged_files_are_refused() {
         let mut flipped = whole.clone();
         flipped[offset] ^= 0xff;
         fs::write(&path, &flipped).unwrap();
-        // A flipped byte may be one of a value or a name: then the table is read, or has other columns.
+        // A flipped byte may be in a value or a name: then the table is read, or has other columns.
         if let Err(error) = import(folder.path(), &Options::default()) {
             assert!(["Q005", "Q006", "Q007"].contains(&error.code.name), "{offset}: {error}");
         }

@@ -9,7 +9,7 @@ use stagewright_costs::import::{Format, Options, detect, import};
 use stagewright_formats::torch;
 use tempfile::TempDir;
 
-/// A folder in which Python has run code, which needs modules; `None` if one is not installed.
+/// A folder in which Python has run code that needs modules; `None` if one is not installed.
 fn run(modules: &str, files: &[(&str, &str)], code: &str) -> Option<TempDir> {
     let python = std::env::var_os("STAGEWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
     let folder = tempfile::tempdir().expect("there is room for a folder");

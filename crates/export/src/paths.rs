@@ -4,9 +4,9 @@
 //! calls it. An operator without a path, in a model whose other operators have layers, is what the model computes
 //! outside of its modules: the exporter of a program calls it after the operation, `alias` or `add_3`. No runtime
 //! has a module of that name, so it goes with what it reads or, failing that, with what reads it. Where layers are
-//! counted, this also holds for the operators of a module that contains all of them. What runs in the kernel of another
-//! layer goes with that, unless no operator of its own layer has a kernel: the norm before a head, a rectifier that is a
-//! layer.
+//! counted, this also holds for the operators of a module that contains all of them. Operators that run in the kernel of
+//! another layer are placed with that layer, unless no operator of their own layer has a kernel: the norm before a head,
+//! a rectifier that is a layer.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -31,7 +31,7 @@ pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<()> {
     Ok(())
 }
 
-/// Where the files of a command go.
+/// Destinations of the files of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outputs {
     /// Files alone are written: the result is printed beside them.

@@ -38,7 +38,7 @@ fn nothing(text: &str) -> Option<f64> {
     scaled(text, &[("", 1.0)]).filter(|number| *number == 0.0)
 }
 
-/// The error for a text that is no size, or a number that may have been meant in a unit other than bytes.
+/// The error for a text that is not a size, or a number that may have been meant in a unit other than bytes.
 fn unclear(text: &str) -> String {
     let examples = "8GiB, 512MiB, 1GB, 1000B or none";
     match scaled(text, &[("", 1.0)]) {

@@ -81,7 +81,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     text
 }
 
-/// Where the seconds of a plan come from, without sources of less than half a percent.
+/// Sources of the seconds of a plan, without those of less than half a percent.
 pub fn sources(shares: &SourcesDocument) -> String {
     let parts = [
         ("measured", shares.measured),

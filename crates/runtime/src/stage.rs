@@ -2,7 +2,7 @@
 //!
 //! | communication | sends | waits for the link, if it is throttled |
 //! | --- | --- | --- |
-//! | serial | between segments | between segments: for what it sends and for what it takes in |
+//! | serial | between segments | between segments: for sending and for receiving |
 //! | overlap | in a thread of its own | in threads; one bucket for both directions |
 //! | duplex | in a thread of its own | in threads; a bucket for each direction |
 //!

@@ -43,7 +43,7 @@ pub(crate) fn write(root: &Path, parts: &[Part], out: &Path) -> Result<()> {
     }
 }
 
-/// mdBook empties its output folder, so other people's files must not be in it.
+/// mdBook empties its output folder, so it must not contain other files.
 fn refuse_foreign(out: &Path) -> Result<()> {
     // mdBook writes this file into every site.
     let is_site = out.join(".nojekyll").is_file();

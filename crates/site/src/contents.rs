@@ -20,7 +20,7 @@ pub(crate) struct Part {
 /// A page of the site.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Path of the page in the repository, or the one that it would have there.
+    /// Path of the page in the repository, or a virtual one.
     pub(crate) path: String,
     /// Text of the page.
     pub(crate) text: String,

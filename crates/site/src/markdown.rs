@@ -86,12 +86,12 @@ fn line(page: &str, offset: usize) -> usize {
     page[..offset].matches('\n').count() + 1
 }
 
-/// A text in one cell of a table, in which only spans of code, between backticks, are Markdown.
+/// A text in one cell of a table, in which only code spans in backticks are Markdown.
 pub(crate) fn cell(text: &str) -> String {
     escaped(text).replace("\n\n", "<br>").replace('\n', " ").replace('|', "\\|")
 }
 
-/// A text in which only spans of code, between backticks, are Markdown.
+/// A text in which only code spans in backticks are Markdown.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut is_code = false;

@@ -15,7 +15,7 @@ pub fn optimum(problem: &Problem) -> Option<f64> {
     least(problem, &mut |_, evaluation| evaluation.value)
 }
 
-/// Least score of a feasible placement; `None` if nothing is feasible. The score is at least the value.
+/// Minimum score of a feasible placement; `None` if nothing is feasible. The score is at least the value.
 pub fn least(problem: &Problem, score: &mut dyn FnMut(&Placement, &Evaluation) -> f64) -> Option<f64> {
     let classes = problem.graph().class_count();
     let devices = problem.cluster().device_count();

@@ -113,7 +113,7 @@ pub fn rgpos(number: u64, tasks: usize, processors: u32, ccr: f64) -> KnownOptim
     KnownOptimum { graph: TaskGraph { seconds, edges }, processors, length, processor_of }
 }
 
-/// Draws the successors of a task among `later` tasks, a tenth of all tasks on average if there are as many.
+/// Draws the successors of a task among `later` tasks, on average a tenth of all tasks, or all if there are fewer.
 fn successors(rng: &mut ChaCha8Rng, tasks: usize, mut later: Vec<usize>) -> Vec<usize> {
     let count = rng.random_range(0..=tasks / 5).min(later.len());
     let (chosen, _) = later.partial_shuffle(rng, count);

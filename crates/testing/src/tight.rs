@@ -56,7 +56,7 @@ pub fn tight(problem: &Problem, number: u64) -> Problem {
 }
 
 /// Operators beside a slow host, with small tensors: one or two cards, and for some seeds one of another kind, hold part of
-/// what they need.
+/// the operators.
 pub fn beside_a_host(number: u64, operators: usize, objective: impl Into<Objective>) -> Problem {
     let mut rng = seed::stream(0x8057, number);
     let mut builder = GraphBuilder::new("beside a host");

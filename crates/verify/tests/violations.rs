@@ -155,7 +155,7 @@ fn pins_of_both_apply() {
 #[test]
 fn pins_are_met_by_the_device_that_the_stage_names() {
     // The replicated stage uses acc0 and acc1, but only acc0 is named, and acc1 can't be its replica once a
-    // pin tells the two apart.
+    // pin distinguishes the two.
     let mut case = valid();
     case.plan.objective.value_s = None;
     case.plan.status = PlanStatus::Unknown;

@@ -1,4 +1,4 @@
-//! Least iteration time under a schedule against brute force over all placements.
+//! Minimum iteration time under a schedule against brute force over all placements.
 
 use rand::RngExt;
 use stagewright_core::seed;
@@ -62,7 +62,7 @@ fn the_least_iteration_is_found_and_proved() {
     assert!(found > 300 && infeasible > 5 && split > 60, "{found} {infeasible} {split}");
 }
 
-/// A solver that derives a problem under another objective has to keep the costs.
+/// A solver that derives a problem under another objective must keep the costs.
 #[test]
 fn bounds_of_scaled_costs_hold_under_schedules() {
     let mut found = 0;

@@ -272,7 +272,7 @@ impl Case {
         report.value_s.filter(|_| !broken)
     }
 
-    /// The least value over all plans, infinite if there is none, and the plan of the greatest value.
+    /// Minimum value over all plans, infinite if there is none, and the plan of maximum value.
     fn brute_force(&self) -> (f64, Option<(f64, JointPlanDocument)>) {
         let mut names: Vec<String> = Vec::new();
         for operator in &self.graph.operators {
@@ -314,7 +314,7 @@ impl Case {
                         schedule: Schedule::OneFOneB,
                         chunks: 1,
                     };
-                    // With one copy nothing is divided.
+                    // A single copy has nothing to shard.
                     if (zero > 0 && data == 1) || !data.is_multiple_of(expert) {
                         continue;
                     }

@@ -62,7 +62,7 @@ fn random(number: u64) -> PiperDocument {
     }
 }
 
-/// The least time per sample over all plans, by recursion over the stages from the last to the first; infinite if there
+/// Minimum time per sample over all plans, by recursion over the stages from the last to the first; infinite if there
 /// is none.
 fn brute_force(document: &PiperDocument, terms: Terms, after: u32, copies: u32, devices: u32) -> f64 {
     let count = document.nodes.len() as u32;
@@ -98,7 +98,7 @@ fn brute_force(document: &PiperDocument, terms: Terms, after: u32, copies: u32, 
     best
 }
 
-/// The least time of a stage over all choices of configurations.
+/// Minimum time of a stage over all choices of configurations.
 fn fastest(
     document: &PiperDocument,
     terms: Terms,

@@ -132,7 +132,7 @@ fn the_numbers_of_devices_decide_ties() {
     assert!(tolerance::same(value, optimum), "{value}");
 }
 
-/// A given schedule that exceeds the memory is no start, also where the graph is too large for the tree.
+/// A given schedule that exceeds the memory is not used as a start, even if the graph is too large for the tree.
 #[test]
 fn a_start_that_does_not_fit_costs_no_plan() {
     let mut graph = GraphBuilder::new("many");

@@ -199,7 +199,7 @@ fn the_same_whatever_the_threads() {
     }
 }
 
-/// Where the start is better than the first partitions, cycles run from both.
+/// If the start is better than the first partitions, cycles run from both.
 #[test]
 fn cycles_beside_a_better_start_are_the_same_whatever_the_threads() {
     let mut better = 0;

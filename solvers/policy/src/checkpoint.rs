@@ -1,8 +1,8 @@
 //! Checkpoints: networks as safetensors files, with their provenance in the metadata.
 //!
 //! A checkpoint records its schema, the version of its features, the size of its network, and its training history. It
-//! is rejected if it is truncated, of another kind, trained on other features, of another size than it declares, or
-//! contains a non-finite number: a damaged network would still produce an answer.
+//! is rejected if it is truncated, of another kind, trained on other features, of a size other than the declared one,
+//! or contains a non-finite number: a damaged network would still produce an answer.
 
 use std::collections::BTreeMap;
 

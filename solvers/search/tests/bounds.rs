@@ -49,7 +49,7 @@ fn no_bound_passes_the_best_placement() {
             let mut cheaper = 0.0;
             for (index, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
                 let value = bound.compute(&problem).expect("a feasible problem has bounds").value;
-                // There may be no value without any time.
+                // Without any time, there may be no value.
                 let early = bound.before(&problem, &stopped).map_or(0.0, |bound| bound.value);
                 assert!(early <= value, "{number} {split:?}: {} says {early} > {value}", bound.name());
                 assert!(value <= optimum, "{number} {split:?}: {} says {value} > {optimum}", bound.name());

@@ -120,14 +120,14 @@ fn experts_beyond_a_card_run_on_the_host() {
         reaches(experts(&weights, 1, memory, makespan()), 0.04);
         reaches(experts(&weights, 1, memory, Throughput { split: Split::Free, ..Default::default() }), 0.04);
         reaches(experts(&weights, 1, memory, Throughput::default()), 0.04);
-        // A host runs them side by side, but one of them has to be there.
+        // A host runs them side by side, but one of them has to run there.
         reaches(experts(&weights, 1, memory, Objective::Latency { calls: 1 }), 0.01);
     }
     // Two cards of three, and twelve: each loses a fraction that a sum of bytes would use.
     reaches(experts(&[1.0; 12], 2, 3.7, makespan()), 0.06);
-    // Sixes of ten on cards that hold one.
+    // Six-byte operators on cards of ten bytes, each of which holds one.
     reaches(experts(&[6.0; 5], 3, 10.0, makespan()), 0.02);
-    // Small ones beside large ones do not hide them.
+    // Small operators do not hide the large ones.
     let mixed = [[0.01; 20].as_slice(), &[1.0; 8]].concat();
     assert!(experts(&mixed, 1, 4.5, makespan()) >= 0.04 * (1.0 - 2e-9));
 }

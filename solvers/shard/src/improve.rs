@@ -9,7 +9,7 @@ use crate::network::{Adjacency, Network, Part};
 /// Maximum number of changes that repair a choice, per node.
 const MAX_REPAIRS: usize = 2;
 
-/// Share of the changes at a point that are made before their prices are computed again.
+/// Share of the changes at a point that are made before their prices are recomputed.
 const BATCHES: usize = 32;
 
 /// A choice with its usage.

@@ -55,7 +55,7 @@ pub enum ProblemError {
         /// The time after the last time of the interval.
         end: i64,
     },
-    /// An end of an edge that is no node, or both ends the same node.
+    /// An end of an edge that does not exist, or both ends the same node.
     #[error("edge {edge} joins nodes {first} and {second}, but must join two of the {nodes} nodes")]
     Ends {
         /// The edge.

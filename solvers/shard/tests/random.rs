@@ -7,9 +7,9 @@ use stagewright_core::document::{
 use stagewright_core::seed;
 use stagewright_shard::Problem;
 
-/// Random costs of the pairs of strategies: arbitrary, sums of two terms, or such that one end decides the other.
+/// Random costs of the pairs of strategies: arbitrary, sums of two terms, or such that one end determines the other.
 fn costs(rng: &mut impl Rng, rows: usize, columns: usize, is_dense: bool) -> Vec<i64> {
-    // Decided nodes are merged, so that a dense problem with many has nothing left.
+    // Determined nodes are merged, so that nothing remains of a dense problem with many of them.
     let shape = if is_dense { 2 } else { rng.random_range(0..4) };
     let terms: Vec<i64> = (0..rows + columns).map(|_| rng.random_range(0..20)).collect();
     let decided: Vec<usize> = (0..rows).map(|_| rng.random_range(0..columns)).collect();
@@ -74,7 +74,7 @@ pub(crate) fn problem(number: u64) -> Problem {
     Problem::new(document).expect("random problems are sound")
 }
 
-/// The least cost of a plan, by exhaustion.
+/// Minimum cost of a plan, by enumeration.
 pub(crate) fn optimum(problem: &Problem) -> Option<i64> {
     let counts: Vec<u32> = problem.document().nodes.costs.iter().map(|costs| costs.len() as u32).collect();
     let mut strategies = vec![0; counts.len()];

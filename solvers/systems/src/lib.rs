@@ -8,7 +8,7 @@
 //! They share their input, units and features ([`Reading`]), the simulation and counting of placements ([`Trials`]), the
 //! sampling of choices (`choices`), and, with the policy of `stagewright-policy`, the optimiser
 //! ([`Descent`](stagewright_policy::learn::Descent)), layers, parameters and checkpoints. Networks, rewards, baselines and
-//! episodes are specific to each system. Where a paper leaves something open, the module documents the choice.
+//! episodes are specific to each system. If a paper leaves something open, the module documents the choice.
 
 mod chains;
 mod choices;

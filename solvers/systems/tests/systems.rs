@@ -141,7 +141,7 @@ fn one_operator_and_one_device_are_enough_and_nothing_is_a_plan() {
     }
 }
 
-/// Whatever ends the solve, it returns the best placement simulated so far, and at least one is simulated.
+/// Whatever ends the solve, it returns the best placement simulated so far, and simulates at least one.
 #[test]
 fn a_limit_and_an_interrupt_end_it_with_a_plan() {
     let problem = slow_links_between_diamonds(300, 3);
@@ -185,7 +185,7 @@ fn what_is_too_large_is_not_begun() {
     assert!(mistake.is_some_and(|why| why.contains("hdp has one")));
 }
 
-/// Running without learning takes less memory, and has an estimate of its own.
+/// Running without learning takes less memory, and has a separate estimate.
 #[test]
 fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
     let problem = slow_links_between_diamonds(300, 3);

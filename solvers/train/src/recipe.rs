@@ -48,12 +48,12 @@ pub struct RecipeDocument {
     pub devices: [usize; 2],
     /// Objectives to draw from.
     pub objectives: Vec<Target>,
-    /// Least and most seconds of all tensors, each once over a link, per second of all operators on one device; by
-    /// default [`COMMUNICATION`].
+    /// Minimum and maximum seconds of all tensors, each once over a link, per second of all operators on one
+    /// device; by default [`COMMUNICATION`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<[f64; 2]>,
-    /// Least and most total accelerator memory, if limited, per byte of persistent state; by default [`ROOM`]. Memory
-    /// that fits no list schedule is increased until one fits.
+    /// Minimum and maximum total accelerator memory, if limited, per byte of persistent state; by default [`ROOM`].
+    /// Memory that fits no list schedule is increased until one fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<[f64; 2]>,
     /// Whether the devices of a cluster are identical: none slower, none behind an uplink, no host.

@@ -11,7 +11,7 @@ use stagewright_core::uncertainty::{SourceId, Sources};
 
 use crate::report::units::{name, percent};
 
-/// Number of kinds of operators, those with the most seconds, that are off in cases of their own.
+/// Number of kinds of operators, those with the most seconds, that have their own cases.
 const KINDS: usize = 3;
 
 /// The group of costs that is off.
@@ -52,7 +52,7 @@ pub(super) enum Costs {
     Systematic {
         /// The cost that is off.
         off: Off,
-        /// The factor by which the costs of what is off are multiplied.
+        /// The factor by which the affected costs are multiplied.
         factor: f64,
     },
     /// Every operator on every class and every transfer is off by a factor of its own, uniform within the deviation.
@@ -91,7 +91,7 @@ impl Costs {
 
 /// A draw. Kinds of one class share the factor of an operator or a transfer, as their devices are the same.
 fn drawn(problem: &Problem, deviation: f64, seed: u64, draw: u64) -> Problem {
-    // Another seed than that of the solvers.
+    // A seed other than that of the solvers.
     let mut rng = seed::stream(seed ^ 0x5E45, draw);
     let mut of_class: BTreeMap<&str, (Cost, f64)> = BTreeMap::new();
     let cluster = problem.cluster();

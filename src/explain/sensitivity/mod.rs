@@ -7,7 +7,7 @@
 //! on multiprocessing timing anomalies", SIAM J. Appl. Math. 1969), so no interval is given.
 //!
 //! *Regret.* A slowdown common to all plans does not affect the choice among them. The regret of a plan under other costs
-//! is what it takes longer than the best plan for these costs (Kouvelis and Yu, "Robust discrete optimization and its
+//! is its excess time over the best plan for these costs (Kouvelis and Yu, "Robust discrete optimization and its
 //! applications", 1997). The changed problems are solved again, from this plan: in *cases*, one class of devices, the
 //! links or one kind of operator is faster or slower as a whole, as the errors of cost models are systematic; in *draws*
 //! every operator on every class and every transfer is off by an own share, uniform within ±p. An unfinished solve gives
@@ -44,16 +44,16 @@ const DRAWS: u64 = 32;
 pub struct Sensitivity {
     /// Share by which costs are off.
     pub deviation: f64,
-    /// Least and largest value if every cost is off by at most `deviation`, independently of the others. `None` for the
-    /// makespan, which need not grow with every cost.
+    /// Minimum and maximum value if every cost is off by at most `deviation`, independently of the others. `None` for
+    /// the makespan, which need not grow with every cost.
     pub interval_s: Option<[f64; 2]>,
-    /// Least and largest value over the cases and draws.
+    /// Minimum and maximum value over the cases and draws.
     pub seen_s: Option<[f64; 2]>,
     /// Number of cases and draws that were evaluated.
     pub samples: usize,
     /// Number of samples solved to optimality.
     pub solved: usize,
-    /// Loss that the plan has already for the costs as predicted; a better plan is one that saves more.
+    /// Loss of the plan for the costs as predicted; a better plan must save more.
     pub nominal_loss: f64,
     /// Number of samples with a better plan.
     pub better: usize,
@@ -63,7 +63,7 @@ pub struct Sensitivity {
     pub cases: Vec<Case>,
     /// The boundaries between stages that moved, the most often moved first.
     pub boundaries: Vec<Boundary>,
-    /// Why there is no more, if anything is missing.
+    /// Reason why there is no more, if anything is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }

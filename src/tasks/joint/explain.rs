@@ -1,4 +1,4 @@
-//! `explain` of a joint plan: what its time and memory are for, and what would change it.
+//! `explain` of a joint plan: the parts of its time and memory, and changes that would improve it.
 
 use serde::Serialize;
 use stagewright_core::document::{

@@ -176,7 +176,7 @@ impl Layers {
     }
 }
 
-/// Puts the devices of a cluster in place of those of a file of Piper.
+/// Replaces the devices of a file of Piper by those of a cluster.
 fn on_cluster(document: &mut PiperDocument, cluster: &ClusterDocument, place: &Place) -> Result<()> {
     let wrong = |cause: &str| {
         Failure::new(U001, cause)

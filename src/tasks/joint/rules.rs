@@ -4,9 +4,9 @@
 //! | --- | --- |
 //! | `megatron` | tensor parallelism within a server first, then the fewest stages that fit, copies for the rest, all layers recomputed (Narayanan et al., SC 2021, section 3) |
 //! | `fsdp` | copies alone, which divide all states (Zhao et al., "PyTorch FSDP", VLDB 2023) |
-//! | `data-parallel` | copies alone, which divide nothing |
+//! | `data-parallel` | copies alone, without sharding |
 //!
-//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` what is recomputed are the best there are.
+//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` the recomputation are optimised.
 
 use serde::Serialize;
 use stagewright_core::document::{JointPlanDocument, Parallelism, Schedule};
@@ -36,7 +36,7 @@ struct Row {
     chunks: Option<u32>,
 }
 
-/// The best plan and those of expert rules, a row each.
+/// The best plan and those of expert rules, one row each.
 pub struct Comparison {
     rows: Vec<Row>,
 }
@@ -59,7 +59,7 @@ impl Comparison {
                 .at("MODEL")
                 .help("compare a training graph"));
         };
-        // An observer for each solve: what improves a plan of one rule is no improvement of another's.
+        // An observer for each solve, since an improvement under one rule need not be one under another.
         let solve = |degrees: &Degrees, session: &Session<'_>| {
             graph.with_degrees(degrees)?.solve(&mut session.options.context(&mut *observer()))
         };

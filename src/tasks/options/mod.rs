@@ -83,7 +83,7 @@ pub enum Values {
 pub struct Choice {
     /// Name that users write.
     pub name: &'static str,
-    /// Meaning, if the name does not say it.
+    /// Meaning, if the name does not state it.
     pub help: &'static str,
     /// Value of a switch that the choice represents; `None` if its name is the value.
     pub switch: Option<bool>,
@@ -164,7 +164,7 @@ pub fn refuse<'a>(kind: Kind, given: impl IntoIterator<Item = &'a str>, place: &
     }
 }
 
-/// Error for an option without effect on what it is given for, such as "a file of Piper".
+/// Error for an option without effect on its subject, such as "a file of Piper".
 pub(super) fn no_effect(name: &str, what: &str, place: &Place) -> Failure {
     let option = place(name);
     Failure::new(U013, format!("{option} does not apply to {what}")).at(option).help("leave it out")

@@ -47,7 +47,7 @@ impl OptionRecord {
     }
 }
 
-/// An option of single commands, which say themselves what it means.
+/// An option of individual commands, which document its meaning.
 const fn of_command(name: &'static str, kinds: &'static [Kind]) -> OptionRecord {
     option(Group::Command, name, kinds, Switch, "")
 }

@@ -30,11 +30,11 @@ use crate::tasks::{Checked, Session, Shown, is_same_objective, json};
 /// Maximum time for the strongest bound, for which the finished report waits.
 const BOUNDS_TIME: Duration = Duration::from_secs(60);
 
-/// A plan with what the checker finds.
+/// A plan with the findings of the checker.
 struct Finding {
     plan: PlanDocument,
     report: Report,
-    /// The objective that the plan's own claims are for, where they were set aside.
+    /// The objective of the plan's own claims, if they were set aside.
     claimed: Option<ObjectiveDocument>,
     strongest: Option<LowerBound>,
     throughput: Option<ThroughputDocument>,
@@ -82,7 +82,7 @@ pub(super) fn check(
     })
 }
 
-/// The strongest bound that needs no search, computed again by the code that the solvers use, which is no independent
+/// The strongest bound that needs no search, recomputed by the code of the solvers, which is not an independent
 /// proof; `None` if none has a value.
 fn strongest(
     documents: &Documents,
@@ -233,10 +233,10 @@ fn verdict(bound: &BoundVerdict) -> String {
 struct Summary<'a> {
     holds: bool,
     objective: &'a ObjectiveDocument,
-    /// The objective that the plan's own claims are for, where it is another one and they were not compared.
+    /// The objective of the plan's own claims, if it is a different one and they were not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     claims_not_compared: Option<&'a ObjectiveDocument>,
-    /// The status that the plan claims, where it cannot be verified: that there is no plan.
+    /// The claimed status if it cannot be verified: that there is no plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim_not_verified: Option<PlanStatus>,
     value_s: Option<f64>,

@@ -51,7 +51,7 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 /// Maximum number of operators of a graph whose layers are counted for a hint: more take longer than an answer may wait.
 const MOST_HINTED: usize = 50_000;
 
-/// Least ratio of units to whole layers for a hint.
+/// Minimum ratio of units to whole layers for a hint.
 const FEWER: usize = 4;
 
 /// A placement problem, or the documents of a plan's.
@@ -180,7 +180,7 @@ impl Placement {
             let question = Question::Planned(Box::new(documents), rules);
             return Ok((Placement { question, label, place }, as_notes(notes)));
         }
-        // Before the model, so that a slip in the options costs no reading.
+        // Checked before the model, so that a mistake in the options is found before the model is read.
         let (objective, effectless) = rules.objective(&place)?;
         let chosen = match &request.solver {
             SolverChoice::None => None,
@@ -311,7 +311,7 @@ impl Task for Placement {
         let objective = asked.problem.objective().to_document(None);
         match is_same_objective(&objective, &plan.objective) {
             false => Some("the plan is for another objective or for other options"),
-            // Pins of its own restrict what its bound is about.
+            // Additional pins of the plan restrict its bound to plans with these pins.
             true if plan.pins != asked.pins => Some("the plan has other pins than the instance"),
             true => None,
         }
@@ -459,8 +459,8 @@ impl BoundsDocument {
     }
 }
 
-/// A hint to keep layers whole, where a limit of time or memory ended the search for a contiguous split and they are fewer
-/// units by far.
+/// A hint to keep layers whole, if a limit of time or memory ended the search for a contiguous split and layers are far
+/// fewer than units.
 fn hint_of_layers(problem: &Problem, solution: &Solution, place: &Place) -> Option<String> {
     let graph = problem.graph();
     let rules = problem.objective().rules();

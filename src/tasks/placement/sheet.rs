@@ -27,7 +27,7 @@ pub(super) struct PlacementSheet {
 /// The problem of one step of placements made for another objective.
 ///
 /// # Errors
-/// If the costs form no valid problem for one step.
+/// If the costs do not form a valid problem for one step.
 pub fn step_problem(problem: &Problem, label: &str) -> Result<Problem> {
     let execution = problem.objective().execution();
     problem.with_objective(Objective::Makespan { execution }).map_err(|error| Failure::problem(label, &error))

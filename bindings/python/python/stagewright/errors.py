@@ -41,6 +41,6 @@ class StagewrightWarning(UserWarning):
 
 
 def visible(text: str) -> str:
-    """A text from an input on one line in which every character is seen, as the program prints it."""
+    """A text from an input on one line with every character visible, as the program prints it."""
     # A path may have bytes that are no UTF-8, which Python keeps as surrogates.
     return _native.visible(text.encode("utf-8", "backslashreplace").decode())

@@ -104,7 +104,7 @@ pub enum Parallelism {
     Ep,
     /// States of the optimizer, gradients and parameters split over copies (ZeRO).
     Zero,
-    /// Activations computed again in the backward pass.
+    /// Activations recomputed in the backward pass.
     Recompute,
 }
 

@@ -120,7 +120,7 @@ pub enum SteadyWork {
 /// Why a placement has no steady state.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum NoSteadyState {
-    /// The objective is no pipeline.
+    /// The objective is not a pipeline.
     #[error("a plan for {} runs one batch at a time", .0.name())]
     OneBatch(ObjectiveKind),
     /// The value is an iteration.
@@ -129,7 +129,7 @@ pub enum NoSteadyState {
     /// An operator has no time.
     #[error(transparent)]
     Unsupported(Violation),
-    /// The value is no time.
+    /// The value is not a time.
     #[error("the placement has no finite value")]
     NotFinite,
 }

@@ -13,8 +13,8 @@
 //! same in both runs, to the last bit. It remains to see when the changed data is read:
 //!
 //! - The device, rank and seconds of an operator are first read when it is ready, which is when the last of
-//!   its inputs is there. That is no earlier than the first end of a producer of its inputs; without inputs,
-//!   at time 0.
+//!   its inputs has arrived. That is no earlier than the first end of a producer of its inputs; without
+//!   inputs, at time 0.
 //! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of a
 //!   moved operator this is the end of its producer; for an output it is later than the moment of the
 //!   previous item.

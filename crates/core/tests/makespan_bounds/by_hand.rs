@@ -182,7 +182,7 @@ fn what_is_apart_from_one_of_two_devices_is_together() {
     }
 }
 
-/// Where every operator fits somewhere but not all of them, any step is refuted.
+/// If every operator fits somewhere but not all of them together, any step is refuted.
 #[test]
 fn operators_that_fit_only_alone_have_no_destructive_bound() {
     let small = Small::new(&[1.0, 1.0], &[(0, &[1], 1.0)]);

@@ -9,7 +9,7 @@ use stagewright_core::seed;
 
 use super::{close, pipeline, run, times};
 
-/// End of every task: repeated sweeps over the tasks until nothing changes.
+/// End of every task, by repeated sweeps over the tasks to a fixed point.
 fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
     let is_split = pipeline.schedule == Schedule::ZeroBubble;
     let orders = orders(pipeline.schedule, pipeline.devices, pipeline.stages.len(), pipeline.microbatches)

@@ -74,7 +74,7 @@ fn cluster() -> Cluster {
     cluster.expect("a sound cluster")
 }
 
-/// The value of one stage a device, the second on some replicas.
+/// The value with one stage per device, the second with replicas.
 fn value(readers: &[&str], replicas: u32, objective: Objective) -> f64 {
     let problem = problem(readers, Throughput { max_replicas: 2, ..objective.rules() }.into());
     let graph = problem.graph();

@@ -1,6 +1,6 @@
 //! The rules without contention, as a queue of numbered events.
 //!
-//! Every consequence of an event is an event of its own, at the same time and with the next number.
+//! Every consequence of an event is a separate event, at the same time and with the next number.
 
 use std::collections::BTreeMap;
 

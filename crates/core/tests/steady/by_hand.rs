@@ -13,8 +13,8 @@ use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-/// A stage a device: seconds of its forward operator and of its backward operator, if it has one. Between neighbours a
-/// tensor of the given seconds.
+/// One stage per device: seconds of its forward operator and of its backward operator, if it has one. Between
+/// neighbours a tensor of the given seconds.
 fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -> Problem {
     let mut builder = GraphBuilder::new("pipeline");
     let mut operator = |name: String, pass, seconds, stage: usize| {
@@ -67,7 +67,7 @@ fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -
     Problem::new(graph, cluster.expect("a sound cluster"), objective).expect("a problem")
 }
 
-/// Every stage on a device of its own, some of them on two.
+/// Every stage on its own device, some of them on two.
 fn state(problem: &Problem, stages: u32, replicated: &[u32]) -> SteadyState {
     let graph = problem.graph();
     let stage = |op: OpId| graph.operator(op).name[1..].parse().expect("a number");
@@ -113,7 +113,7 @@ fn communication_that_overlaps_keeps_several_batches_on_a_device() {
     let duplex = value_of(Communication::Duplex);
     assert_eq!((duplex.period, duplex.latency), (4.0, 4.0 + 2.0 + 2.0 + 3.0 + 2.0 + 2.0 + 4.0));
     assert_eq!(in_flight(&duplex), [2, 2, 2]);
-    // The middle has one turn to send: after what it receives for the next batch.
+    // The middle device can only send after it has received for the next batch.
     let overlap = value_of(Communication::Overlap);
     assert_eq!((overlap.period, overlap.latency), (4.0, 4.0 + 2.0 + 2.0 + 4.0 + 2.0 + 2.0 + 4.0));
     assert_eq!(overlap.devices[1].load, 4.0);

@@ -1,5 +1,5 @@
-//! Random placements of random problems under every communication and training mode: what is derived here from graph and
-//! cluster alone holds of every task.
+//! Random placements of random problems under every communication and training mode: the properties derived here from
+//! graph and cluster alone hold for every task.
 
 use std::collections::{BTreeMap, BTreeSet};
 

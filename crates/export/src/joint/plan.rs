@@ -56,11 +56,11 @@ pub struct Layer<'a> {
 /// Configuration of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recompute {
-    /// Nothing is computed again.
+    /// Nothing is recomputed.
     None,
-    /// Everything but products is computed again.
+    /// Everything but products is recomputed.
     Selective,
-    /// The whole layer is computed again.
+    /// The whole layer is recomputed.
     Full,
 }
 

@@ -14,7 +14,7 @@ const FIRST: &str =
 /// Recomputation of the transformer layers in Megatron Core.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Recomputation {
-    /// No layer is computed again.
+    /// No layer is recomputed.
     None,
     /// `selective`, for all layers.
     Selective,

@@ -180,7 +180,7 @@ pub(super) fn domain(name: &str) -> &str {
 impl<'a> Walk<'a> {
     /// Adds the initialisers and nodes of a graph to the open scope.
     pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<()> {
-        // An initialiser of an input is its default; what runs a body gives all its inputs.
+        // An initialiser of an input is its default; the node that runs a body provides all its inputs.
         let given: FxHashSet<&str> =
             self.scopes.last().into_iter().flat_map(|scope| scope.names.keys().copied()).collect();
         let others = |(_, tensor): &(usize, &TensorProto)| !given.contains(tensor.name());

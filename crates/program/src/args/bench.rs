@@ -55,7 +55,7 @@ pub(crate) struct MergeArguments {
     pub(crate) table: TableArguments,
 }
 
-/// Where the table goes besides standard output.
+/// Destinations of the table besides standard output.
 #[derive(Debug, Args)]
 pub(crate) struct TableArguments {
     /// Write SVG plots into a folder: performance profiles, mean ratios and, if the

@@ -41,7 +41,7 @@ pub(super) struct Case {
     pub(super) seed: u64,
 }
 
-/// Where the plan of a case comes from.
+/// Source of the plan of a case.
 #[derive(Debug, Clone)]
 pub(super) enum Method {
     /// A solver of this program.

@@ -86,7 +86,7 @@ fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     Ok(if is_partial { Exit::Partial } else { Exit::Done })
 }
 
-/// Where the files of a table go.
+/// Folder for the files of a table.
 fn outputs(arguments: &TableArguments) -> Result<Outputs> {
     files::outputs(&[
         ("--out-markdown", arguments.out_markdown.as_deref()),

@@ -46,7 +46,7 @@ pub(crate) struct External {
 impl External {
     /// A command in a folder.
     pub(crate) fn new(command: Vec<String>, folder: PathBuf) -> External {
-        // An empty path is no folder.
+        // An empty path is not a folder.
         External { command, folder: Some(folder).filter(|folder| !folder.as_os_str().is_empty()) }
     }
 

@@ -54,7 +54,7 @@ pub(super) struct Entry {
     /// Status from value and bound together.
     #[serde(default)]
     pub(super) status: Standing,
-    /// Who found the value.
+    /// Author of the value.
     #[serde(default)]
     pub(super) found_by: String,
     /// The day on which the value was found: YYYY-MM-DD.

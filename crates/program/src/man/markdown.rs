@@ -98,7 +98,7 @@ fn entry(argument: &Arg) -> String {
     text
 }
 
-/// A text in which only spans of code, between backticks, are Markdown.
+/// A text in which only code spans in backticks are Markdown.
 fn escaped(text: &StyledStr) -> String {
     let text = text.to_string();
     let mut escaped = String::with_capacity(text.len());

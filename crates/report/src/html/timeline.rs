@@ -38,7 +38,7 @@ const PARTS: u32 = 4;
 pub(super) const NO_PASS: u8 = 3;
 /// Pass code of the synchronisation of gradients.
 pub(super) const GRADIENTS: u8 = 4;
-/// Pass code of weight gradients that run apart from their backward pass.
+/// Pass code of weight gradients that run separately from their backward pass.
 pub(super) const WEIGHTS: u8 = 5;
 /// Pass code of several passes that are too short to be distinguished.
 pub(super) const SEVERAL: u8 = 6;
@@ -65,7 +65,7 @@ pub(super) fn section(page: &Page, steady: Option<&Steady>) -> Option<Section> {
     Some(Section { id: "timeline", title: "Timeline", markup })
 }
 
-/// Where a timeline is drawn, with the markup of its key.
+/// Place of a timeline, with the markup of its key.
 pub(super) fn view(id: &str, what: &str, key: &str) -> String {
     let template = include_str!("page/timeline.html");
     template.replace("{{id}}", id).replace("{{what}}", what).replace("{{key}}", key)
@@ -143,7 +143,7 @@ pub(super) struct Lane {
     pub(super) mixed: Option<u8>,
 }
 
-/// All that is done, by who does it: the devices by number, the uplinks by group.
+/// All activities by resource: the devices by number, the uplinks by group.
 pub(super) struct Doing {
     pub(super) computes: Vec<Vec<Activity>>,
     pub(super) sends: Vec<Vec<Activity>>,

@@ -82,8 +82,8 @@ impl RunActivity {
     }
 }
 
-/// What a plan predicts of a pipeline: every device is busy for its load once a period, after the devices before it. None of
-/// plans for latency, whose devices take turns within a sample.
+/// Prediction of a plan for a pipeline: every device is busy for its load once a period, after the devices before it. None
+/// of plans for latency, whose devices take turns within a sample.
 pub fn predicted(plan: &PlanDocument, samples: u32) -> Vec<RunSpan> {
     let Some(period) = plan.objective.value_s.filter(|_| is_pipeline(&plan.objective)) else {
         return Vec::new();

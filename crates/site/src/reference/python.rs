@@ -75,7 +75,7 @@ fn section(module: &str) -> String {
     text
 }
 
-/// Whether all brackets of a signature are closed and its colon is there.
+/// Whether all brackets of a signature are closed and its colon is present.
 fn ends_signature(signature: &str) -> bool {
     let count = |brackets: [char; 2]| signature.matches(brackets).count();
     count(['(', '[']) == count([')', ']']) && signature.trim_end_matches(" ...").ends_with(':')

@@ -45,7 +45,7 @@ pub struct JointStageFigures {
     pub seconds: f64,
     /// Seconds of the forward pass of a microbatch; `None` for a file of Piper.
     pub forward_s: Option<f64>,
-    /// Seconds of the weight gradients of a microbatch that run apart; `None` for a file of Piper.
+    /// Seconds of the separate weight gradients of a microbatch; `None` for a file of Piper.
     pub weight_s: Option<f64>,
     /// Seconds of an iteration after the last microbatch; `None` for a file of Piper.
     pub update_s: Option<f64>,

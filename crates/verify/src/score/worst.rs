@@ -1,10 +1,10 @@
 //! The value of a pipeline in a scenario, and in the worst of all scenarios.
 //!
 //! In a scenario all operators of some kinds, and perhaps everything that links carry, take longer by one factor. A load
-//! never falls when a cost rises, so as many sources are off as may be, and each device has a worst scenario of its own.
-//! Under serial communication that is the sources with the most seconds of its load. Otherwise its load is a maximum, and
-//! either the compute and what is synchronised after it is longest, or the transfers are. The load is computed in each of
-//! these scenarios, so nothing is taken for a load that none has.
+//! never falls when a cost rises, so the maximum number of sources are off, and each device has a worst scenario of its
+//! own. Under serial communication that is the sources with the most seconds of its load. Otherwise its load is a
+//! maximum, and either the compute and what is synchronised after it is longest, or the transfers are. The load is
+//! computed in each of these scenarios, so nothing is taken for a load that none has.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -27,7 +27,7 @@ fn pointers(document: &Value) -> Vec<String> {
     found
 }
 
-/// Documents that differ from one in a number, a name, or a list that is empty or has its last entry twice.
+/// Variants of a document with a different number or name, or with a list that is empty or repeats its last entry.
 fn changed(document: &Value) -> Vec<Value> {
     let mut all = Vec::new();
     for pointer in pointers(document) {

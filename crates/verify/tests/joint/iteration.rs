@@ -155,7 +155,7 @@ fn recomputed_layers_keep_less_and_take_longer() {
         stage["activation_bytes"] = json!(kept);
         sound(plan);
     };
-    // The input of 32 bytes is kept, 24 are computed again in 2.5 + 1.5 seconds: later by 2 · 4.
+    // The input of 32 bytes is kept, 24 are recomputed in 2.5 + 1.5 seconds: later by 2 · 4.
     with("full", 16.0, 19.0, 100.0 + 16.0 + 40.0, 60.5);
     // Both are kept, and 1.5 seconds are no product.
     with("selective", 28.0, 16.5, 156.0, 55.5);

@@ -58,7 +58,7 @@ fn an_attention_runs_in_one_kernel() {
         ],
     });
     // Forward 10 + (20 − 6) + (16 − 6) + 3. Backward 5 + (22 − 12) + (14 − 6) + 9, and the 14 of the scores.
-    // Of the activations, 2 + 4 + 4 bytes are in memory, and 4 of the gradients at a time.
+    // In memory are 2 + 4 + 4 bytes of activations, and 4 bytes of gradients at a time.
     let figures = [1.0, 83.0, 37.0, 0.0, 8.0 + 10.0 + 4.0, 8.0, 10.0];
     let only = stage(1, 1, figures, &[["block.0", "none"]]);
     let mut plan = super::plan("iteration", 1, &[], 83.0, json!([only]));
@@ -169,7 +169,7 @@ fn without_experts_there_is_no_expert_parallelism() {
     assert_eq!(texts, ["expert is 2, but must be 1: there are no experts"]);
 }
 
-/// Without a colocation an update does not say whose parameters it updates.
+/// Without a colocation, it is unknown whose parameters an update updates.
 #[test]
 fn an_update_without_a_colocation_is_whole_on_every_device() {
     let mut graph = graph();

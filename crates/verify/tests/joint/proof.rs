@@ -234,7 +234,7 @@ fn no_bound_above_the_best_plan_is_proved() {
     assert!(tight >= cases / 10 && near >= cases / 2, "{tight} and {near} of {cases}");
 }
 
-/// The verdict on a bound that is stated with the pipeline of two layers, of microbatches of one sample.
+/// The verdict on a bound stated with the pipeline of two layers and microbatches of one sample.
 fn verdict(bound: f64, change: impl FnOnce(&mut Value)) -> JointVerdict {
     let mut plan = iteration::pipeline();
     plan["objective"]["microbatch"] = json!(1);
@@ -285,11 +285,11 @@ fn layers_of_a_proof_are_not_larger_than_those_of_the_graph() {
     assert_eq!(verdict(["s.0.0", "s.0.1"], &["s.0.0", "s.0.1"]), Verified);
     assert_eq!(verdict(["s.0.0", "s.0.1"], &["s.0"]), NotVerified);
     assert_eq!(verdict(["s.0.a.0", "s.0.a.1"], &["s.0"]), Verified);
-    // A number counts before a part that ends in one.
+    // A number takes precedence over a part that ends in one.
     assert_eq!(verdict(["block_0.a.0", "block_0.a.1"], &["block_0.a.0", "block_0.a.1"]), Verified);
     assert_eq!(verdict(["block_0.a.0", "block_0.a.1"], &["block_0"]), NotVerified);
     assert_eq!(verdict(["layer_0", "layer_1"], &["layer_0", "layer_1"]), Verified);
-    // What the rule says of such numbers is open.
+    // The rule does not define such numbers.
     assert_eq!(verdict(["block.00", "block.01"], &["block.00", "block.01"]), NotVerified);
 }
 
@@ -326,7 +326,7 @@ fn layers_of_a_proof_follow_names_with_slashes() {
 
 #[test]
 fn inputs_of_the_model_are_where_they_are_read() {
-    // The name would put the input with the second block, but it is where its reader is, with the first.
+    // The name would put the input with the second block, but it is placed with its reader, in the first.
     let verdict = |name: &str| {
         renamed(["block.0", "block.1"], &["block.0", "block.1"], |graph, _| {
             graph["operators"][0]["name"] = json!(name);

@@ -127,7 +127,7 @@ fn recomputed_layers_have_no_weight_gradients_apart() {
     let mut plan = zero_bubble();
     let stage = &mut plan["stages"][1];
     stage["layers"][0]["configuration"] = json!("full");
-    // Backward 3 + 3 and the forward pass of 3 again; the input of 8 is kept for one microbatch, and 6 are computed again.
+    // Backward 3 + 3 and the forward pass of 3 again; the input of 8 is kept for one microbatch, and 6 are recomputed.
     (stage["seconds"], stage["weight_s"]) = (json!(15.0), Value::Null);
     (stage["memory_bytes"], stage["activation_bytes"]) = (json!(68.0), json!(8.0));
     // Stage 0: F 0–3, F –6, B 18–24, W –26, B 33–39, W –41; stage 1: F 3–9, B –18, F –24, B –33. Then 2.
@@ -160,7 +160,7 @@ fn schedules_must_be_asked_for() {
     assert_eq!(broken(json!([]), "zero-bubble"), ["schedule"]);
     assert_eq!(broken(json!(["gpipe"]), "gpipe"), ["schedule"]);
     assert_eq!(broken(json!(["none"]), "none"), ["schedule"]);
-    // Another schedule that is allowed takes another time.
+    // A different allowed schedule takes a different time.
     assert_eq!(broken(json!(["1f1b"]), "1f1b"), ["figure"]);
 }
 

@@ -82,8 +82,8 @@ impl<'l> LayerShard<'l> {
         LayerShard { layer, kind, pool, degrees, share }
     }
 
-    /// Costs of the layer. `allowed` has the configurations of numbered layers, the fastest first; `is_split` says whether
-    /// weight gradients run apart from the backward pass. O(operators of the layer).
+    /// Costs of the layer. `allowed` has the configurations of numbered layers, the fastest first; `is_split` is whether
+    /// weight gradients run separately from the backward pass. O(operators of the layer).
     pub(super) fn costs(&self, allowed: &[usize], is_split: bool) -> LayerCosts {
         let (layer, zero) = (self.layer, self.degrees.zero);
         let times = self.times();

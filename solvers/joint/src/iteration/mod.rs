@@ -1,4 +1,4 @@
-//! Least time of an iteration of a training graph.
+//! Minimum time of an iteration of a training graph.
 
 mod chunks;
 mod closed_form;

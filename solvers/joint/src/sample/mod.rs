@@ -1,4 +1,4 @@
-//! Least time per sample of models whose layers come with configurations, by degrees that differ between stages.
+//! Minimum time per sample of models whose layers come with configurations, by degrees that differ between stages.
 
 mod lattice;
 mod problem;

@@ -124,7 +124,7 @@ impl Problem {
 pub(crate) struct Sums {
     /// Number of layers without a configuration.
     missing: u32,
-    /// Least seconds of the layers.
+    /// Minimum seconds of the layers.
     pub(crate) seconds: f64,
     /// Minimum seconds of transfers across the ends of the stage: a sum of terms and of differences.
     pub(crate) transfers: f64,

@@ -117,7 +117,7 @@ struct Growth {
     /// Device seconds of the layers in no stage, before adding the stage and with it.
     work: f64,
     rest: f64,
-    /// Least figures by degree, after every layer of the stage.
+    /// Minimum figures by degree, after every layer of the stage.
     sums: Vec<Vec<Sums>>,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Tree<'s, 'p> {
     /// Price of a second by device.
     prices: Vec<f64>,
     open: Vec<Node>,
-    /// Least bound of the leaves of which not every numbering of the devices was tried.
+    /// Lowest bound of the leaves of which not every numbering of the devices was tried.
     untried: f64,
     pub(super) best: Option<Best>,
     pub(super) nodes: u64,

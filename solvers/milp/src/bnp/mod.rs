@@ -110,7 +110,7 @@ impl Solver for Bnp {
 struct Answer {
     plan: Plan,
     bound: LowerBound,
-    /// Reason why the bound is no higher.
+    /// Reason why the bound is not higher.
     reason: Option<String>,
     statistics: Vec<(&'static str, u64)>,
 }

@@ -7,7 +7,7 @@
 //! the length at which [`Positions`] leaves some cuts out. The solver then refines the boundaries of the best plan, and
 //! bounds them, by minimum cuts (see [`crate::boundary`]).
 //!
-//! Where a limit ends this before there is a plan, the devices are filled one after the other (`fallback`).
+//! If a limit ends this before there is a plan, the devices are filled one after the other (`fallback`).
 //!
 //! Under a pipeline schedule the orders are split by the program over labels of [`crate::pipeline`] instead.
 

@@ -10,7 +10,7 @@ use proto::{AttributeProto, NodeProto, OperatorSetIdProto, StringStringEntryProt
 const ELEMENTS: i64 = 4096;
 const BYTES: f64 = 4.0 * ELEMENTS as f64;
 
-/// A tensor of 32-bit floats with the bytes of a file, all zero but for the last.
+/// A tensor of 32-bit floats with the bytes of a file, all zero except the last.
 fn floats(name: &str, last: u8) -> TensorProto {
     let mut bytes = vec![0; BYTES as usize];
     bytes[BYTES as usize - 1] = last;

@@ -229,7 +229,8 @@ fn a_body_given_as_an_attribute_is_of_the_caller() {
     );
 }
 
-/// What runs a body gives all its inputs, so an initialiser of one is an unused default; the empty name is no value.
+/// The node that runs a body provides all its inputs, so an initialiser of an input is an unused default; the empty
+/// name is no value.
 #[test]
 fn initialisers_of_a_body_shadow_what_is_outside_and_no_input() {
     let mut body = Model::new(17);

@@ -105,7 +105,8 @@ pub(super) fn conversions(graph: &Graph, kinds: &Kinds, layer_of: &[usize]) -> V
     conversions
 }
 
-/// The layout of the outputs of a forward operator, and what it needs of its inputs. `inputs` are those with a layout.
+/// The layout of the outputs of a forward operator, and those that it requires of its inputs. `inputs` are those with a
+/// layout.
 fn rule(graph: &Graph, kinds: &Kinds, operator: usize, inputs: &[(usize, Layout)]) -> (Layout, Needed) {
     let all_in = |layout| !inputs.is_empty() && inputs.iter().all(|&(_, from)| from == layout);
     let comes_from_bare_products = || {

@@ -15,7 +15,7 @@ use crate::score::cost::Parts;
 pub(super) enum Configuration {
     /// Keeps what the backward pass reads.
     None,
-    /// Computes again what is no product.
+    /// Recomputes all operators except products.
     Selective,
     /// Computes everything again.
     Full,
@@ -47,7 +47,7 @@ pub(super) struct Costs {
     pub(super) workspace: f64,
 }
 
-/// Sums over the layers of a stage, but for the workspace, which is the largest.
+/// Sums over the layers of a stage, and the maximum of the workspace.
 pub(super) type Sums = Costs;
 
 impl Sums {
@@ -72,7 +72,7 @@ pub(super) struct Stage<'a> {
     zero: u32,
     /// Share of the graph's samples that a copy has in a microbatch.
     microbatch: f64,
-    /// Whether weight gradients of layers that are not recomputed run apart.
+    /// Whether weight gradients of layers that are not recomputed run separately.
     has_weights_apart: bool,
 }
 
@@ -125,8 +125,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Seconds of the passes of a layer: its operators, conversions, exchanges and collectives over copies, and what is
-    /// computed again.
+    /// Seconds of the passes of a layer: its operators, conversions, exchanges and collectives over copies, and
+    /// recomputation.
     fn passes(
         &self,
         layer: &Layer,

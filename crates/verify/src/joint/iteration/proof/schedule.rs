@@ -1,4 +1,4 @@
-//! Least time of pipelines whose stages run 1F1B or zero-bubble, from what one stage needs.
+//! Minimum time of pipelines whose stages run 1F1B or zero-bubble, from the time around one stage.
 //!
 //! For a stage of a pipeline of p stages, let j be the number of stages from it to the last, i = p − j those before it, and
 //! f, b and w the seconds of its passes. The stage runs j' = min(j, m) forward passes before its first backward pass, and j'
@@ -36,7 +36,7 @@ pub(super) struct Position {
     between: f64,
     /// Whether m > j.
     is_apart: bool,
-    /// c and q; `None` if no weight gradients run apart.
+    /// c and q; `None` if no weight gradients run separately.
     weights: Option<[f64; 2]>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Fixed {
 /// Seconds of a stage, and of all stages after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ends {
-    /// Seconds to the last weight gradient; zero if none run apart.
+    /// Seconds to the last weight gradient; zero if none run separately.
     pub(super) weight: f64,
     /// Seconds to the last backward pass.
     pub(super) backward: f64,

@@ -492,7 +492,7 @@ fn candle_takes_as_many_threads_as_are_asked_for() {
     assert!(!has_threads_of_its_own("1", "12"));
     // On one processor there are no further threads.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Where there are some, the solve goes on until one is seen.
+    // Otherwise, the solve continues until one is seen.
     let simulations = if processors > 1 { "1000000" } else { "12" };
     assert_eq!(has_threads_of_its_own("2", simulations), processors > 1);
 }

@@ -209,7 +209,7 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     refused(&["profile", text(&model), "--precision", "fp16"], "H005", "casts the model to fp16");
     let json = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/demo/model.json");
     refused(&["profile", json], "H005", "cannot be run");
-    // Weights in a file that is not there.
+    // Weights in a missing file.
     let mut absent = chain(1, 4, 512);
     let weight = &mut absent.graph.as_mut().unwrap().initializer[0];
     weight.raw_data = None;

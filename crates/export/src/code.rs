@@ -62,7 +62,7 @@ stagewright_core::codes! {
         /// keeps the operators of every layer together.
         E010,
 
-        /// backward operator on another device than its forward operator
+        /// backward operator not on the device of its forward operator
         ///
         /// Runtimes that train run the backward pass and the update of a module where its forward pass runs. Give these operators
         /// the same `colocation` in the model.

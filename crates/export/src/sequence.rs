@@ -164,7 +164,7 @@ impl Sequence {
     }
 }
 
-/// Most modules without an operator between two layers.
+/// Maximum number of modules without an operator between two layers.
 const MAX_IDLE: u64 = 8;
 
 /// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference or

@@ -126,14 +126,14 @@ stagewright::core::codes! {
         /// shows every field.
         O002,
 
-        /// another model or other devices than the index describes
+        /// model or devices that differ from the index
         ///
         /// The SHA-256 of the model, its number of operators or the number of devices differs from the index. The model of a recipe
         /// changes with the workloads, importers and cost rules of the program, and a published file may be another version. Get the
         /// model that the index describes, or add the instance anew under another name.
         O003,
 
-        /// another plan than the index describes
+        /// plan that differs from the index
         ///
         /// The SHA-256 of the plan, unpacked, differs from the index: the file was changed or damaged. Get the plan that the index
         /// describes, or add a plan with `instances add`.
@@ -152,7 +152,7 @@ stagewright::core::codes! {
         /// of a solver, which may also have reached its limit of two minutes. Correct the claim, or give a proof of it.
         O006,
 
-        /// published file that is not there
+        /// missing published file
         ///
         /// The model of the instance is a file published by others, which the library only names. Get it from the place that
         /// the error names, and give the folder to `instances verify --published`.

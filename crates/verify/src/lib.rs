@@ -11,7 +11,7 @@
 //!
 //! 1. *Reading* (`read`): the documents must describe a problem; otherwise the result is a [`CheckError`].
 //! 2. *Constraints* (`constraint`, one file each): every operator on one existing device that can run it and
-//!    that the pins allow; replicas on devices that no pin tells apart; colocation; memory with the
+//!    that the pins allow; replicas on devices that no pin distinguishes; colocation; memory with the
 //!    microbatches in flight; the split rule; for latency the calls of each accelerator and an order in which
 //!    they can run; for makespan the priority, and memory at every moment.
 //! 3. *Score* (`score`): the load of every device and uplink, and the value, which is the largest load; for

@@ -13,7 +13,7 @@ pub enum ViolationKind {
     Support,
     /// An operator is on a device that its pins don't allow.
     Pins,
-    /// A stage has more replicas than there are devices that no pin tells apart from its own.
+    /// A stage has more replicas than there are devices that no pin distinguishes from its own.
     Replicas,
     /// Operators of one colocation group are on several devices.
     Colocation,

@@ -107,7 +107,7 @@ fn bounds_and_searches_of_larger_steps() {
 }
 
 /// A tensor goes to two devices of a pool, first to the one of lower index: the longer reader must run there, so which
-/// of the two devices an operator takes makes a difference although nothing else tells them apart.
+/// of the two devices an operator takes makes a difference although they are otherwise identical.
 #[test]
 fn the_numbers_of_devices_decide_ties() {
     let mut graph = GraphBuilder::new("ties");

@@ -28,7 +28,7 @@ pub struct JointPlanDocument {
     /// The cluster; null for the devices in the model's file.
     #[serde(default)]
     pub cluster: Option<ClusterDocument>,
-    /// What the plan is for.
+    /// Objective and options of the plan.
     pub objective: JointObjectiveDocument,
     /// The lower bound on the value of every plan.
     pub bound: JointBoundDocument,

@@ -24,7 +24,7 @@ stagewright_core::codes! {
         /// The plan omits operators of the model. Every operator needs a device; the message has the first one without.
         L004,
 
-        /// call on another device than its operators
+        /// call not on the device of its operators
         ///
         /// A plan for latency says which call of a device runs which operator, and one of its calls names an operator that is on
         /// another device. Correct the list of the call, or the device of the operator.

@@ -30,7 +30,7 @@ pub(crate) struct HostArguments {
     /// Cores to run on, one process each, as in 0,1,4-7 [default: all]
     #[arg(long, value_name = "LIST", help_heading = "Running")]
     pub(crate) cores: Option<String>,
-    /// Replace weights that are not there by random numbers
+    /// Replace missing weights by random numbers
     #[arg(long, help_heading = "Running")]
     pub(crate) random_weights: bool,
     /// Seed of random weights and inputs

@@ -25,7 +25,7 @@ pub enum JointViolation {
         /// Why the plan does not run the operator.
         why: String,
     },
-    /// A configuration that is not there or not allowed.
+    /// A configuration that does not exist or is not allowed.
     Configuration {
         /// The layer.
         layer: String,
@@ -59,7 +59,7 @@ pub enum JointViolation {
         /// Requirement on the schedule.
         needs: String,
     },
-    /// A stage on a kind of devices that is not there.
+    /// A stage on a kind of devices that does not exist.
     Kind {
         /// The stage.
         stage: usize,

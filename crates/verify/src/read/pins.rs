@@ -37,7 +37,7 @@ impl Allowed {
         }
     }
 
-    /// Devices whose kind is not in the set as a whole, and which the set therefore tells apart from others
+    /// Devices whose kind is not in the set as a whole, and which the set therefore distinguishes from others
     /// of their kind.
     fn singled_out(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.devices.iter().copied().filter(|(kind, _)| !self.kinds.contains(kind))

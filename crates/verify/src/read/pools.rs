@@ -1,4 +1,4 @@
-//! Pools: the devices of a kind that no pin tells apart.
+//! Pools: the devices of a kind that no pin distinguishes.
 //!
 //! Two devices are in one pool iff they are of one kind and every pin allows both or neither. A kind whose devices no
 //! pin names is one pool of any size.

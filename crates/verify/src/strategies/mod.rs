@@ -19,9 +19,9 @@ const LARGEST_TOTAL: i128 = 1 << 62;
 /// Result of a check of a strategy plan. All figures are recomputed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrategyReport {
-    /// The cost; `None` without a plan, or if the plan has a strategy that is not there or not allowed.
+    /// The cost; `None` without a plan, or if the plan has a strategy that does not exist or is not allowed.
     pub cost: Option<i64>,
-    /// The largest usage at any time; `None` without a plan, or if it has a strategy that is not there.
+    /// The largest usage at any time; `None` without a plan, or if it has a strategy that does not exist.
     pub peak_usage: Option<i64>,
     /// Violations; empty if the plan holds.
     pub violations: Vec<StrategyViolation>,

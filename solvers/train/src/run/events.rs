@@ -1,4 +1,4 @@
-//! Measurements as TensorBoard events, which `tensorboard --logdir FOLDER` shows while a run goes on.
+//! Measurements as TensorBoard events, which `tensorboard --logdir FOLDER` shows during a run.
 //!
 //! A file of events is a sequence of records, each a message framed by its length and two checksums (`TFRecord`):
 //!

@@ -1,4 +1,4 @@
-//! A training run: labels, steps and measurements, kept so that what was interrupted goes on.
+//! A training run: labels, steps and measurements, stored so that an interrupted run can be resumed.
 
 use std::collections::BTreeMap;
 use std::path::Path;

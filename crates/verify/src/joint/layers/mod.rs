@@ -76,8 +76,8 @@ fn figures(file: &File, plan: &JointPlanDocument, violations: &mut Vec<JointViol
     Some(Figures { value, stages: figures, is_bound_proven: false })
 }
 
-/// The choices by stage, and the stage of every layer. Reports layers and configurations that are not there, or not
-/// allowed.
+/// The choices by stage, and the stage of every layer. Reports layers and configurations that do not exist, or are
+/// not allowed.
 fn choices<'a>(
     file: &'a File,
     plan: &JointPlanDocument,

@@ -1,6 +1,6 @@
 //! Joint plans of training steps: time, gap and predicted rate.
 //!
-//! | table | what it has |
+//! | table | content |
 //! | --- | --- |
 //! | models | Llama 3, GPT-3, Mixtral and DeepSeek-V3 on 8 to 4,096 H100, and on half A100, half V100 |
 //! | published | GPT models of Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (SC 2021), table 1, on A100: their degrees and ours under one cost model, beside the rate they report |

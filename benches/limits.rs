@@ -1,11 +1,11 @@
 //! Time limits on large graphs: random limits over random graphs, clusters and objectives.
 //!
-//! Each case solves one problem with `auto` on one thread and writes its plan. The graphs are what quadratic algorithms
-//! cannot stand: tensors, parameters and colocation groups with all operators, deep chains, wide and dense layers, isolated
-//! operators, with up to half a million of them; the clusters have few devices, little memory, or hundreds of kinds. A case
-//! overruns by the time beyond its limit from the start of the solve to the written plan: the smaller of the time on the
-//! clock and the time of the processor, so that other programs on the machine do not count. The bench fails if one
-//! overruns by more than half a second, or has neither a plan nor a bound.
+//! Each case solves one problem with `auto` on one thread and writes its plan. The graphs defeat quadratic algorithms:
+//! tensors, parameters and colocation groups with all operators, deep chains, wide and dense layers, isolated operators,
+//! with up to half a million of them; the clusters have few devices, little memory, or hundreds of kinds. A case overruns
+//! by the time beyond its limit from the start of the solve to the written plan: the smaller of the time on the clock and
+//! the time of the processor, so that other programs on the machine do not count. The bench fails if one overruns by more
+//! than half a second, or has neither a plan nor a bound.
 //!
 //!     cargo bench --no-default-features --features milp --bench limits            # 100 cases
 //!     cargo bench --no-default-features --features milp --bench limits -- 20 500  # cases 500 to 519

@@ -1,8 +1,8 @@
 //! Predicted and measured throughput of plans on this machine, two processes on a core each.
 //!
-//! Models of `data/models` with random weights. Each is profiled first; what is predicted from the profile is then run. Plans
-//! of a model are the best contiguous one, those of expert rules and of METIS, the worst cut of a linear order, and cuts
-//! between; with the links of this machine, and with links of 100 MB/s, for which other plans are best. Transfers happen
+//! Models of `data/models` with random weights. Each is profiled first; the plans predicted from the profile are then run.
+//! Plans of a model are the best contiguous one, those of expert rules and of METIS, the worst cut of a linear order, and
+//! cuts between; with the links of this machine, and with links of 100 MB/s, for which other plans are best. Transfers happen
 //! between computations.
 //!
 //! Prints a table for each kind of link; nothing else should run meanwhile.

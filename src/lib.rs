@@ -1,9 +1,9 @@
 //! Stagewright decides where every operator of a neural network runs, and proves how good the decision is.
 //!
 //! A model is a graph of operators and tensors with their costs. A cluster is a set of devices with memory and links. An
-//! objective says what to minimise: the time per sample of a full pipeline (throughput), an iteration under a pipeline
-//! schedule, the latency of one sample, or the makespan of one step. A solver returns a placement with its value and a
-//! lower bound on the value of every placement.
+//! objective defines the minimised quantity: the time per sample of a full pipeline (throughput), an iteration under a
+//! pipeline schedule, the latency of one sample, or the makespan of one step. A solver returns a placement with its
+//! value and a lower bound on the value of every placement.
 //!
 //! # From a model to a plan
 //!

@@ -151,8 +151,8 @@ fn is_large(problem: &Problem) -> bool {
     problem.graph().operator_count() > LARGE
 }
 
-/// Whether no further solver may start: the time is over, or what every solver spends beside its search takes longer. In a
-/// small graph without a plan, the first steps of a solver may still find one.
+/// Whether no further solver may start: the time is over, or the time that every solver spends outside its search is
+/// longer. In a small graph without a plan, the first steps of a solver may still find one.
 fn is_late(problem: &Problem, has_plan: bool, context: &Context<'_>) -> bool {
     let is_over = context.stop().reason().is_some()
         || context.stop().remaining().is_some_and(|left| left <= problem.overhead());

@@ -50,7 +50,7 @@ pub fn import(opened: Opened, options: &ImportOptions) -> Result<(String, Import
     Ok((label, model?))
 }
 
-/// Reads a model and prepares it, with its label in errors and notes on what its options and prices mean.
+/// Reads a model and prepares it, with its label in errors and notes on its options and prices.
 ///
 /// # Errors
 /// If it is not a valid model, or a given option has no effect on its format (U012).

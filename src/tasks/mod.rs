@@ -200,7 +200,7 @@ pub fn kind_of_plan(bytes: &[u8]) -> Kind {
     document::kind(bytes)
 }
 
-/// Reads a question of a kind, with notes on what its options and prices mean, a line each. With a plan, the plan states the
+/// Reads a question of a kind, with notes on its options and prices, a line each. With a plan, the plan states the
 /// objective, and the request only what differs from it.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ fn fifty_thousand_operators_are_small_and_folded() {
     let operators = browser.text("#summary .facts dd");
     println!("{operators} operators: {size} bytes, opened in {seconds:.2} s");
     assert!(size < MOST, "{size} bytes");
-    // Folded, so that a reader can survey what is drawn.
+    // Folded, so that a reader can survey the drawing.
     let shown = browser.evaluate("document.querySelectorAll('[role=treeitem]').length").as_u64();
     assert!(shown.is_some_and(|shown| (8..=100).contains(&shown)), "{shown:?}");
     // Opening a box does not draw too much either.

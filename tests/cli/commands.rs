@@ -234,7 +234,7 @@ fn nothing_that_a_command_started_survives_it() {
     {
         let seconds = |way: usize| marked(&format!("9876{number}.{way}"));
         let escape = |(way, escape): (usize, &str)| {
-            // Only what runs can be left behind. The pattern does not match itself.
+            // Only running processes can be left behind. The pattern does not match itself.
             let pattern = seconds(way).replacen('9', "[9]", 1);
             let is_there = format!("until grep -qs '{pattern}' /proc/[0-9]*/cmdline; do :; done");
             format!("{}\n{is_there}\n", escape.replace("SECONDS", &seconds(way)))

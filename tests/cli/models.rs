@@ -39,7 +39,8 @@ fn gpt_2_takes_four_devices_as_well_as_a_free_split_would() {
     }
 }
 
-/// Both exporters of PyTorch write one model: what is traced has shapes, masks and views of its own, which bind no layers.
+/// Both exporters of PyTorch write one model: a traced model has shapes, masks and views of its own, which bind no
+/// layers.
 #[test]
 fn what_is_traced_is_planned_as_well() {
     for more in [&[][..], &["--whole-layers"]] {

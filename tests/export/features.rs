@@ -479,7 +479,7 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
         ("megatron", zero_bubble, Ok("--global-batch-size of 6 times")),
         ("deepspeed", gpipe, Ok("gradient_accumulation_steps to 6")),
         ("deepspeed", zero_bubble, Ok("gradient_accumulation_steps to 6")),
-        // GPipe keeps all.
+        // GPipe keeps all microbatches.
         ("torchgpipe", gpipe, Ok("give `chunks` to GPipe")),
         ("torchgpipe", alternating, Err(REFUSED)),
         ("torchgpipe", zero_bubble, Err(REFUSED)),

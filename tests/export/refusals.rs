@@ -361,7 +361,7 @@ fn a_module_that_runs_twice_is_no_place_to_cut() {
 
 #[test]
 fn what_is_in_no_module_goes_with_a_neighbour_on_its_device() {
-    // The exporter calls what a program computes outside of its modules after the operation.
+    // The exporter names operators outside of all modules after their operation.
     let names = ["embed", "layers.0", "alias", "layers.1"];
     let layer = |name: &&'static str| operator(name, (*name != "alias").then_some(name));
     let chain: Vec<(&str, &str)> = names.windows(2).map(|pair| (pair[0], pair[1])).collect();

@@ -183,8 +183,8 @@ impl CostTable {
         Ok(())
     }
 
-    /// Divides among `microbatches` what happens once an iteration: updates of the parameters, tensors that only they
-    /// read or make, and the synchronisation of gradients. O((kinds + groups) · (operators + tensors)).
+    /// Divides among `microbatches` the costs incurred once per iteration: updates of the parameters, tensors that
+    /// only they read or make, and the synchronisation of gradients. O((kinds + groups) · (operators + tensors)).
     #[must_use]
     pub fn per_microbatch(mut self, graph: &Graph, microbatches: u32) -> CostTable {
         let share = 1.0 / f64::from(microbatches);

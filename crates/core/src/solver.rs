@@ -43,7 +43,7 @@ pub trait Solver: Send + Sync {
 
     /// Solves a problem within the limits.
     ///
-    /// No solver overrides this method, which checks what all of them have in common before it calls [`Solver::run`]. A
+    /// No solver overrides this method, which makes the checks common to all solvers before it calls [`Solver::run`]. A
     /// solver that wraps another implements `run` and calls `solve` of the inner one there.
     ///
     /// # Errors
@@ -363,7 +363,7 @@ impl<'a> Context<'a> {
         if self.gap_reached(value, bound) { Some(StopReason::Gap) } else { self.stop.reason() }
     }
 
-    /// The end of a solve that has this plan and this bound, if it is to end now.
+    /// The end of a solve with this plan and this bound, if it should end now.
     pub fn done(&self, best: Option<&Plan>, bound: f64) -> Option<End> {
         match best {
             Some(plan) if tolerance::gap(plan.value(), bound) == 0.0 => Some(End::Proof),

@@ -44,7 +44,7 @@ fn is_hidden(character: char) -> bool {
         // Letters and marks to Unicode, and ignored wherever text is shown.
         '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' => true,
         '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}' => true,
-        // The library escapes what cannot be printed. An accent it escapes too, unless another character goes before.
+        // The library escapes unprintable characters. An accent it escapes too, unless another character goes before.
         _ => format!(".{character}").escape_debug().nth(1) == Some('\\'),
     }
 }

@@ -169,7 +169,7 @@ impl Costs {
     ///
     /// Measurements of fp16 and bf16 stand in for each other, as do those of attention with and without a mask, and the
     /// result is then fitted. Batched products and attention to earlier tokens are not in tables: the fitted form prices
-    /// them, times what the measurements of one product, or of attention without earlier tokens, deviate from it. The
+    /// them, times the deviation from it of the measurements of one product, or of attention without earlier tokens. The
     /// result is fitted as well.
     ///
     /// O(log rows) for measured dimensions; otherwise O(1) on a grid of sizes, and O(rows) for scattered sizes. The

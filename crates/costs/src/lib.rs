@@ -1,7 +1,7 @@
 //! Measured costs: import from tables, profiles and traces; look-up with interpolation; application to a model.
 //!
 //! Measurements are documents `stagewright.costs/1`. [`Costs`] looks kernels, operators and transfers up in them,
-//! [`apply`] writes what it finds into a model and a cluster, and [`accuracy`](Costs::accuracy) estimates the error of
+//! [`apply`] writes the results into a model and a cluster, and [`accuracy`](Costs::accuracy) estimates the error of
 //! seconds that were not measured.
 
 mod accuracy;

@@ -7,7 +7,8 @@ stagewright_core::codes! {
     pub enum E {
         /// unknown export target
         ///
-        /// `export --to` names an unknown runtime. `stagewright export --list` shows the targets and what each cannot express.
+        /// `export --to` names an unknown runtime. `stagewright export --list` shows the targets and the limits of
+        /// each.
         E001,
 
         /// document without a plan

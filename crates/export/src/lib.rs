@@ -3,7 +3,7 @@
 //! A plan is read once, into [`Placed`], which has every operator exactly once. A target then writes it in the
 //! notation of its runtime, or refuses: nothing is left out or moved to make a plan fit. Parts of a plan that
 //! the notation lacks, such as its schedule or a weight that several devices hold, are noted by name or refused
-//! by `runtime`. Code shared by several targets is organised by what their runtimes divide:
+//! by `runtime`. Code shared by several targets is organised by the units that their runtimes divide:
 //!
 //! | runtimes divide | module | targets |
 //! | --- | --- | --- |

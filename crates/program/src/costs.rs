@@ -1,4 +1,4 @@
-//! `costs`: measurements from other programs, what they cover, and their application to a model.
+//! `costs`: measurements from other programs, their coverage, and their application to a model.
 
 use std::collections::BTreeMap;
 use std::path::Path;

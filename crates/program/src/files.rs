@@ -73,7 +73,7 @@ pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
     Ok(if is_standard { Outputs::Standard } else { Outputs::Files })
 }
 
-/// Rejects an input that the command will overwrite, by whatever name or link.
+/// Rejects an input that the command will overwrite, under any name or link.
 ///
 /// # Errors
 /// If it is one of the files of [`outputs`] (U001).

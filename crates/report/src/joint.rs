@@ -1,4 +1,4 @@
-//! Joint plans: what documents of them mean, for pages and tables.
+//! Joint plans: the meaning of their documents, for pages and tables.
 
 use stagewright_core::document::{
     ClusterDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,

@@ -210,7 +210,7 @@ struct SteadyStateDocument<'a> {
     uplinks: Vec<Uplink<'a>>,
 }
 
-/// A device; where the stage has replicas, what each of them does.
+/// A device; if the stage has replicas, the activities of each.
 #[derive(Debug, Serialize)]
 struct Device<'a> {
     name: String,

@@ -99,7 +99,7 @@ pub fn robustness(plan: &PlanDocument) -> Vec<(&'static str, String)> {
     plan.robust.iter().flat_map(|robust| worst_case(value, robust)).collect()
 }
 
-/// The worst case of a plan, and its price: what the plan costs more than the nominally best, and what it saves in the
+/// The worst case of a plan, and its price: the cost of the plan over the nominally best one, and its savings in the
 /// worst case.
 fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str, String)> {
     let share = |from: f64, to: f64| if from > 0.0 { to / from - 1.0 } else { 0.0 };

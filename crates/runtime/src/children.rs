@@ -246,7 +246,7 @@ fn listen(index: usize, output: impl Read + Send + 'static, sender: Sender<(usiz
     });
 }
 
-/// Keeps the end of what a process writes to standard error.
+/// Keeps the end of a process's standard error.
 fn keep(mut errors: impl Read + Send + 'static, kept: Arc<Mutex<Vec<u8>>>) {
     thread::spawn(move || {
         let mut buffer = [0; 4096];

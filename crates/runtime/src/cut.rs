@@ -307,7 +307,7 @@ fn order_of_devices(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -
 }
 
 /// The nodes of a segment, and the views that they read of values on other devices, in file order. A view costs nothing, and
-/// its source is what the plan sends: the integers and not the numbers that `DequantizeLinear` makes of them.
+/// the plan sends its source: the integers, not the numbers that `DequantizeLinear` makes of them.
 fn with_views(flow: &Flow<'_>, keys: &[Option<Key>], device: usize, nodes: &[usize]) -> Vec<usize> {
     let mut all: BTreeSet<usize> = nodes.iter().copied().collect();
     let mut open: Vec<usize> = nodes.to_vec();

@@ -55,7 +55,7 @@ pub enum RunError {
     Died {
         /// Device of the process.
         device: String,
-        /// How the process ended, as in `was killed by signal 9`, with the last of what it wrote to standard error.
+        /// How the process ended, as in `was killed by signal 9`, with the end of its standard error.
         how: String,
     },
     /// A process without progress.

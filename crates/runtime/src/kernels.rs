@@ -1,6 +1,6 @@
 //! From the kernels of ONNX Runtime to the operators of a graph.
 //!
-//! ONNX Runtime replaces nodes by others before it runs a model: it folds constants, drops what does nothing and fuses.
+//! ONNX Runtime replaces nodes by others before it runs a model: it folds constants, drops nodes without effect and fuses.
 //! The optimised model says which tensors a kernel makes. Kernels that exchange tensors which the original model does not
 //! have form a group. Its members are the original nodes between its outputs and the tensors that other kernels make; they
 //! share its seconds by their amounts of work.

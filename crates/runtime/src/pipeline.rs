@@ -220,7 +220,7 @@ pub(crate) fn out_of_turn(children: &Children, index: usize) -> RunError {
     RunError::Failed { device: children.name(index).to_owned(), message: "it reported out of turn".into() }
 }
 
-/// Lets the samples through, and returns what the processes report at the end.
+/// Runs the samples, and returns the final reports of the processes.
 fn drive(children: &mut Children, samples: u32, window: u32) -> Result<Vec<StageReport>> {
     connect(children)?;
     let mut reports: Vec<Option<StageReport>> = vec![None; children.len()];

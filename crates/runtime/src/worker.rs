@@ -214,8 +214,8 @@ pub(crate) fn write_outputs<'a>(
 }
 
 /// Sends tensors of several sizes, or receives them. The seconds of a size are those between its first and its last
-/// tensor, divided by their number: tensors follow each other, so that is what the slower side does for each. The receiver
-/// has no buffer, which would take in several small tensors at once: those of a pipeline come one by one.
+/// tensor, divided by their number: tensors are sent back to back, so that is the time of the slower side for each. The
+/// receiver has no buffer, which would take in several small tensors at once: those of a pipeline come one by one.
 fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;

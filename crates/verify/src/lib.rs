@@ -1,4 +1,4 @@
-//! The independent checker: is a plan what it claims to be?
+//! The independent checker: does a plan satisfy its claims?
 //!
 //! A solver can be wrong in its search, in the cost model it shares with every other solver, or in the way it
 //! writes its result down. Only a second derivation finds all three, so this crate reads the documents of a

@@ -103,7 +103,7 @@ pub enum Verdict {
     Verified,
     /// Nothing refutes the claim, and the plan has no evidence for it.
     NotVerified,
-    /// A violation says what is wrong with the claim.
+    /// A violation states the fault of the claim.
     Refuted,
 }
 

@@ -32,9 +32,10 @@ pub enum ViolationKind {
     Priority,
     /// The value differs from the recomputed one.
     Value,
-    /// A figure of a device is not what the placement gives, or a place in the pipeline is left out before its own.
+    /// A figure of a device differs from that of the placement, or a position in the pipeline before its own is
+    /// skipped.
     DeviceFigures,
-    /// The load of an uplink is not what the placement gives, or not given.
+    /// The load of an uplink differs from that of the placement, or is missing.
     UplinkFigures,
     /// The bound exceeds the value of a plan or the bound that its evidence proves.
     Bound,
@@ -44,7 +45,7 @@ pub enum ViolationKind {
     Gap,
     /// The stated seconds of the solve are no valid time.
     Seconds,
-    /// The worst case, when costs are off, is not what the plan claims.
+    /// The worst case, when costs are off, differs from the claim of the plan.
     Robust,
 }
 

@@ -5,7 +5,7 @@
 //! Costs add up; the workspace is the maximum, since one operator after another uses it. Tensors inside a merged
 //! operator vanish, and tensors with the same producer and consumers are merged, so that all that a layer stashes for
 //! its own backward pass is one tensor. Under the second rules, the launches of a layer are the sum over its operators,
-//! and its workspace is the peak of what they need one after the other, tensors inside the layer included.
+//! and its workspace is the peak of their memory in sequence, including tensors inside the layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -124,8 +124,8 @@ impl Tape {
         result
     }
 
-    /// Notes what a batch holds, if that is not known. Inputs do: their first dimension is the samples, the second of
-    /// indices the tokens.
+    /// Records the contents of a batch, if unknown so far. Inputs do: their first dimension is the samples, the
+    /// second of indices the tokens.
     pub(crate) fn holds(&mut self, samples: u64, tokens: Option<u64>) {
         let batch = NonZeroU64::new(samples)
             .map(|samples| BatchDocument { samples, tokens: tokens.and_then(NonZeroU64::new) });

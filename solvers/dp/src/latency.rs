@@ -100,7 +100,8 @@ impl Answer<'_> {
             _ => {}
         }
         context.raise(&mut self.bound, found.bound);
-        // In version 2 the recurrence only has a lower bound on what blocks need, so the plan it finds may need more.
+        // In version 2 the recurrence only has a lower bound on the memory of blocks, so the plan it finds may need
+        // more.
         let better = |value: f64| self.best.as_ref().is_none_or(|best| value < best.value());
         if let Some((placement, value)) = found.plan
             && better(value)

@@ -141,7 +141,7 @@ fn random_graph(rng: &mut impl Rng) -> GraphDocument {
     tape.document(rng.random_range(1..3))
 }
 
-/// Changes what is colocated in some graphs, and how many experts a dispatch has.
+/// Changes the colocation in some graphs, and the number of experts of a dispatch.
 fn relate(graph: &mut GraphDocument, number: u64) {
     for (index, operator) in graph.operators.iter_mut().enumerate() {
         match number % 4 {

@@ -86,8 +86,8 @@ impl<'p> Instance<'p> {
 
     /// Mean seconds of a tensor over all ordered pairs of different devices, without a matrix.
     ///
-    /// A transfer takes the longest of the links and uplinks on its way, so the mean follows from the kinds in the order
-    /// of what they take: paired with each kind before it, each is the longest. O(kinds log kinds).
+    /// A transfer takes the longest of the links and uplinks on its way, so the mean follows from the kinds in ascending
+    /// order of time: paired with each kind before it, each is the longest. O(kinds log kinds).
     fn mean_over_pairs(&self, tensor: TensorId) -> f64 {
         let (cluster, costs) = (self.problem.cluster(), self.problem.costs());
         let group = |kind: usize| cluster.group_of_kind(kind);

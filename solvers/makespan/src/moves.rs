@@ -1,10 +1,10 @@
 //! Moves of searches: the device of a group, or the queue positions of two operators.
 //!
 //! Many moves start from the critical path: an operator on it, or one end of a tensor on it. How many, and how large the
-//! moved groups are, depends on what such moves have gained ([`choice`](super::choice)). A group goes mostly to the
-//! device of an operator that sends to it or reads from it, since elsewhere all its tensors have to be sent. With
-//! guidance, half of the moves of groups are drawn from it: the class to move, what moves with it, and the device. A move
-//! that starts from the critical path keeps its own class and takes the other two.
+//! moved groups are, depends on their past gains ([`choice`](super::choice)). A group goes mostly to the device of an
+//! operator that sends to it or reads from it, since elsewhere all its tensors have to be sent. With guidance, half of
+//! the moves of groups are drawn from it: the class to move, what moves with it, and the device. A move that starts from
+//! the critical path keeps its own class and takes the other two.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;

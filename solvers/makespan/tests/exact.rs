@@ -80,7 +80,7 @@ fn optima_of_small_steps() {
     assert!(optimal > 550 && infeasible > 100, "{optimal} optimal, {infeasible} infeasible");
 }
 
-/// No bound exceeds the optimum of larger steps, and the optimum is no worse than what a search finds.
+/// No bound exceeds the optimum of larger steps, and the optimum is no worse than the result of a search.
 #[test]
 fn bounds_and_searches_of_larger_steps() {
     let bounds: [&dyn Bound; 8] =

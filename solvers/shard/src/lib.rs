@@ -2,7 +2,8 @@
 //!
 //! A compiler that shards a model chooses a strategy for every operator: how its tensors are laid out over the devices.
 //! A strategy costs time and memory, a pair of strategies of neighbours the time to convert between layouts. [`solve`]
-//! minimises the cost under a limit on the memory of what is live at any time, with a lower bound from prices of memory.
+//! minimises the cost under a limit on the memory of the live nodes at any time, with a lower bound from prices of
+//! memory.
 //!
 //! ```
 //! use stagewright_core::document::StrategiesDocument;

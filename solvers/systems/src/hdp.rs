@@ -59,8 +59,8 @@ const FAILING: f64 = 100.0;
 const MAX_LOGIT: f64 = 1.0;
 /// Width of the embedding of the previous group's device.
 const LAST: usize = 16;
-/// Numbers of attention activations computed at a time. This bounds temporary memory, not what is kept for the
-/// gradient.
+/// Numbers of attention activations computed at a time. This bounds temporary memory, not the memory kept for
+/// the gradient.
 const FIGURES_AT_ONCE: usize = 1 << 22;
 
 /// Numbers kept for the gradient per pair of groups and per group, in units of width.

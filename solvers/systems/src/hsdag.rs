@@ -9,8 +9,9 @@
 //! baseline.
 //!
 //! Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024, with
-//! what its authors released: width 128, Adam 1e-3, dropout 0.2. The released program assigns a run time of 1e10 s to
-//! placements on a single device, so none of them is ever the answer; here they count with their real time.
+//! the settings that its authors released: width 128, Adam 1e-3, dropout 0.2. The released program assigns a run time
+//! of 1e10 s to placements on a single device, so none of them is ever the answer; here they count with their real
+//! time.
 //!
 //! Choices made here:
 //!

@@ -65,7 +65,7 @@ impl Kind {
         (units > MAX_TIMES * aim).then(why)
     }
 
-    /// Approximate bytes of an episode on a graph, with or without learning. The counts are of what is held at the same
+    /// Approximate bytes of an episode on a graph, with or without learning. The counts are of memory held at the same
     /// time. For learning they came within a third of measurements on graphs of 178 to 2048 units and 2 to 8 devices;
     /// without learning they were up to three times too high, and never more than 5 MB too low. O(units + edges).
     pub fn bytes(self, settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {

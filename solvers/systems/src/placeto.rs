@@ -7,9 +7,9 @@
 //! it.
 //!
 //! Addanki, Venkatakrishnan, Gupta, Mao and Alizadeh, "Placeto: learning generalizable device placement algorithms for
-//! distributed machine learning", NeurIPS 2019, with what its authors released: 8 rounds of messages at the width of
-//! the features, a classifier of 8 to 16 to 8 times that, no discount, a baseline for every step that is the mean of
-//! the last 10 episodes including the current one, Adam from 1e-3 to 1e-4 with gradients clipped at 1.25.
+//! distributed machine learning", NeurIPS 2019, with the settings that its authors released: 8 rounds of messages at
+//! the width of the features, a classifier of 8 to 16 to 8 times that, no discount, a baseline for every step that is
+//! the mean of the last 10 episodes including the current one, Adam from 1e-3 to 1e-4 with gradients clipped at 1.25.
 //!
 //! Choices made here:
 //!

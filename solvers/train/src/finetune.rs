@@ -40,7 +40,7 @@ pub struct Finetuning {
     pub threads: usize,
     /// Hyperparameters of the optimiser.
     pub adam: AdamConfig,
-    /// Stops fine-tuning; what was learned so far is kept.
+    /// Stops fine-tuning; the parameters learned so far are kept.
     pub interrupt: Arc<AtomicBool>,
 }
 

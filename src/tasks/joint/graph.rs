@@ -36,10 +36,10 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Reads a training graph as a question, with notes on what its options and prices mean.
+    /// Reads a training graph as a question, with notes on its options and prices.
     ///
     /// # Errors
-    /// No batch (U001), documents that are not valid, or a model that no joint plan can be made for.
+    /// No batch (U001), documents that are not valid, or a model that cannot have a joint plan.
     pub(super) fn read(
         request: Request,
         given: &ParallelOptions,

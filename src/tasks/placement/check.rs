@@ -303,7 +303,7 @@ fn summary(finding: &Finding) -> Summary<'_> {
     let bound = |verdict, by, limit_s| BoundSummary { verdict, by, limit_s };
     Summary {
         holds: report.holds(),
-        // With the claimed value, and the rules used for checking.
+        // The plan with the claimed value, and the rules used for checking.
         objective: &plan.objective,
         claims_not_compared: claimed.as_ref(),
         claim_not_verified: Some(plan.status).filter(|&status| status == PlanStatus::Infeasible),

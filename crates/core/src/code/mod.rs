@@ -39,7 +39,8 @@ pub struct Entry {
 pub struct Letter {
     /// The letter.
     pub name: &'static str,
-    /// Lines of the doc comment of the enum: the subject, and what introduces a family, whose codes have a line each.
+    /// Lines of the doc comment of the enum: the subject, and the introduction of a family, whose codes have a line
+    /// each.
     #[doc(hidden)]
     pub lines: &'static [&'static str],
     /// The file of the enum.
@@ -134,7 +135,7 @@ impl PartialEq<&str> for Code {
 /// Declares the codes of a letter: an enum, its [`Letter`](crate::code::Letter) as the constant `LETTER`, and the
 /// conversion into a [`Code`](crate::code::Code).
 ///
-/// The doc comment of the enum begins with what its codes are about. Examples are fenced as `text`.
+/// The doc comment of the enum begins with the subject of its codes. Examples are fenced as `text`.
 ///
 /// ```
 /// stagewright_core::codes! {

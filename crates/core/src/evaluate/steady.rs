@@ -1,4 +1,4 @@
-//! The steady state of a pipeline: what devices and uplinks do in one period once it is full.
+//! The steady state of a pipeline: the activities of devices and uplinks in one period once it is full.
 //!
 //! The value of a placement for throughput is its period: from one batch to the next. Here is a schedule that keeps it. Every
 //! device works through its operators in the order of the model ([`Graph::work_order`](crate::graph::Graph::work_order)),
@@ -263,8 +263,8 @@ impl<'a> Layout<'a> {
         4 * turn + within
     }
 
-    /// The windows of the passes under separate training, the last without what replicas need to synchronise;
-    /// otherwise `None`.
+    /// The windows of the passes under separate training, the last without the time that replicas need to
+    /// synchronise; otherwise `None`.
     fn passes_apart(&mut self, synchronised: f64) -> Option<[usize; 2]> {
         let [forward, backward] = self.passes;
         let is_separate = self.problem.objective().passes() == 2;

@@ -2,7 +2,7 @@
 //!
 //! A pipeline that is full begins a batch every P seconds, so a task that starts s seconds after its batch was begun also
 //! starts at s + P, s + 2P and so on. Two tasks of one resource are apart for ever iff they are apart modulo P, and a task
-//! may follow what it waits for by any number of periods. So every acyclic set of tasks has a schedule of period P as soon
+//! may follow its predecessors by any number of periods. So every acyclic set of tasks has a schedule of period P as soon
 //! as no resource takes longer than P.
 //!
 //! Here the tasks of a *lane*, which are those of a resource or of one pass on it, run back to back in a given order, once

@@ -169,8 +169,8 @@ fn ports_carry_one_tensor_after_another() {
     }
 }
 
-/// Three readers of a tensor on two devices: two of them run one after another, which no bound sees that knows neither
-/// that a device runs whole operators nor that what is on neither of two devices is nowhere.
+/// Three readers of a tensor on two devices: two of them run one after another, which is missed by bounds that ignore
+/// that a device runs whole operators and that an operator must be on one of the two devices.
 #[test]
 fn what_is_apart_from_one_of_two_devices_is_together() {
     for bytes in [0.0, 1e-9] {

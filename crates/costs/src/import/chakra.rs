@@ -10,7 +10,7 @@
 //! - A collective is a row of `links`, with the shortest duration of its size, because one rank also waits for the
 //!   others. Its transfer is `comm_type`. Its devices are those of its process group, which the node
 //!   `process_group:init` lists, or of the options. Without a transfer, devices or a size it is left out.
-//!   `comm_size` is what one device gives: a concatenation has the number of devices times as much.
+//!   `comm_size` is the size that one device contributes; a concatenation is larger by the number of devices.
 //! - `COMM_SEND_NODE` is a row as well. Whether devices are in different servers is not in the trace.
 //!
 //! A trace has no names of modules, so that calls of all sizes of an operator share a median.
@@ -151,7 +151,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     let on_gpu = nodes.iter().any(Node::is_on_gpu);
     let groups = groups(&nodes);
     let mut transfers = Transfers::default();
-    // Calls of a host and what they launched, in the order of the file.
+    // Calls of a host and the kernels that they launched, in the order of the file.
     let mut launched: BTreeMap<usize, f64> = BTreeMap::new();
     let hosts: BTreeMap<u64, usize> = nodes
         .iter()

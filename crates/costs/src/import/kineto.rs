@@ -148,7 +148,7 @@ struct Call<'a> {
     start: f64,
     /// Seconds.
     length: f64,
-    /// Seconds of what the call launched on the device.
+    /// Seconds of the kernels that the call launched on the device.
     launched: f64,
     /// Index of the enclosing call in the list of the thread.
     parent: Option<usize>,
@@ -279,7 +279,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Whether a call is a range that gives its name to what is inside; the profiler's own steps are not.
+/// Whether a call is a range that names the calls inside; the profiler's own steps are not.
 fn is_named(call: &Call<'_>) -> bool {
     call.kind == Kind::Range && !call.name.is_empty() && !call.name.starts_with("ProfilerStep#")
 }

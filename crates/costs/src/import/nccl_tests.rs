@@ -16,7 +16,8 @@
 //!
 //! The transfer is in the name of the program, which versions since 2.17 print and logs of a launcher often have.
 //! Without it, the ratio of the bandwidths of the largest row distinguishes most transfers, and options the rest.
-//! `sendrecv_perf` measures what each device takes to send to the next one and receive from the one before.
+//! `sendrecv_perf` measures the time in which each device sends to the next one and receives from the previous
+//! one.
 //!
 //! Lines of other programs in between are skipped, as are the prefixes `[1,0]<stdout>:` of Open MPI. A file may have
 //! several runs, one after the other.

@@ -10,7 +10,7 @@
 //! would have weights of their own. The subclass refuses layers that share a weight of the plan and are not tied.
 //!
 //! Source: `deepspeed/runtime/pipe/module.py` of DeepSpeed at 12e65a6. `_partition_layers` is not part of
-//! its public interface; the subclass checks what it relies on.
+//! its public interface; the subclass checks its assumptions.
 
 use stagewright_core::document::Schedule;
 

@@ -20,7 +20,7 @@ pub struct TensorType {
     pub dims: Vec<u64>,
 }
 
-/// A model with its weights, and what the importer knows about it.
+/// A model with its weights, and the findings of the importer.
 #[derive(Debug, Clone)]
 pub struct Whole {
     /// The model. Calls of its functions are replaced by their bodies.

@@ -1,4 +1,4 @@
-//! Arguments that several commands share: the model with its surroundings, and what groups of options mean.
+//! Arguments that several commands share: the model with its options, and the meaning of groups of options.
 
 use std::path::{Path, PathBuf};
 

@@ -50,7 +50,7 @@ impl External {
         External { command, folder: Some(folder).filter(|folder| !folder.as_os_str().is_empty()) }
     }
 
-    /// Parses a command: words between spaces, or what [`External::argument`] returns.
+    /// Parses a command: words between spaces, or the form that [`External::argument`] returns.
     pub(crate) fn parse(text: &str) -> Result<External> {
         let external = match serde_json::from_str(text) {
             Ok(external) => external,

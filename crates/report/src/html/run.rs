@@ -1,4 +1,4 @@
-//! The page of a run: what was predicted and measured, by device, and what happened when.
+//! The page of a run: predictions and measurements by device, and a timeline.
 
 use std::io::{self, Write};
 

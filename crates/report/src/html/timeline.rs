@@ -1,5 +1,5 @@
-//! Rows of what devices and links do, in one step as the simulator plays it, in one period of the full pipeline or in an
-//! iteration of a joint plan, as fine as a screen shows.
+//! Rows with the activities of devices and links, in one step as the simulator plays it, in one period of the full
+//! pipeline or in an iteration of a joint plan, as fine as a screen shows.
 //!
 //! The time shown is divided into ticks, at most as many as a screen has pixels. Activities of at least two ticks
 //! are drawn by themselves; shorter ones are merged with those that follow immediately, and no bar begins in a tick
@@ -83,7 +83,7 @@ pub(super) struct TimelineData {
     /// stage o / this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) microbatches: Option<u32>,
-    /// Whether activities are what a device does for a sample, whose number is the operator.
+    /// Whether activities are those of a device for a sample, with the number of the sample as the operator.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) samples: bool,
 }
@@ -139,7 +139,7 @@ pub(super) struct Lane {
     /// Label of the row.
     pub(super) name: String,
     pub(super) activities: Vec<Activity>,
-    /// Pass code of what is merged from several passes; otherwise it has that of its longest activity.
+    /// Pass code of a bar merged from several passes; otherwise a bar has that of its longest activity.
     pub(super) mixed: Option<u8>,
 }
 
@@ -165,8 +165,7 @@ impl Doing {
         }
     }
 
-    /// Devices with what they compute, send and receive, then uplinks; what nothing is done in is left out of what
-    /// moves data.
+    /// Devices with rows for computing, sending and receiving, then uplinks; idle rows for data are omitted.
     pub(super) fn lanes(self, problem: &Problem) -> Vec<Lane> {
         let Doing { computes, sends, receives, synchronises, uplinks } = self;
         let mut lanes = Vec::new();

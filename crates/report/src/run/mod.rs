@@ -1,4 +1,4 @@
-//! A plan that was run on this machine, beside what it predicts.
+//! A plan that was run on this machine, beside its predictions.
 
 pub mod trace;
 

@@ -1,4 +1,4 @@
-//! The value, the figures and places of the devices and the loads of the uplinks are what the placement gives.
+//! The value, the figures and positions of the devices and the loads of the uplinks match the placement.
 //!
 //! They are claims only in a plan with a value. Figures agree within the relative tolerance for sums taken in
 //! different orders; a non-finite claim agrees with nothing.

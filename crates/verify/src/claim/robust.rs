@@ -83,7 +83,7 @@ fn check_scenario(
     }
 }
 
-/// The scenario that the plan names, if its sources exist and are no more than the budget; otherwise what is wrong.
+/// The scenario that the plan names, if its sources exist and are no more than the budget; otherwise the fault.
 fn scenario<'a>(problem: &Problem, claimed: &'a RobustDocument) -> Result<Scenario<'a>, String> {
     let known: BTreeSet<&str> =
         problem.graph.operators.iter().map(|operator| operator.kind.as_deref().unwrap_or("")).collect();

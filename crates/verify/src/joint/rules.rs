@@ -1,4 +1,4 @@
-//! Constraints of all joint plans: what the objective lets a plan use.
+//! Constraints of all joint plans: the features that the objective allows.
 
 use std::collections::BTreeMap;
 

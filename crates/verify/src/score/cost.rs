@@ -113,7 +113,7 @@ impl Load {
     }
 }
 
-/// Seconds of an operator by what they depend on.
+/// Seconds of an operator by dependence.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Parts {
     /// Seconds in proportion to the batch.

@@ -3,7 +3,7 @@
 //! In a scenario all operators of some kinds, and perhaps everything that links carry, take longer by one factor. A load
 //! never falls when a cost rises, so the maximum number of sources are off, and each device has a worst scenario of its
 //! own. Under serial communication that is the sources with the most seconds of its load. Otherwise its load is a
-//! maximum, and either the compute and what is synchronised after it is longest, or the transfers are. The load is
+//! maximum, and either the compute and the synchronisation after it are longest, or the transfers are. The load is
 //! computed in each of these scenarios, so nothing is taken for a load that none has.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -86,7 +86,7 @@ pub enum StrategyViolation {
         /// The recomputed figure, for display.
         found: String,
     },
-    /// A bound above the cost of the plan, or above what its certificate proves.
+    /// A bound above the cost of the plan, or above the bound that its certificate proves.
     Bound {
         /// The bound.
         stated: f64,
@@ -345,7 +345,7 @@ fn validate_strategies(
     violations.is_empty().then_some(())
 }
 
-/// The cost of what is allowed and fits, and the largest usage.
+/// The cost of an allowed choice that fits, and the largest usage.
 fn figures(
     problem: &StrategyProblemDocument,
     strategies: &[u32],

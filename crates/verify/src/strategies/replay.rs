@@ -19,7 +19,7 @@ struct Model {
     error: f64,
 }
 
-/// Computes the bound of a certificate; an error says what is malformed.
+/// Computes the bound of a certificate; an error states the malformed part.
 pub(super) fn bound(
     problem: &StrategyProblemDocument,
     certificate: &StrategyCertificateDocument,

@@ -168,8 +168,8 @@ impl<'g> Network<'g> {
         }
     }
 
-    /// Finds what runs inside attention kernels: the elementwise operators and the softmax between two products without
-    /// parameters, and their backward operators.
+    /// Finds the operators that run inside attention kernels: the elementwise operators and the softmax between two
+    /// products without parameters, and their backward operators.
     fn find_attention(&mut self) {
         let softmaxes = self.forward.iter().filter(|&&operator| self.is_kind(operator, "softmax"));
         let attentions: Vec<Attention> =

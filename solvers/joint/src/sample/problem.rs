@@ -1,4 +1,4 @@
-//! Layers with configurations, validated: what Piper's files describe.
+//! Layers with configurations, validated: the content of Piper's files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

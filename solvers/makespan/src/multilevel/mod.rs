@@ -134,8 +134,8 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 
     /// The tasks of initial partitioning: the coarsest level is grown into one part per device, or fewer. Every level is
-    /// scheduled by earliest finish, since clusters that are too large for one level hide what can run side by side, and
-    /// refining the cut makes up for tensors between too small ones.
+    /// scheduled by earliest finish, since clusters that are too large for one level hide operators that can run side by
+    /// side, and refining the cut makes up for tensors between too small ones.
     fn tasks(&self, levels: &[Level]) -> Vec<Task> {
         let mut tasks = Vec::new();
         for index in 0..levels.len() {

@@ -9,8 +9,8 @@
 //! T_d ≤ T                      minimise T
 //! ```
 //!
-//! In a graph of version 2 the bytes are a lower bound on what a device needs, with shared parameters held once; rows
-//! of [`cover`] exclude the other sets that do not fit.
+//! In a graph of version 2 the bytes are a lower bound on the memory of a device, with shared parameters held once;
+//! rows of [`cover`] exclude the other sets that do not fit.
 //!
 //! The model is compact, and its relaxation is as strong as the edge-by-edge formulation of Tarnawski et al. (NeurIPS
 //! 2020). [`model`] builds it with good_lp; [`crate::run`] solves it on HiGHS directly, because good_lp exposes neither

@@ -22,7 +22,7 @@ pub(in super::super) const MAX_LEARNED: u64 = 1 << 20;
 /// Maximum number of held-out problems: every measurement evaluates all of them, and their examples are in memory.
 pub(in super::super) const MAX_HELD_OUT: u64 = 1 << 16;
 
-/// Stage of training, by what it learns from.
+/// Stage of training, by its source of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {

@@ -10,9 +10,10 @@
 //! first event names the version of the format; the others have a step, the wall time in seconds since 1970, and one
 //! scalar of single precision for every column of the measurements.
 //!
-//! TensorBoard keeps a file open and reads what is appended; one that is replaced or becomes shorter it loses. So a file
-//! only grows, except for an incomplete record at its end, which is not read. A resumed run that drops measurements after
-//! its state appends the mark of a restart at the first of their steps: from there on, TensorBoard drops what it has read.
+//! TensorBoard keeps a file open and reads appended data; it loses track of a file that is replaced or truncated. So a
+//! file only grows, except for an incomplete record at its end, which is not read. A resumed run that drops measurements
+//! after its state appends the mark of a restart at the first of their steps: from there on, TensorBoard drops what it has
+//! read.
 //!
 //! The messages are those of `tensorboard/compat/proto/event.proto` and `summary.proto`, and the records those of
 //! `tensorflow/core/lib/io/record_writer.cc`, with the fields and tags that are used here.
@@ -289,7 +290,7 @@ mod tests {
         Events::open(&folder, &all).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), whole);
 
-        // The state is that of step 8: the file grows, and shows what is left with its times.
+        // The state is that of step 8: the file grows, and shows the remaining events with their times.
         events = Events::open(&folder, &all[..2]).unwrap();
         assert!(std::fs::read(&path).unwrap().starts_with(&whole));
         assert_eq!(rows(scratch.path()), first[..2]);

@@ -37,7 +37,7 @@ pub struct Watch<'a> {
     pub threads: usize,
     /// Makes the labels; `None` means the threads of this process.
     pub labeller: Option<&'a dyn Labeller>,
-    /// Stops the run; what was learned so far is kept.
+    /// Stops the run; the parameters learned so far are kept.
     pub interrupt: Arc<AtomicBool>,
     /// Called after every label, with the number of labels, the total, and the kind of set.
     pub labelled: &'a (dyn Fn(u64, u64, &'static str) + Sync),
@@ -73,8 +73,8 @@ struct Kept {
     seconds: f64,
 }
 
-/// Labels, learns and measures until the steps are taken, nothing improves, or it is interrupted. Resumes from what an
-/// earlier run left in the folder.
+/// Labels, learns and measures until the steps are taken, nothing improves, or it is interrupted. Resumes from the
+/// state that an earlier run left in the folder.
 ///
 /// # Errors
 /// If the configuration, the folder or a checkpoint is unusable, or gradients are not finite.

@@ -21,8 +21,8 @@ use super::super::run::{At, Folder, Metrics, Result, RunError, digest_of};
 use super::super::store;
 use super::SystemRunDocument;
 
-/// Version of the training algorithm. It must be increased with every change of what a system learns from the same
-/// configuration; otherwise runs of the two versions would be mixed.
+/// Version of the training algorithm. It must be increased with every change to the parameters that a system
+/// learns from the same configuration; otherwise runs of the two versions would be mixed.
 const LEARNING: u32 = 1;
 const GENERATIONS: [u32; 2] = [LEARNING, store::GENERATION];
 
@@ -35,7 +35,7 @@ const HELD_OUT: u64 = 3;
 pub struct Watch<'a> {
     /// Worker threads.
     pub threads: usize,
-    /// Stops the run; what was learned so far is kept.
+    /// Stops the run; the parameters learned so far are kept.
     pub interrupt: Arc<AtomicBool>,
     /// Called after every measurement.
     pub measured: &'a dyn Fn(&Episodes),
@@ -97,8 +97,8 @@ fn is_better(later: Measured, best: Measured) -> bool {
         || (later.0 == best.0 && over_bound(later) < over_bound(best))
 }
 
-/// Runs episodes until all are done or it is interrupted. Resumes from what an earlier run left in the folder. Returns
-/// the total number of episodes run.
+/// Runs episodes until all are done or it is interrupted. Resumes from the state that an earlier run left in the
+/// folder. Returns the total number of episodes run.
 ///
 /// # Errors
 /// If the configuration, the folder or a file is unusable, or gradients are not finite.

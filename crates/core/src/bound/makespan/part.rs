@@ -6,9 +6,9 @@ use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// The operators between the end of one operator and the start of another, as a problem in which these two take no time.
-/// Tensors from and to other operators, and shared parameters, are left out, so what a schedule of the whole does between
-/// the two times is a schedule of the part. `None` if its documents are rejected, or do not have the costs of the problem, as
-/// of a scaled one. O(operators + pins).
+/// Tensors from and to other operators, and shared parameters, are left out, so the part of a whole schedule between the two
+/// times is a schedule of the part. `None` if its documents are rejected, or do not have the costs of the problem, as of a
+/// scaled one. O(operators + pins).
 pub(super) fn part(problem: &Problem, ends: [Option<OpId>; 2], between: &[OpId]) -> Option<Problem> {
     if problem.is_scaled() {
         return None;

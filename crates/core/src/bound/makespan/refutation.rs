@@ -145,8 +145,8 @@ enum Decision {
     Apart(u32),
 }
 
-/// A node of the tree, with what its decisions imply: all arcs between two classes are apart if one is; and of two
-/// devices, classes that are not on the one are on the other.
+/// A node of the tree, with the implications of its decisions: all arcs between two classes are apart if one is;
+/// and of two devices, classes that are not on the one are on the other.
 struct Node {
     /// Operators that are together are colocated.
     problem: Problem,

@@ -195,7 +195,8 @@ impl Game {
         Some((self.certain(&best), self.prices(&best)))
     }
 
-    /// The value of a point without what rounding may add to its sums, whose terms may be far larger than their difference.
+    /// The value of a point minus the possible rounding error of its sums, whose terms may be far larger than their
+    /// difference.
     fn certain(&self, point: &Point) -> f64 {
         let rents: f64 = point.rents.iter().sum();
         let terms: f64 = self.rows.iter().map(|row| row.count).sum();

@@ -30,7 +30,7 @@ const MAX_WORK: usize = 1 << 24;
 /// ```
 ///
 /// *Proof.* Let c(u) be the kind that runs u. The value T is at least Σ_u λ_c(u) p_uc(u), as for the fluid bound. The n_c
-/// devices of kind c hold at most n_c ⌊M_c / s_c⌋ quanta, so Σ_u μ_c(u) ⌊w_u / s_c(u)⌋ is at most what is subtracted.
+/// devices of kind c hold at most n_c ⌊M_c / s_c⌋ quanta, so Σ_u μ_c(u) ⌊w_u / s_c(u)⌋ is at most the subtracted term.
 /// Replicas of a stage hold the bytes on every one of their devices. Under a schedule, the bound on the load counts
 /// [`repetitions`](crate::objective::Objective::repetitions) times.
 ///

@@ -13,7 +13,7 @@ use crate::score::cost::Parts;
 /// Configuration of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Configuration {
-    /// Keeps what the backward pass reads.
+    /// Keeps the tensors that the backward pass reads.
     None,
     /// Recomputes all operators except products.
     Selective,
@@ -187,7 +187,7 @@ impl<'a> Stage<'a> {
         sum
     }
 
-    /// Numbers of copies of what is not of experts, and of what is.
+    /// Numbers of copies outside experts, and of experts.
     fn copies(&self) -> [u64; 2] {
         [self.devices.data, (self.devices.data / self.expert.max(1)).max(1)]
     }
@@ -197,7 +197,7 @@ impl<'a> Stage<'a> {
         amount.per_device(self.tensor, self.expert as f64)
     }
 
-    /// Seconds of a collective over copies: one for what is not of experts, and one for what is.
+    /// Seconds of a collective over copies: one outside experts, and one for experts.
     fn over_copies(
         &self,
         amount: &Divided,

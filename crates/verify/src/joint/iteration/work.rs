@@ -1,4 +1,4 @@
-//! Seconds of the operators of a layer on a kind of devices, by what they depend on.
+//! Seconds of the operators of a layer on a kind of devices, by their dependence on the degrees.
 
 use super::model::{Layer, Model};
 use crate::joint::JointViolation;

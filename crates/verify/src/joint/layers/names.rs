@@ -29,8 +29,8 @@ pub(super) fn layers(nodes: &[PiperNodeDocument]) -> Vec<String> {
     unique
 }
 
-/// Names of the configurations of a layer at one degree: what the file calls them, or their places if some have no name
-/// or the same.
+/// Names of the configurations of a layer at one degree: the names in the file, or their positions if names are missing
+/// or repeated.
 pub(super) fn configurations(all: &[PiperConfigurationDocument]) -> Vec<String> {
     let own: BTreeSet<&str> = all.iter().map(|configuration| configuration.id.as_str()).collect();
     if own.len() == all.len() && !own.contains("") {

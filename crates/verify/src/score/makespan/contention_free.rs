@@ -1,7 +1,7 @@
 //! Simulation of a step without contention: a loop over events.
 //!
 //! Transfers never queue, so operators only wait for their device. Every event has the next number, those that follow
-//! at the same time included, and one map holds what is to come by time and number.
+//! at the same time included, and one map holds the pending events by time and number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The layers that the graph has, whatever a plan lists.
+//! The layers that the graph has, independent of those that a plan lists.
 //!
 //! The layer of a path ends with its first number, or the last of those that follow it at once. Parts such as `layer_3` are
 //! numbers of paths without others. A path without a number is in the shortest part of it that is above no layer with one,
@@ -20,7 +20,7 @@ const MOST_PARTS: usize = 64;
 pub(super) fn holds(model: &Model, names: &[&str]) -> bool {
     let graph = model.graph;
     let paths: Vec<Cow<str>> = graph.operators.iter().map(membership::path).collect();
-    // In names such as `/a/a.0/b`, what is a part of the path and what repeats it is open.
+    // In names such as `/a/a.0/b`, it is ambiguous which part belongs to the path and which repeats it.
     let is_open = |operator: &OperatorDocument| {
         operator.layer.as_deref().is_none_or(str::is_empty)
             && operator.name.rsplit_once('/').is_some_and(|(above, _)| above.contains('.'))

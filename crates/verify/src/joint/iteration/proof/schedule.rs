@@ -11,7 +11,7 @@
 //!   more than j' − 1 backward passes, and under zero-bubble q weight gradients. So it is idle for [R − (j' − 1) b − q w]⁺.
 //!
 //! If m > j, the first interval ends before the second begins, and both add up; otherwise the larger counts. Before its
-//! first forward pass, the first microbatch goes through the stages before it; what follows is by schedule.
+//! first forward pass, the first microbatch passes through the stages before it; the rest depends on the schedule.
 //!
 //! - 1F1B: after its last backward pass, the last microbatch goes back through the stages before it. It needs
 //!   m (f + b) + idle, and every stage before it adds f + b.
@@ -94,7 +94,7 @@ impl Position {
         }
     }
 
-    /// Coefficients of f + b and of w in what a stage needs beyond the two passes of a microbatch through all stages.
+    /// Coefficients of f + b and of w in the time of a stage beyond the two passes of a microbatch through all stages.
     ///
     /// Each of the two idle times alone is a bound, and so is the mean of the two:
     /// m (f + b) + c w + R − ((j' − 1) (f + b) + q w) / 2, of which f + b + R are in the passes through all stages.

@@ -104,8 +104,8 @@ stagewright_core::codes! {
         /// unsupported numbers of layers
         ///
         /// Usually a stage has no layer, only the embedding, the head or inputs, and the runtime rejects such a stage: plan with
-        /// fewer devices, or pin these to the device of a stage with layers. The older options of Megatron also require equally many
-        /// layers in all stages but the first and the last: use `megatron`, whose layouts allow any numbers.
+        /// fewer devices, or pin these to the device of a stage with layers. The older options of Megatron also require the
+        /// same number of layers in all stages except the first and the last: use `megatron`, whose layouts allow any numbers.
         E017,
 
         /// module that the runtime cannot address
@@ -158,12 +158,13 @@ stagewright_core::codes! {
 
         /// recomputation that the runtime cannot say
         ///
-        /// A joint plan has a configuration for every layer. Megatron recomputes `full` in equally many first layers of every stage,
-        /// and `selective` in all layers; torchtitan treats all layers alike; the configuration of DeepSpeed cannot turn recomputation
-        /// on. Under zero-bubble, PyTorch would recompute a layer again for the gradients of its weights, so torchtitan takes no
-        /// recomputation with it. The message names the first layer that differs, and its stage. Where the layers of a stage are alike,
-        /// the configurations may be swapped so that the first ones are recomputed. Else plan with `recompute=full` or
-        /// `recompute=selective`, or without, or export to `fsdp2`, which names every layer.
+        /// A joint plan has a configuration for every layer. Megatron recomputes `full` in an equal number of first layers of
+        /// every stage, and `selective` in all layers; torchtitan treats all layers alike; the configuration of DeepSpeed
+        /// cannot turn recomputation on. Under zero-bubble, PyTorch would recompute a layer again for the gradients of its
+        /// weights, so torchtitan takes no recomputation with it. The message names the first layer that differs, and its
+        /// stage. Where the layers of a stage are alike, the configurations may be swapped so that the first ones are
+        /// recomputed. Else plan with `recompute=full` or `recompute=selective`, or without, or export to `fsdp2`, which names
+        /// every layer.
         E025,
 
         /// pipeline that the runtime does not take

@@ -1,8 +1,8 @@
 //! Weights of the units, and the maximum of each that fits into a budget of seconds or bytes.
 //!
 //! `window` bounds the weight of an ideal from both sides. Any weights ω ≥ 0 are valid; these are the most
-//! informative: the time on each pool; the fluid weight min_c λ_c p_c at optimal prices; the least time over the
-//! pools that pay for communication; each of them per pass; and bytes, if every device has a memory limit.
+//! informative: the time on each pool; the fluid weight min_c λ_c p_c at optimal prices; the minimum time over
+//! the pools that pay for communication; each of them per pass; and bytes, if every device has a memory limit.
 
 use stagewright_core::bound::{Bound, Fluid};
 use stagewright_core::certificate::Certificate;

@@ -300,8 +300,8 @@ impl<'r> Dual<'r> {
         elimination.complete(costs, choice);
     }
 
-    /// Writes to `rises`, for every strategy of the nodes that are left, how much the bound of the messages would at
-    /// least rise if the node had to take it; infinite if it is not allowed. Returns the bound.
+    /// Writes to `rises`, for every strategy of the remaining nodes, a lower bound on the rise of the bound of the
+    /// messages if the node had to take it; infinite if it is not allowed. Returns the bound.
     pub(crate) fn reduced_costs(
         &mut self,
         multipliers: &Multipliers,

@@ -175,8 +175,8 @@ impl Elimination {
         }
     }
 
-    /// Eliminates the nodes at the costs of all strategies, which change, and returns the least cost of those without a
-    /// neighbour. Each of the O(steps) takes one addition for every pair or triple of strategies of its nodes.
+    /// Eliminates the nodes at the costs of all strategies, which change, and returns the minimum cost of those without
+    /// a neighbour. Each of the O(steps) takes one addition for every pair or triple of strategies of its nodes.
     pub(crate) fn run(&mut self, costs: &mut [f64], forbidden: f64) -> f64 {
         self.fill_tables();
         let mut sum = 0.0;

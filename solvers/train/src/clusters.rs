@@ -38,7 +38,7 @@ pub const ROOM: [f64; 2] = [1.3, 8.0];
 /// Distribution of clusters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Proportions {
-    /// Fewest and most devices.
+    /// Minimum and maximum number of devices.
     pub devices: [usize; 2],
     /// Transfer seconds per second of computing, as [`COMMUNICATION`].
     pub communication: [f64; 2],

@@ -119,7 +119,7 @@ fn loss(value: f64, best: f64) -> f64 {
 }
 
 /// Evaluates and solves the cases, then the draws, until the time is over. `nominal_best` is the best value known for
-/// the costs as predicted. Each solve gets an equal share of the time that is left; there are at most 32 draws and two
+/// the costs as predicted. Each solve gets an equal share of the remaining time; there are at most 32 draws and two
 /// cases for each class, for the links, and for three kinds of operators.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Joint plans: operators divided over devices, with degrees of parallelism by stage and configurations by layer.
 //!
-//! A question is a training graph, whose plans take the least time for an iteration, or a file of Piper, whose plans take the
-//! least time per sample of the slowest stage.
+//! A question is a training graph, whose plans minimise the time of an iteration, or a file of Piper, whose plans minimise
+//! the time per sample of the slowest stage.
 
 mod check;
 mod explain;

@@ -91,7 +91,7 @@ pub(super) fn explain(
     Ok(Shown::new(json(&document)?, move |width| document.text(width)))
 }
 
-/// The settings of a solve, with the time that is left.
+/// The settings of a solve, with the remaining time.
 fn settings(session: &Session<'_>, time: Option<Duration>) -> Settings {
     let settings = &session.options.settings;
     Settings { limits: Limits { time, simulations: None, ..settings.limits }, ..settings.clone() }
@@ -116,7 +116,7 @@ fn sense(
     }
 }
 
-/// Solves the problem under every change. Each gets an equal share of half the time that is left, and the sensitivity
+/// Solves the problem under every change. Each gets an equal share of half the remaining time, and the sensitivity
 /// the rest.
 fn ask(
     problem: &Problem,

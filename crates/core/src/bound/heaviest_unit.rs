@@ -6,8 +6,8 @@ use crate::document::ObjectiveKind;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
-/// The maximum, over colocation classes u, of the least time of u on any kind, divided by the maximum number
-/// of replicas of a stage on that kind.
+/// The maximum, over colocation classes u, of the minimum time of u on any kind, divided by the maximum
+/// number of replicas of a stage on that kind.
 ///
 /// *Proof.* Some stage holds the whole class. Its load, in every communication mode, is at least its compute
 /// divided by its replicas r ≤ min(R, count of the kind); with `separate` training the value is at least the

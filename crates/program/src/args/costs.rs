@@ -30,7 +30,7 @@ pub(crate) struct ImportCostsArguments {
     /// profiler, a Chakra trace, the output of nccl-tests, or a file that this command wrote
     #[arg(value_name = "SOURCE", required = true)]
     pub(crate) sources: Vec<PathBuf>,
-    /// Device class of the measurements [default: what the source says]
+    /// Device class of the measurements [default: that of the source]
     #[arg(long, value_name = "NAME")]
     pub(crate) class: Option<String>,
     /// Systems of aiconfigurator_core to read, as in h100_sxm; repeat for several [default: all]

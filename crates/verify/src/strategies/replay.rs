@@ -356,7 +356,7 @@ impl Model {
         Ok(())
     }
 
-    /// The position of every node that is left in an order of them.
+    /// The position of every remaining node in an order.
     fn positions(&self, order: &[u32]) -> Replayed<BTreeMap<usize, usize>> {
         let mut position: BTreeMap<usize, usize> = BTreeMap::new();
         for (index, &node) in order.iter().enumerate() {
@@ -371,7 +371,7 @@ impl Model {
         Ok(position)
     }
 
-    /// The sum of the least costs of the nodes and edges that are left, after the messages.
+    /// The sum of the minimum costs of the remaining nodes and edges, after the messages.
     fn messages(&self, certificate: &StrategyCertificateDocument) -> Replayed<f64> {
         let position = self.positions(&certificate.order)?;
         // Edges by the positions of their ends.

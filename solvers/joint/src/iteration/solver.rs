@@ -165,7 +165,7 @@ pub struct Solution {
     pub reason: Option<String>,
 }
 
-/// Finds a plan with the least time of an iteration, and a lower bound on all plans.
+/// Finds a plan with the minimum time of an iteration, and a lower bound on all plans.
 ///
 /// Every combination of microbatch, degrees, stage of ZeRO and schedule has a bound from the work of the layers; those with the
 /// lowest bound are solved first, by dynamic programming over the stages or, for interleaved stages, by local search. The

@@ -49,7 +49,7 @@ pub struct PlannedStage {
     pub configurations: Vec<u32>,
 }
 
-/// Finds a plan with the least time per microbatch of the slowest stage, and a lower bound.
+/// Finds a plan with the minimum time per microbatch of the slowest stage, and a lower bound.
 ///
 /// Stages, their degrees and the configurations of their layers are those of Piper (Tarnawski et al. 2021), with its cost
 /// model; the choice of configurations is exact where Piper's is greedy. A threshold on the time of a stage is moved

@@ -45,7 +45,7 @@ const BOUND_SHARE: f64 = 0.5;
 /// Simulations of annealing without a time limit.
 const START_SIMULATIONS: u64 = 1 << 12;
 
-/// Source of the least bound of the open nodes.
+/// Source of the lowest bound of the open nodes.
 const OPEN: &str = "branch-and-bound";
 
 /// Maximum number of devices that the tree branches on.

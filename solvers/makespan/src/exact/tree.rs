@@ -25,7 +25,7 @@ const MAX_NUMBERINGS: usize = 40_320;
 pub(super) enum Outcome {
     /// No open node is left.
     Exhausted,
-    /// The search ended at a limit, with the least bound of the open nodes.
+    /// The search ended at a limit, with the lowest bound of the open nodes.
     Open(f64),
 }
 

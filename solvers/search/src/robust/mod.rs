@@ -14,12 +14,13 @@
 //! moves of single classes (`moves`).
 //!
 //! *Bounds.* A load is a maximum of sums of costs, so it is convex in them and grows in proportion. Its value at an average
-//! of scenarios is at most the average of its values, and so at most w. So the least value of the problem with average
-//! costs, and each of its lower bounds, bounds the worst case of every plan, for any split rule and any solver (`play`). The
-//! average at which every source is off by p·Γ / |S| scales the nominal problem: a bound for nothing. Better averages come from fictitious play (Brown 1951; Robinson, "An iterative method of solving a
-//! game", Annals of Mathematics 1951): the planner answers the average of the scenarios so far with a plan, and the
-//! adversary answers with the worst scenario of that plan. The bounds converge to the value of the game in which the
-//! planner may mix plans, which no plan is below. A program over all ideals proves the rest.
+//! of scenarios is at most the average of its values, and so at most w. So the minimum value of the problem with average costs,
+//! and each of its lower bounds, bounds the worst case of every plan, for any split rule and any solver (`play`). The average
+//! at which every source is off by p·Γ / |S| scales the nominal problem: a bound for nothing. Better averages come from
+//! fictitious play (Brown 1951; Robinson, "An iterative method of solving a game", Annals of Mathematics 1951): the planner
+//! answers the average of the scenarios so far with a plan, and the adversary answers with the worst scenario of that plan. The
+//! bounds converge to the value of the game in which the planner may mix plans, which no plan is below. A program over all
+//! ideals proves the rest.
 
 mod ideals;
 mod line;

@@ -9,7 +9,7 @@ use super::search::Search;
 
 /// Maximum number of rounds.
 const ROUNDS: usize = 10;
-/// Share of the time that is left for a round. The first rounds raise the bound most, and a truncated solve proves
+/// Share of the remaining time for a round. The first rounds raise the bound most, and a truncated solve proves
 /// little.
 const SHARE: f64 = 0.5;
 /// Source of the bounds.

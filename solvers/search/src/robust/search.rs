@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
     }
 
     /// Improves a contiguous plan by the programs over orders and over ideals. A finished program over all ideals, or
-    /// over the only order, raises the bound to the least worst case without uplinks, which only increase it.
+    /// over the only order, raises the bound to the minimum worst case without uplinks, which only increase it.
     fn split(&mut self, context: &mut Context<'_>) -> Result<()> {
         let problem = self.problem;
         let units = Units::of(problem);

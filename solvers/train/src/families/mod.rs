@@ -23,7 +23,7 @@ use self::shape::Shape;
 use self::workload::Ladder;
 use super::costs;
 
-/// Fewest operators of a graph.
+/// Minimum number of operators of a graph.
 pub const FEWEST: usize = 20;
 /// Maximum number of operators of a graph.
 pub const MOST: usize = 4000;

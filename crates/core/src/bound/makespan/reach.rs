@@ -21,7 +21,7 @@ const BETWEEN_CHECKS: usize = 1 << 12;
 /// it.
 ///
 /// *Head.* Let v run on a device d of pool k. Its inputs from an operator u on another device, of pool j, are
-/// sent after u's end, so they arrive at head(u, j) + p(u, j) + c or later, where c is the least time of
+/// sent after u's end, so they arrive at head(u, j) + p(u, j) + c or later, where c is the minimum time of
 /// these tensors between devices of the two pools; the minimum over j is a bound. Its inputs from operators
 /// on d itself are produced there one after another. The choice of operators on d is free, so head(v, k) is
 /// that of the best choice, or less.

@@ -18,8 +18,8 @@ pub fn can_run(problem: &Problem) -> bool {
 
 /// Pools, or all of them as one site if they are too many to be distinguished; or single devices.
 ///
-/// One site for all pools, with the least seconds of any and without transfers, is a relaxation: no placement
-/// has a larger value there.
+/// One site for all pools, with the minimum seconds of any and without transfers, is a relaxation: no
+/// placement has a larger value there.
 #[derive(Debug)]
 pub(super) struct Sites<'p> {
     problem: &'p Problem,

@@ -16,8 +16,8 @@ const ROUNDS: usize = 2;
 const MAX_ENTRIES: usize = 1 << 22;
 
 /// A path v₁ ≺ … ≺ v_C cuts the step into windows, in the order of time: busy ones Bᵢ from the start to the end of vᵢ,
-/// and free ones Fᵢ between vᵢ and vᵢ₊₁, where F₀ precedes v₁ and F_C follows v_C. Let ℓ be the least length of a
-/// window: the least seconds of vᵢ for Bᵢ, the longest path between its ends for Fᵢ. Let Aⱼ be the windows in which
+/// and free ones Fᵢ between vᵢ and vᵢ₊₁, where F₀ precedes v₁ and F_C follows v_C. Let ℓ be the minimum length of a
+/// window: the minimum seconds of vᵢ for Bᵢ, the longest path between its ends for Fᵢ. Let Aⱼ be the windows in which
 /// operator j may run: after the last vᵢ ≺ j, before the first vᵢ ≻ j, and in no Bᵢ whose vᵢ has j's colocation class.
 /// For prices λ_k ≥ 0 of a second on a device of kind k, Σ m_k λ_k = 1 over the m_k devices of the kinds, and any set Z
 /// of windows,

@@ -116,7 +116,7 @@ impl Form {
     }
 }
 
-/// Paths of the graph: the longest for the least seconds, or the slowest where bytes matter, then for the prices.
+/// Paths of the graph: the longest for the minimum seconds, or the slowest where bytes matter, then for the prices.
 fn paths(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Option<Prices>) {
     let least: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::min)).collect();
     let largest: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::max)).collect();

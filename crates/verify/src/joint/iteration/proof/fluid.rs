@@ -15,7 +15,7 @@
 //! wherever they are, S is longer. Transfers between stages are work that may be anywhere.
 //!
 //! Any prices are valid. Here λ_i and z_i are those at which the layers of the class with the most work cost 1 on every device
-//! at the least price of all its time and memory, a linear program with two variables, and y is searched.
+//! at the minimum price of all its time and memory, a linear program with two variables, and y is searched.
 
 use super::layers::Layers;
 use super::place::Place;

@@ -64,7 +64,7 @@ const MOST_STEPS: u64 = 1 << 31;
 /// Steps charged for the costs of a class of layers.
 const STEPS_OF_COSTS: u64 = 64;
 
-/// The steps of a proof that are left.
+/// The remaining steps of a proof.
 #[derive(Debug)]
 struct Effort {
     left: u64,

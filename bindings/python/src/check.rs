@@ -1,14 +1,10 @@
 //! The independent checker.
 
-use pyo3::prelude::*;
 use serde::Serialize;
-use stagewright::core::document::PlanDocument;
+use stagewright::core::document::{PinsDocument, PlanDocument};
+use stagewright::core::problem::Problem;
 use stagewright::failure::Failure;
 use stagewright_verify::BoundVerdict;
-
-use crate::failure::Result;
-use crate::plan::Plan;
-use crate::problem::{Problem, Shared, json};
 
 /// Result of the checker, in the terms of `check --json`.
 #[derive(Serialize)]
@@ -32,16 +28,20 @@ struct Violation {
     message: String,
 }
 
-/// Checks a plan document against a problem.
+/// Checks a plan document against the problem of a model.
 ///
 /// # Errors
 /// If the documents describe no problem that can be checked.
-pub(crate) fn report(shared: &Shared, plan: &PlanDocument) -> Result<Checked, Failure> {
-    let problem = &shared.problem;
+pub(crate) fn report(
+    problem: &Problem,
+    model: &str,
+    pins: Option<&PinsDocument>,
+    plan: &PlanDocument,
+) -> Result<Checked, Failure> {
     let (graph, cluster) = (problem.graph().document(), problem.cluster().document());
-    let report = stagewright_verify::check(graph, cluster, shared.pins.as_ref(), plan).map_err(|error| {
+    let report = stagewright_verify::check(graph, cluster, pins, plan).map_err(|error| {
         Failure::new(error.code(), error.to_string())
-            .at(&shared.model)
+            .at(model)
             .help("correct the named document; the plan itself was not checked")
     })?;
     let (verdict, by, limit_s) = match report.bound {
@@ -59,10 +59,4 @@ pub(crate) fn report(shared: &Shared, plan: &PlanDocument) -> Result<Checked, Fa
             .map(|found| Violation { kind: found.kind.name(), message: found.message.clone() })
             .collect(),
     })
-}
-
-/// Checks a plan against a problem, which need not be the one that it was made for.
-#[pyfunction]
-pub(crate) fn check(py: Python<'_>, problem: &Problem, plan: &Plan) -> Result<String> {
-    py.detach(|| json(&report(&problem.inner, &plan.document)?))
 }

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
-use stagewright::code::U001;
+use stagewright::code::{U001, X001};
 use stagewright::failure::Failure;
 
 /// A result whose errors become exceptions.
@@ -67,4 +67,9 @@ pub(crate) fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
         let cause = if error.is_syntax() { "not a finite number".to_owned() } else { error.to_string() };
         Failure::new(U001, cause).at(place).help("correct the argument")
     })
+}
+
+/// Formats a document as JSON.
+pub(crate) fn json(document: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(document).map_err(|error| Failure::new(X001, error.to_string()).into())
 }

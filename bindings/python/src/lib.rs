@@ -7,6 +7,7 @@
 mod arrays;
 mod check;
 mod failure;
+mod interrupt;
 mod model;
 mod placements;
 mod plan;
@@ -21,15 +22,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::check::check;
-    #[pymodule_export]
     use super::failure::visible;
     #[pymodule_export]
     use super::model::{Model, cluster, families, torch_exporter, workload};
     #[pymodule_export]
     use super::plan::{Plan, export_targets, gap};
     #[pymodule_export]
-    use super::problem::Problem;
+    use super::problem::{Problem, check};
     #[pymodule_export]
     use super::solve::{plan, solvers};
     #[pymodule_export]

@@ -19,8 +19,7 @@ use stagewright::workloads::{
     FAMILIES, Granularity, Optimizer, Options, Precision, Size, Sizes, WorkloadError, family,
 };
 
-use crate::failure::{Result, arguments};
-use crate::problem::json;
+use crate::failure::{Result, arguments, json};
 
 /// A model as it was read: a graph of operators and tensors, without a cluster.
 #[pyclass(frozen, module = "stagewright")]

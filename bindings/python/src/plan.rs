@@ -8,10 +8,14 @@ use pyo3::prelude::*;
 use stagewright::bounds;
 use stagewright::calls::assign_calls;
 use stagewright::code::Z003;
-use stagewright::core::document::{ObjectiveDocument, PlanDocument};
+use stagewright::core::document::{
+    BatchDocument, ModelOptionsDocument, ObjectiveDocument, PinsDocument, PlanDocument,
+};
 use stagewright::core::placement::Placement;
+use stagewright::core::problem::Problem;
 use stagewright::core::solver::{self, Solution, Status, Stop};
 use stagewright::core::tolerance;
+use stagewright::costs::Coverage;
 use stagewright::export::{ExportError, Placed, TARGETS, target};
 use stagewright::failure::Failure;
 use stagewright::files;
@@ -24,8 +28,30 @@ use stagewright::report::step::Step;
 use stagewright::report::table;
 use stagewright::report::throughput::throughput;
 
-use crate::failure::Result;
-use crate::problem::{Shared, json};
+use crate::check::report;
+use crate::failure::{Result, json};
+
+/// The parts of a problem that its plans need.
+pub(crate) struct Shared {
+    pub(crate) problem: Problem,
+    /// The problem of one step, whatever the objective.
+    pub(crate) step: Problem,
+    pub(crate) model: String,
+    pub(crate) cluster: String,
+    pub(crate) options: Option<ModelOptionsDocument>,
+    pub(crate) coverage: Coverage,
+    pub(crate) batch: Option<BatchDocument>,
+    /// The pins beside those of a plan.
+    pub(crate) pins: Option<PinsDocument>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Shared {
+    /// Report of the independent checker on a plan, as JSON.
+    pub(crate) fn check(&self, plan: &PlanDocument) -> Result<String> {
+        json(&report(&self.problem, &self.model, self.pins.as_ref(), plan)?)
+    }
+}
 
 /// A placement with its value and a bound, or the reason why there is none.
 #[pyclass(frozen, module = "stagewright")]
@@ -254,7 +280,7 @@ impl Plan {
 
     /// The claims of the plan, and the verdicts of the independent checker, as JSON.
     fn check(&self, py: Python<'_>) -> Result<String> {
-        py.detach(|| json(&crate::check::report(&self.shared, &self.document)?))
+        py.detach(|| self.shared.check(&self.document))
     }
 
     fn __str__(&self) -> String {

@@ -30,31 +30,16 @@ use stagewright::reading;
 use stagewright::report::step::Step;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
 
-use crate::failure::{Result, arguments};
+use crate::failure::{Result, arguments, json};
+use crate::interrupt::interruptible;
 use crate::model::{Model, cluster_of, place};
 use crate::placements::{Part, Rows, check_priorities, single};
-use crate::plan::Plan;
-use crate::solve::interruptible;
+use crate::plan::{Plan, Shared};
 
 /// A model, a cluster and an objective.
 #[pyclass(frozen, module = "stagewright")]
 pub(crate) struct Problem {
     pub(crate) inner: Arc<Shared>,
-}
-
-/// The parts of a problem that its plans need.
-pub(crate) struct Shared {
-    pub(crate) problem: problem::Problem,
-    /// The problem of one step, whatever the objective.
-    pub(crate) step: problem::Problem,
-    pub(crate) model: String,
-    pub(crate) cluster: String,
-    pub(crate) options: Option<ModelOptionsDocument>,
-    pub(crate) coverage: Coverage,
-    pub(crate) batch: Option<BatchDocument>,
-    /// The pins beside those of a plan.
-    pub(crate) pins: Option<PinsDocument>,
-    notes: Vec<String>,
 }
 
 /// Arguments besides the model.
@@ -383,7 +368,8 @@ fn by_parts<T: Send>(
     Ok(results)
 }
 
-/// Formats a document as JSON.
-pub(crate) fn json(document: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(document).map_err(|error| Failure::new(X001, error.to_string()).into())
+/// Checks a plan against a problem, which need not be the one that it was made for.
+#[pyfunction]
+pub(crate) fn check(py: Python<'_>, problem: &Problem, plan: &Plan) -> Result<String> {
+    py.detach(|| problem.inner.check(&plan.document))
 }

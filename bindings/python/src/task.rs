@@ -26,8 +26,8 @@ use stagewright::tasks::{
 use stagewright::{Options, reading};
 
 use crate::failure::{Result, arguments};
+use crate::interrupt::{interruptible, until_interrupted};
 use crate::model::{cluster_of, place};
-use crate::solve::{interruptible, until_interrupted};
 
 /// A model with the question about it.
 #[pyclass(frozen, module = "stagewright")]

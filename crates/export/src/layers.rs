@@ -1,12 +1,11 @@
 //! Layers of a plan with their operators. A backward operator belongs to the layer of its forward
 //! operator.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::error::{ExportError, Result};
 use super::paths::Paths;
-use super::placed::{Operator, Placed};
+use super::placed::Placed;
 use stagewright_formats::layers::layers_of;
 pub use stagewright_formats::layers::{Numbered, parts};
 
@@ -102,12 +101,4 @@ pub fn addressable(runtime: &'static str, module: &str) -> Result<()> {
         return Err(ExportError::Name { runtime, module: module.to_owned(), why });
     }
     Ok(())
-}
-
-/// The path of an operator in the model.
-pub fn path<'a>(operator: &Operator<'a>) -> Cow<'a, str> {
-    stagewright_formats::layers::path(
-        operator.name,
-        operator.document.and_then(|document| document.layer.as_deref()),
-    )
 }

@@ -14,8 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stagewright_core::graph::{Graph, OpId};
 
 use super::error::{ExportError, Result};
-use super::layers::path;
-use super::placed::Placed;
+use super::placed::{Operator, Placed};
 use super::published::Published;
 use stagewright_formats::layers::{Found, layers_of};
 
@@ -217,4 +216,12 @@ fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
         beside[index] = beside[index].or(mate.filter(is_here));
     }
     beside
+}
+
+/// The path of an operator in the model.
+pub fn path<'a>(operator: &Operator<'a>) -> Cow<'a, str> {
+    stagewright_formats::layers::path(
+        operator.name,
+        operator.document.and_then(|document| document.layer.as_deref()),
+    )
 }

@@ -17,12 +17,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use stagewright_core::document::{ClusterDocument, DeviceDocument, PLAN_SCHEMA, PlanDocument};
 
-use crate::Imported;
 use crate::code::{S007, S008};
 use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
-use crate::plan::{unevaluated, unevaluated_device};
 use crate::text::Sniff;
+use crate::{Imported, unevaluated};
 
 /// How an assignment is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +103,7 @@ pub(crate) fn import(
         let help = "give a device for each operator of the model";
         return Err(InputError::new(S007, label, At::Whole, "no operator has a device", help));
     }
-    Ok(unevaluated(devices.documents))
+    Ok(unevaluated::plan(devices.documents))
 }
 
 /// A device: its name, or its number in the cluster.
@@ -180,7 +179,7 @@ impl Devices<'_> {
                 || name.trim_end_matches(|digit: char| digit.is_ascii_digit()),
                 |kind| kind.name.as_str(),
             );
-            self.documents.push(unevaluated_device(name.clone(), kind.to_owned()));
+            self.documents.push(unevaluated::device(name.clone(), kind.to_owned()));
             self.documents.len() - 1
         });
         self.documents[index].ops.push(operator);

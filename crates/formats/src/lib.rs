@@ -64,6 +64,7 @@ pub mod sibling;
 pub mod strategies;
 mod text;
 pub mod torch;
+mod unevaluated;
 mod work;
 
 use std::io::{Cursor, Read, Seek, SeekFrom};

@@ -3,10 +3,7 @@
 //! A native plan is read unchecked: the checker decides whether it fits the model and has the value that it
 //! claims. A split lists node ids and nothing else, so it needs the model that it was made for.
 
-use stagewright_core::document::{
-    BoundDocument, ClusterDocument, Communication, DeviceDocument, Execution, ObjectiveDocument,
-    ObjectiveKind, PLAN_SCHEMA, PinsDocument, PlanDocument, PlanStatus, Schedule, Split, Training,
-};
+use stagewright_core::document::{ClusterDocument, PLAN_SCHEMA, PlanDocument};
 
 use super::assignment::{self, Form};
 use super::error::{At, InputError, Result};
@@ -110,57 +107,6 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
 /// If the file is a split or an assignment, which needs the model (S006), or if a native plan is invalid.
 pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
     PlanFile::read(label, bytes)?.alone()
-}
-
-/// A device of an unevaluated plan, without operators.
-pub(crate) fn unevaluated_device(name: String, kind: String) -> DeviceDocument {
-    DeviceDocument {
-        name,
-        kind,
-        stage: None,
-        replicas: 1,
-        calls: None,
-        load_s: 0.0,
-        compute_s: 0.0,
-        communication_s: 0.0,
-        memory_bytes: 0.0,
-        ops: Vec::new(),
-    }
-}
-
-/// An unevaluated plan: status unknown, no value, no bound.
-pub(crate) fn unevaluated(devices: Vec<DeviceDocument>) -> PlanDocument {
-    PlanDocument {
-        schema: PLAN_SCHEMA.to_owned(),
-        status: PlanStatus::Unknown,
-        solver: "import".to_owned(),
-        objective: ObjectiveDocument {
-            kind: ObjectiveKind::Throughput,
-            split: Split::Contiguous,
-            communication: Communication::Serial,
-            training: Training::Combined,
-            schedule: Schedule::None,
-            microbatches: None,
-            max_replicas: None,
-            calls: None,
-            execution: Execution::default(),
-            value_s: None,
-        },
-        bound: BoundDocument { value_s: None, source: "none".to_owned(), certificate: None },
-        gap: None,
-        seconds: 0.0,
-        seed: 0,
-        stop: None,
-        reason: None,
-        model: None,
-        throughput: None,
-        sources: None,
-        pins: PinsDocument::default(),
-        devices,
-        uplinks: Vec::new(),
-        priority: None,
-        robust: None,
-    }
 }
 
 /// Writes a plan as native JSON.

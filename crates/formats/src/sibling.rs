@@ -333,7 +333,7 @@ mod tests {
     use stagewright_testing::devices::devices;
 
     use super::*;
-    use crate::plan::unevaluated;
+    use crate::unevaluated;
 
     /// Layers of a recurrent network over steps: a cell reads the cell before it and the one below, and the cells of a layer
     /// share a device if they are `shared`.
@@ -376,14 +376,14 @@ mod tests {
     fn plan(layers: usize, steps: usize, device: impl Fn(usize, usize) -> usize) -> PlanDocument {
         let cells = || (0..steps).flat_map(move |step| (0..layers).map(move |layer| (layer, step)));
         let documents = (0..4).map(|number| {
-            let mut document = crate::plan::unevaluated_device(format!("acc{number}"), "acc".into());
+            let mut document = unevaluated::device(format!("acc{number}"), "acc".into());
             document.ops = cells()
                 .filter(|&(layer, step)| device(layer, step) == number)
                 .map(|(layer, step)| cell(layer, step))
                 .collect();
             document
         });
-        let mut plan = unevaluated(documents.collect());
+        let mut plan = unevaluated::plan(documents.collect());
         plan.objective.kind = ObjectiveKind::Makespan;
         plan.priority = Some(cells().map(|(layer, step)| cell(layer, step)).collect());
         plan

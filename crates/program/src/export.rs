@@ -5,7 +5,7 @@ use stagewright::report::wrap::facts;
 use stagewright::tasks::{self, PlanFile};
 
 use super::args::ExportArguments;
-use super::error::Result;
+use super::error::{Result, place};
 use super::exit::Exit;
 use super::files::{self, Input, at_most_one_standard, is_standard, read};
 use super::model_options::Kept;
@@ -21,13 +21,13 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     at_most_one_standard(&[Some(plan), model, cluster])?;
     let Input { label, bytes } = read(plan)?;
     let kind = tasks::kind_of_plan(&bytes);
-    tasks::has_target(kind, to, &resolve::place())?;
+    tasks::has_target(kind, to, &place())?;
     let file = PlanFile::read(kind, &label, &bytes)?;
     // A plan that is read without its model has everything that its targets need.
     let (model, cluster) = if file.is_whole() { (None, None) } else { (model, cluster) };
     let cluster = cluster.map(|path| resolve::cluster_file(path).map(|(_, cluster)| cluster)).transpose()?;
     let model = model.map(|path| resolve::model(path, &arguments.import, Kept::of(&file))).transpose()?;
-    let export = tasks::export(file, to, model, cluster.as_ref(), &resolve::place())?;
+    let export = tasks::export(file, to, model, cluster.as_ref(), &place())?;
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &export.text)?,
         _ => output::data(&export.text)?,

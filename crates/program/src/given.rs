@@ -4,21 +4,17 @@
 
 use std::path::{Path, PathBuf};
 
-use stagewright::calls::assign_calls;
 use stagewright::code::U001;
-use stagewright::core::document::{
-    BoundDocument, ClusterDocument, GraphDocument, ModelOptionsDocument, PinsDocument, PlanDocument,
-    PlanStatus,
-};
+use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::objective::Objective;
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
 use stagewright::tasks::placement::Documents;
 use stagewright::tasks::{Kind, PlanFile};
-use stagewright_verify::{CheckError, check};
 
 use crate::error::{CliError, Result};
 use crate::files::{Input, read};
+use crate::judge::judge;
 use crate::model_options::Kept;
 use crate::{output, resolve};
 
@@ -235,35 +231,4 @@ impl PlanOfModel<'_> {
         })?;
         Ok(Contender { name: self.plan.name.clone(), plan, given: Some(breaks) })
     }
-}
-
-/// Evaluates the placement of a plan with the independent checker. Returns the plan with its figures, without claims, and
-/// the names of the rules that it breaks.
-pub(crate) fn judge(
-    mut plan: PlanDocument,
-    graph: &GraphDocument,
-    cluster: &ClusterDocument,
-    pins: Option<&PinsDocument>,
-    objective: &Objective,
-) -> Result<(PlanDocument, Vec<String>), CheckError> {
-    plan.objective = objective.to_document(None);
-    plan.status = PlanStatus::Feasible;
-    plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
-    plan.gap = None;
-    plan.pins = pins.cloned().unwrap_or_default();
-    assign_calls(graph, cluster, &mut plan);
-    let report = check(graph, cluster, pins, &plan)?;
-    plan.objective.value_s = report.value_s;
-    for (device, figures) in plan.devices.iter_mut().zip(&report.devices) {
-        device.load_s = figures.load_s;
-        device.compute_s = figures.compute_s;
-        device.communication_s = figures.communication_s;
-        device.memory_bytes = figures.memory_bytes;
-    }
-    let broken = report.violations.iter().filter(|violation| violation.kind.breaks_feasibility());
-    let mut breaks: Vec<String> = broken.map(|violation| violation.kind.name().to_owned()).collect();
-    breaks.sort_unstable();
-    breaks.dedup();
-    plan.reason = report.value_s.is_none().then(|| "the placement cannot be evaluated".to_owned());
-    Ok((plan, breaks))
 }

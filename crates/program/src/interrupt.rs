@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::external;
+use super::descendants;
 
 /// Exit code of a process ended by SIGINT.
 const KILLED: i32 = 130;
@@ -28,7 +28,7 @@ fn handled(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
     #[expect(clippy::disallowed_methods, reason = "the user asked twice: nothing is to be finished any more")]
     let handler = move || {
         if seen.swap(true, Ordering::Relaxed) {
-            external::end_adopted();
+            descendants::end_adopted();
             std::process::exit(KILLED);
         }
         at_first();

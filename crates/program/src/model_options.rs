@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use stagewright::code::{U001, X001};
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::reading::ModelOptions;
-use stagewright::tasks::{PlanFile, options};
+use stagewright::tasks::PlanFile;
 
 use super::args::{AroundArguments, ImportArguments, Surroundings};
-use super::error::{CliError, Result};
+use super::error::{CliError, Result, option};
 use super::{output, quantity};
 
 /// The options stored in a plan, with the plan's name in errors.
@@ -125,14 +125,6 @@ fn fields(document: &ModelOptionsDocument) -> Map<String, Value> {
         Ok(Value::Object(fields)) => fields,
         // Unreachable: a struct of names, numbers and switches serialises to an object.
         _ => Map::new(),
-    }
-}
-
-/// The command-line option of a field.
-pub(crate) fn option(name: &str) -> String {
-    match options::option(name) {
-        Some(option) => format!("--{}", option.written()),
-        None => format!("--{}", name.replace('_', "-")),
     }
 }
 

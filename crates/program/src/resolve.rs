@@ -11,7 +11,7 @@ use stagewright::core::objective::Objective;
 use stagewright::core::solver::Limits;
 use stagewright::core::uncertainty::Uncertainty;
 use stagewright::formats::{Imported, import_cluster, import_pins};
-use stagewright::reading::{self, ModelOptions, Place};
+use stagewright::reading::{self, ModelOptions};
 use stagewright::tasks::placement::{Chosen, Documents};
 use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, Task};
 use stagewright::{Options, clusters};
@@ -20,10 +20,10 @@ use super::args::{
     AroundArguments, Given, ImportArguments, ModelArguments, ObjectiveArguments, ParallelArguments,
     PlanArguments, SolveArguments,
 };
-use super::error::{CliError, Result};
+use super::error::{CliError, Result, place};
 use super::external::{self, External};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, kept, open, read};
-use super::model_options::{Kept, model_options, model_options_around, option};
+use super::model_options::{Kept, model_options, model_options_around};
 use super::{measured, output, quantity};
 
 /// Settings of a solve.
@@ -50,11 +50,6 @@ impl Solving {
             .seed(self.seed)
             .threads(self.threads)
     }
-}
-
-/// Place of an option in errors and notes.
-pub(crate) fn place() -> Place {
-    Arc::new(option)
 }
 
 /// Request of a command, apart from the model and the options around it.

@@ -15,7 +15,6 @@ use stagewright_formats::onnx::Whole;
 use stagewright_formats::onnx::proto::{GraphProto, ModelProto};
 
 use crate::error::{Result, RunError};
-use crate::profile::median;
 
 /// Number of warm-up runs of a node.
 const WARM_UP: usize = 2;
@@ -124,6 +123,21 @@ pub(crate) fn by_operator(
         seconds.values_mut().for_each(|seconds| *seconds *= 1.0 + rest / sum);
     }
     Ok((seconds, spreads))
+}
+
+/// Median, and interquartile range as a share of it.
+pub(crate) fn median(numbers: &mut [f64]) -> (f64, f64) {
+    numbers.sort_by(f64::total_cmp);
+    let quantile = |share: f64| match numbers.len() {
+        0 => 0.0,
+        count => {
+            let place = share * (count - 1) as f64;
+            let (low, rest) = (place.floor() as usize, place.fract());
+            numbers[low] + rest * (numbers[(low + 1).min(count - 1)] - numbers[low])
+        }
+    };
+    let middle = quantile(0.5);
+    (middle, if middle > 0.0 { (quantile(0.75) - quantile(0.25)) / middle } else { 0.0 })
 }
 
 /// The node that makes a tensor.

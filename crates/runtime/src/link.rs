@@ -1,14 +1,16 @@
 //! Links between processes: frames over TCP on the loopback interface, and a token bucket that throttles them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::protocol::Throttle;
+use crate::protocol::{Throttle, now};
 use crate::tensor::Tensor;
 
 /// Longest shape of a frame.
@@ -98,7 +100,7 @@ pub(crate) fn head(stream: &mut impl Read) -> io::Result<Option<Head>> {
 /// If the connection is closed within a frame, or the frame is invalid.
 pub(crate) fn receive(stream: &mut impl Read) -> io::Result<Option<Received>> {
     let Some(head) = head(stream)? else { return Ok(None) };
-    let started = crate::worker::now();
+    let started = now();
     let mut tensor = Tensor::zeros(head.elem, &head.dims).map_err(invalid)?;
     stream.read_exact(tensor.bytes_mut())?;
     Ok(Some(Received { value: head.value, sample: head.sample, started, tensor }))
@@ -106,6 +108,19 @@ pub(crate) fn receive(stream: &mut impl Read) -> io::Result<Option<Received>> {
 
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+/// Writes outputs of a model to a file, by their positions.
+pub(crate) fn write_outputs<'a>(
+    path: &Path,
+    outputs: impl Iterator<Item = (u32, &'a Tensor)>,
+) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{} cannot be written: {error}", path.display());
+    let mut file = io::BufWriter::new(File::options().create(true).append(true).open(path).map_err(failed)?);
+    for (index, tensor) in outputs {
+        send(&mut file, index, 0, tensor).map_err(failed)?;
+    }
+    file.flush().map_err(failed)
 }
 
 /// Connects to a process, and shows that it belongs to the same run.

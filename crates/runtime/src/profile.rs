@@ -12,7 +12,7 @@ use stagewright_formats::onnx::Whole;
 
 use crate::cut::write_whole;
 use crate::error::{Result, RunError};
-use crate::kernels::{NodeTimes, by_operator, node_times};
+use crate::kernels::{NodeTimes, by_operator, median, node_times};
 use crate::pipeline::{Host, connect, out_of_turn, token};
 use crate::protocol::{Order, PingTask, ProfileReport, ProfileTask, Report, Work};
 
@@ -104,21 +104,6 @@ pub fn profile(
     }
     seconds.values_mut().for_each(|seconds| *seconds *= whole_s / sum);
     Ok(Profile { whole_s, spread, seconds, spreads, covered: sum / whole_s })
-}
-
-/// Median, and interquartile range as a share of it.
-pub(crate) fn median(numbers: &mut [f64]) -> (f64, f64) {
-    numbers.sort_by(f64::total_cmp);
-    let quantile = |share: f64| match numbers.len() {
-        0 => 0.0,
-        count => {
-            let place = share * (count - 1) as f64;
-            let (low, rest) = (place.floor() as usize, place.fract());
-            numbers[low] + rest * (numbers[(low + 1).min(count - 1)] - numbers[low])
-        }
-    };
-    let middle = quantile(0.5);
-    (middle, if middle > 0.0 { (quantile(0.75) - quantile(0.25)) / middle } else { 0.0 })
 }
 
 /// Seconds by bytes of a tensor from one process to another, each on a core of its own: the median of three rounds.

@@ -1,6 +1,8 @@
 //! Messages between the program and the processes that it starts, one line of JSON each.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
 
 use serde::{Deserialize, Serialize};
 use stagewright_core::document::Communication;
@@ -233,4 +235,34 @@ pub struct ProfileReport {
     pub seconds: Vec<f64>,
     /// The profile that ONNX Runtime wrote.
     pub profile: Option<PathBuf>,
+}
+
+/// Nanoseconds of the monotonic clock, which the processes of a machine share and which cannot be set.
+#[cfg(unix)]
+pub(crate) fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds since the Unix epoch, where processes share no other clock.
+#[cfg(not(unix))]
+pub(crate) fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Writes a report.
+pub(crate) fn report(report: &Report) -> Result<(), String> {
+    let mut line = serde_json::to_vec(report).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    let mut output = io::stdout().lock();
+    output.write_all(&line).and_then(|()| output.flush()).map_err(|error| error.to_string())
+}
+
+/// The ports of all processes.
+pub(crate) fn ports(orders: &Receiver<Order>) -> Result<Vec<u16>, String> {
+    match orders.recv() {
+        Ok(Order::Ports(ports)) => Ok(ports),
+        _ => Err("no ports".into()),
+    }
 }

@@ -18,11 +18,12 @@ use std::thread;
 use ort::environment::Environment;
 use stagewright_core::document::Communication;
 
-use crate::link::{self, Bucket, Received, pass};
-use crate::protocol::{Optimization, Order, Report, Segment, Span, SpanKind, StageReport, StageTask};
+use crate::link::{self, Bucket, Received, pass, write_outputs};
+use crate::protocol::{
+    Optimization, Order, Report, Segment, Span, SpanKind, StageReport, StageTask, now, ports, report,
+};
 use crate::session::{Loaded, Written, input};
 use crate::tensor::Tensor;
-use crate::worker::{now, peak_memory, ports, report, write_outputs};
 
 /// Event that a stage waits for.
 enum Event {
@@ -351,4 +352,11 @@ impl<'a> Stage<'a> {
 /// Whether a segment reads nothing but inputs of the model.
 fn is_source(segment: &Segment) -> bool {
     segment.inputs.iter().all(|input| input.value.is_none())
+}
+
+/// Largest resident memory of this process in bytes, where Linux tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }

@@ -1,8 +1,7 @@
 //! A process that this program starts: it reads its task from standard input and reports to standard output.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +10,9 @@ use ort::environment::Environment;
 
 use crate::library;
 use crate::link;
-use crate::protocol::{Order, PingTask, ProfileReport, ProfileTask, Report, SegmentInput, Task, Work};
+use crate::protocol::{
+    Order, PingTask, ProfileReport, ProfileTask, Report, SegmentInput, Task, Work, ports, report,
+};
 use crate::session::{Loaded, Written, input};
 use crate::stage;
 use crate::tensor::Tensor;
@@ -62,35 +63,6 @@ fn first_line(sender: Sender<Order>) -> Result<Task, String> {
         std::process::exit(0);
     });
     Ok(task)
-}
-
-/// Writes a report.
-pub(crate) fn report(report: &Report) -> Result<(), String> {
-    let mut line = serde_json::to_vec(report).map_err(|error| error.to_string())?;
-    line.push(b'\n');
-    let mut output = io::stdout().lock();
-    output.write_all(&line).and_then(|()| output.flush()).map_err(|error| error.to_string())
-}
-
-/// Nanoseconds of the monotonic clock, which the processes of a machine share and which cannot be set.
-#[cfg(unix)]
-pub(crate) fn now() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Nanoseconds since the Unix epoch, on systems where processes share no other clock.
-#[cfg(not(unix))]
-pub(crate) fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-/// Peak resident memory of this process in bytes, on Linux.
-pub(crate) fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// Lets the system kill this process when the thread that started it ends. The closed input ends it as well, unless the exit
@@ -181,7 +153,7 @@ fn measure(
         seconds.push(start.elapsed().as_secs_f64());
         if let (1, Some(path)) = (seconds.len(), &profile.outputs) {
             let outputs = outputs.iter().zip(0..).map(|((_, tensor), index)| (index, tensor));
-            write_outputs(path, outputs)?;
+            link::write_outputs(path, outputs)?;
         }
         pulse.beat()?;
     }
@@ -197,20 +169,6 @@ fn measure(
         path = Some(model.end_profile()?);
     }
     report(&Report::Profile(ProfileReport { seconds, profile: path }))
-}
-
-/// Writes outputs of a model to a file, by their positions.
-pub(crate) fn write_outputs<'a>(
-    path: &Path,
-    outputs: impl Iterator<Item = (u32, &'a Tensor)>,
-) -> Result<(), String> {
-    let failed = |error: io::Error| format!("{} cannot be written: {error}", path.display());
-    let mut file =
-        io::BufWriter::new(std::fs::File::options().create(true).append(true).open(path).map_err(failed)?);
-    for (index, tensor) in outputs {
-        link::send(&mut file, index, 0, tensor).map_err(failed)?;
-    }
-    file.flush().map_err(failed)
 }
 
 /// Sends tensors of several sizes, or receives them. The seconds of a size are those between its first and its last
@@ -248,14 +206,6 @@ fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
         }
     }
     report(&Report::Ping(times))
-}
-
-/// The ports of all processes.
-pub(crate) fn ports(orders: &Receiver<Order>) -> Result<Vec<u16>, String> {
-    match orders.recv() {
-        Ok(Order::Ports(ports)) => Ok(ports),
-        _ => Err("no ports".into()),
-    }
 }
 
 /// The cores that this process may use. On systems without affinity they are numbered, but processes are not pinned.

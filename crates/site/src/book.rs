@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use mdbook_driver::MDBook;
 use mdbook_driver::config::{Config, HtmlConfig};
 
-use crate::contents::{Page, Part};
 use crate::error::{Result, SiteError};
+use crate::page::{Page, Part};
 use crate::{files, markdown};
 
 /// Folder of the documentation of the Rust API in the site.

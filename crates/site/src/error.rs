@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::links::Broken;
-
 /// Result of this program.
 pub(crate) type Result<T> = std::result::Result<T, SiteError>;
 
@@ -46,9 +44,9 @@ pub(crate) enum SiteError {
     /// mdBook failed.
     #[error("mdBook: {0}")]
     Book(String),
-    /// Broken links.
-    #[error("{} broken links\n{}", .0.len(), lines(.0))]
-    Links(Vec<Broken>),
+    /// Broken links, a line for each.
+    #[error("{} broken links\n  {}", .0.len(), .0.join("\n  "))]
+    Links(Vec<String>),
 }
 
 impl SiteError {
@@ -57,9 +55,4 @@ impl SiteError {
         let path = path.to_owned();
         |error| SiteError::File { path, error }
     }
-}
-
-/// A line for each broken link.
-fn lines(broken: &[Broken]) -> String {
-    broken.iter().map(|broken| format!("  {broken}")).collect::<Vec<_>>().join("\n")
 }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-use crate::contents::Page;
 use crate::error::Result;
+use crate::page::Page;
 use crate::{files, markdown};
 
 /// A link that leads nowhere.
@@ -116,7 +116,7 @@ fn anchors(html: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
     use crate::book;
-    use crate::contents::Part;
+    use crate::page::Part;
 
     /// Faults of the links of `docs/a.md`, in a site with this page, a page `data/README.md`, a generated page, and
     /// files of the repository.

@@ -14,6 +14,7 @@ mod error;
 mod files;
 mod links;
 mod markdown;
+mod page;
 mod reference;
 
 use std::path::{Path, PathBuf};
@@ -48,5 +49,8 @@ fn build(root: &Path, out: &Path) -> Result<(usize, usize)> {
     book::write(root, &parts, out)?;
     let pages = || parts.iter().flat_map(|part| &part.pages);
     let (checked, broken) = links::check(root, pages(), out)?;
-    if broken.is_empty() { Ok((pages().count(), checked)) } else { Err(SiteError::Links(broken)) }
+    match broken.is_empty() {
+        true => Ok((pages().count(), checked)),
+        false => Err(SiteError::Links(broken.iter().map(ToString::to_string).collect())),
+    }
 }

@@ -9,7 +9,8 @@
 //!
 //! # Checks
 //!
-//! 1. *Reading* (`read`): the documents must describe a problem; otherwise the result is a [`CheckError`].
+//! 1. *Reading* (`read`): the documents must describe a problem; otherwise the result is a [`CheckError`]. The
+//!    seconds of operators and tensors (`read/cost.rs`) follow from them alone.
 //! 2. *Constraints* (`constraint`, one file each): every operator on one existing device that can run it and
 //!    that the pins allow; replicas on devices that no pin distinguishes; colocation; memory with the
 //!    microbatches in flight; the split rule; for latency the calls of each accelerator and an order in which

@@ -3,7 +3,6 @@
 use stagewright_core::code::Code;
 use thiserror::Error;
 
-use super::sizes::Size;
 use crate::code::W::*;
 use stagewright_formats::nearest::instead;
 
@@ -35,15 +34,15 @@ pub enum WorkloadError {
         /// The family.
         family: &'static str,
         /// The size.
-        size: Size,
+        size: &'static str,
         /// The sizes of the family.
-        known: Vec<Size>,
+        known: Vec<&'static str>,
     },
     /// The size is too small or too large.
     #[error("{size} is {value}, expected {least} to {most}")]
     OutOfRange {
         /// The size.
-        size: Size,
+        size: &'static str,
         /// Value of the size.
         value: u64,
         /// Smallest allowed value.
@@ -55,7 +54,7 @@ pub enum WorkloadError {
     #[error("{size} is {value}, expected a multiple of {of}")]
     NotAMultiple {
         /// The size.
-        size: Size,
+        size: &'static str,
         /// Value of the size.
         value: u64,
         /// The required divisor.
@@ -97,7 +96,7 @@ impl WorkloadError {
             WorkloadError::UnknownVariant { .. } => "--variant".into(),
             WorkloadError::NoSuchSize { size, .. }
             | WorkloadError::OutOfRange { size, .. }
-            | WorkloadError::NotAMultiple { size, .. } => format!("--{}", size.name()),
+            | WorkloadError::NotAMultiple { size, .. } => format!("--{size}"),
             WorkloadError::ImageTooSmall { .. } => "--image".into(),
             WorkloadError::TooManyOperators { .. } => "sizes".into(),
         }
@@ -116,7 +115,7 @@ impl WorkloadError {
                 )
             }
             WorkloadError::NoSuchSize { known, .. } => {
-                let known: Vec<String> = known.iter().map(|size| format!("--{}", size.name())).collect();
+                let known: Vec<String> = known.iter().map(|size| format!("--{size}")).collect();
                 format!("leave it out; the sizes of this family are {}", known.join(", "))
             }
             WorkloadError::OutOfRange { .. } | WorkloadError::NotAMultiple { .. } => {

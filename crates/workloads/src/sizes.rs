@@ -75,7 +75,11 @@ impl Sizes {
     pub(super) fn check(&self, family: &'static str, known: &[Size]) -> Result<(), WorkloadError> {
         for size in Size::ALL {
             if self.given[size as usize].is_some() && !known.contains(&size) {
-                return Err(WorkloadError::NoSuchSize { family, size, known: known.to_vec() });
+                return Err(WorkloadError::NoSuchSize {
+                    family,
+                    size: size.name(),
+                    known: known.iter().map(|size| size.name()).collect(),
+                });
             }
             self.or(size, 1, 1)?;
         }
@@ -89,7 +93,7 @@ impl Sizes {
         if (least..=largest).contains(&value) {
             Ok(value)
         } else {
-            Err(WorkloadError::OutOfRange { size, value, least, most: largest })
+            Err(WorkloadError::OutOfRange { size: size.name(), value, least, most: largest })
         }
     }
 
@@ -99,7 +103,7 @@ impl Sizes {
         if value.is_multiple_of(divisor) {
             Ok(value)
         } else {
-            Err(WorkloadError::NotAMultiple { size, value, of: divisor })
+            Err(WorkloadError::NotAMultiple { size: size.name(), value, of: divisor })
         }
     }
 

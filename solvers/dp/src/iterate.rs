@@ -11,8 +11,9 @@ use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status, StopReason};
 use stagewright_core::tolerance;
+use stagewright_search::dpl::iterations::over_orders;
 use stagewright_search::dpl::{Room, plan_of};
-use stagewright_search::pipeline::{Poset, Search, SearchMode, over_orders};
+use stagewright_search::pipeline::{Poset, Search, SearchMode};
 use stagewright_search::usage::UsageSpace;
 
 use crate::Dp;

@@ -37,9 +37,9 @@ use stagewright_policy::network::layers::{Linear, Norm};
 use stagewright_policy::weights::{Built, ParameterBuilder, Weights, WeightsError};
 
 use crate::choices::{log_probabilities, pick, probabilities};
-use crate::kind::Settings;
 use crate::proximal::{LEAST_DEVIATION, clipped_gain, relative};
 use crate::reading::{FIGURES, Reading};
+use crate::settings::Settings;
 use crate::system::{Play, Played, System};
 use crate::trials::penalised;
 

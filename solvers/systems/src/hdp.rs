@@ -36,9 +36,9 @@ use stagewright_policy::network::layers::Linear;
 use stagewright_policy::weights::{Built, ParameterBuilder, Weights};
 
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::kind::Settings;
 use crate::lstm::{Lstm, Memory};
 use crate::reading::{FIGURES, Reading};
+use crate::settings::Settings;
 use crate::stack::Stack;
 use crate::system::{Play, Played, System};
 use crate::trials::penalised;

@@ -45,8 +45,8 @@ use stagewright_policy::weights::{Built, ParameterBuilder, Weights};
 
 use crate::chains::Chains;
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::kind::Settings;
 use crate::reading::{FIGURES, Reading};
+use crate::settings::Settings;
 use crate::stack::Stack;
 use crate::system::{Play, Played, System};
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use stagewright_policy::learn::AdamConfig;
 
 use crate::reading::Reading;
+use crate::settings::Settings;
 
 /// Bytes per number.
 const BYTES: f64 = 4.0;
@@ -105,21 +106,6 @@ impl Kind {
         };
         Settings { devices, width, layers }
     }
-}
-
-/// Sizes of a system's networks. Unlike the policy of [`network`](stagewright_policy::network), all four systems choose among a
-/// fixed number of devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// Maximum number of devices of a problem.
-    pub devices: usize,
-    /// Width of embeddings. Absent for Placeto, whose width is that of its features.
-    #[serde(default)]
-    pub width: usize,
-    /// Number of layers; for Placeto, rounds of message passing.
-    #[serde(default)]
-    pub layers: usize,
 }
 
 impl Settings {

@@ -10,6 +10,7 @@
 //! ([`Descent`](stagewright_policy::learn::Descent)), layers, parameters and checkpoints. Networks, rewards, baselines and
 //! episodes are specific to each system. If a paper leaves something open, the module documents the choice.
 
+mod agent;
 mod chains;
 mod choices;
 mod gdp;
@@ -20,6 +21,7 @@ mod lstm;
 mod placeto;
 mod proximal;
 mod reading;
+mod settings;
 mod solver;
 mod stack;
 mod state;
@@ -28,9 +30,10 @@ mod system;
 mod testing;
 mod trials;
 
-pub use kind::{Kind, Settings};
+pub use agent::Agent;
+pub use kind::Kind;
 pub use reading::Reading;
+pub use settings::Settings;
 pub use solver::{Learned, Mode};
 pub use state::{SYSTEM_SCHEMA, SystemCard};
-pub use system::Agent;
 pub use trials::{News, Trials};

@@ -32,8 +32,8 @@ use stagewright_policy::rows::Rows;
 use stagewright_policy::weights::{Built, ParameterBuilder, Weights};
 
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::kind::Settings;
 use crate::reading::Reading;
+use crate::settings::Settings;
 use crate::stack::Stack;
 use crate::system::{Play, Played, System};
 use crate::trials::penalised;

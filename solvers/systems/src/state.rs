@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use stagewright_policy::checkpoint::{self, CheckpointError};
 use stagewright_policy::learn::{AdamConfig, Descent, Parts, TrainError};
 
-use crate::system::{Agent, Baselines};
+use crate::agent::{Agent, Baselines};
 use crate::{Kind, Settings};
 
 /// The value of `schema` in a system file.

@@ -13,8 +13,8 @@ use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, 
 
 use super::clusters::{CLASSES, REFERENCE_BANDWIDTH, REFERENCE_FLOPS};
 use super::draw::{log_normal, log_uniform, one_of};
-use super::families::shape::{Role, Shape};
 use super::passes::backward;
+use super::shape::{Role, Shape};
 
 /// Range of the seconds of an operator of median cost on the reference device.
 const SECONDS: [f64; 2] = [1e-5, 1e-2];
@@ -31,7 +31,7 @@ const HIDDEN: f64 = 0.3;
 
 /// Pricing of a graph.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pricing {
+struct Pricing {
     seconds: f64,
     seconds_deviation: f64,
     by_role: bool,
@@ -46,11 +46,11 @@ pub(super) struct Pricing {
     parameter_bytes: f64,
     has_workspace: bool,
     /// Bytes of optimiser state per byte of parameters, for training.
-    pub(super) optimizer: f64,
+    optimizer: f64,
 }
 
 impl Pricing {
-    pub(super) fn draw(rng: &mut ChaCha8Rng) -> Pricing {
+    fn draw(rng: &mut ChaCha8Rng) -> Pricing {
         let deviation = |rng: &mut ChaCha8Rng| {
             if rng.random_bool(0.25) { NEARLY_NONE } else { rng.random_range(DEVIATIONS[0]..DEVIATIONS[1]) }
         };
@@ -93,7 +93,7 @@ pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_train
         }
     }
     if is_training {
-        backward(&mut document, shape, &bytes, &pricing);
+        backward(&mut document, shape, &bytes, pricing.optimizer);
     }
     document
 }

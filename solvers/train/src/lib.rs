@@ -30,6 +30,7 @@ mod passes;
 pub mod recipe;
 #[cfg(feature = "policy")]
 pub mod run;
+mod shape;
 pub mod store;
 #[cfg(feature = "policy")]
 pub mod system;

@@ -7,22 +7,21 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDocument};
 
-use super::costs::Pricing;
-use super::families::shape::{Role, Shape};
+use super::shape::{Role, Shape};
 
 /// Suffix of the names of gradient operators.
 const GRADIENT: &str = ".grad";
 
 /// Adds the backward pass to a graph whose forward operators are those of `shape`, in its order, with outputs of
-/// `bytes`. O(edges).
-pub(super) fn backward(document: &mut GraphDocument, shape: &Shape, bytes: &[f64], pricing: &Pricing) {
+/// `bytes` and `optimizer` bytes of optimiser state per byte of parameters. O(edges).
+pub(super) fn backward(document: &mut GraphDocument, shape: &Shape, bytes: &[f64], optimizer: f64) {
     let gradients: Vec<Option<OperatorDocument>> =
         document.operators.iter().zip(&shape.roles).map(|(forward, &role)| gradient(forward, role)).collect();
     read_again(document, shape);
     for (index, forward) in document.operators.iter_mut().enumerate() {
         forward.colocation = gradients[index].is_some().then(|| forward.name.clone());
         forward.activation_bytes = bytes[index];
-        forward.optimizer_bytes = pricing.optimizer * forward.parameter_bytes;
+        forward.optimizer_bytes = optimizer * forward.parameter_bytes;
     }
     let name = |index: usize| gradients[index].as_ref().map(|gradient| gradient.name.clone());
     for (index, readers) in shape.readers.iter().enumerate() {

@@ -4,7 +4,6 @@
 //! target then writes it in the notation of its runtime, or refuses: no stage, degree or recomputation is changed to
 //! make a plan fit. Differences between a runtime and the cost model that do not change the plan are in its notes.
 
-pub mod error;
 mod notes;
 pub mod plan;
 mod recompute;
@@ -13,7 +12,6 @@ mod targets;
 #[cfg(test)]
 mod testing;
 
-pub use error::JointError;
 pub use plan::Joint;
 pub use targets::JOINT_TARGETS;
 

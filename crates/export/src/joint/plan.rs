@@ -9,7 +9,7 @@ use stagewright_core::document::{
 use stagewright_formats::layers::{Numbered, layers_of};
 use stagewright_report::units::name as shown;
 
-use super::error::JointError;
+use crate::error::JointError;
 use crate::{ExportError, Result};
 
 /// A joint plan for an iteration. Every stage has layers, and the numbers of its document agree.

@@ -1,8 +1,8 @@
 //! Recomputation as runtimes express it: the same for all layers, or for the first layers of every stage.
 
-use super::error::JointError;
 use super::plan::{Joint, Layer, Recompute};
 use crate::Result;
+use crate::error::JointError;
 
 /// Hint for layers with different configurations.
 const ALIKE: &str = "plan with recompute=full, recompute=selective or without it, or export to fsdp2, which names every layer";

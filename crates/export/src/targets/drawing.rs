@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::layers::path;
+use crate::paths::path;
 use crate::placed::{Device, Placed};
 use crate::runtime::{Passes, Runtime, Schedules, Sharing, Trained};
 use stagewright_formats::layers::layers_of;

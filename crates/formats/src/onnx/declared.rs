@@ -7,8 +7,7 @@ use rustc_hash::FxHashMap;
 use super::proto::tensor_shape_proto::dimension::Value as Dimension;
 use super::proto::type_proto::Value as Kind;
 use super::proto::{GraphProto, TypeProto, ValueInfoProto, tensor_shape_proto};
-use super::value::{LARGEST_DIM, LARGEST_RANK, Value};
-use super::walk::is_cache;
+use super::value::{LARGEST_DIM, LARGEST_RANK, Value, is_parameter};
 use crate::code::{M008, M010};
 use crate::error::{InputError, Result};
 use crate::nearest::instead;
@@ -280,4 +279,12 @@ fn sum(name: &str, bound: &FxHashMap<String, u64>) -> Option<u64> {
         total = total.checked_add(size).filter(|&total| total <= LARGEST_DIM)?;
     }
     Some(total)
+}
+
+/// Whether an input holds the keys or values of past tokens: by its name, its rank and its type.
+pub(super) fn is_cache(name: &str, elem: i32, rank: usize) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_named = name.starts_with("past")
+        || ["past_key", "past_value", "key_cache", "value_cache"].iter().any(|part| name.contains(part));
+    is_named && rank >= 3 && is_parameter(elem)
 }

@@ -18,10 +18,10 @@ use std::rc::Rc;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
+use super::domain;
 use super::proto::tensor_proto::{DataLocation, DataType};
 use super::proto::{AttributeProto, NodeProto, TensorProto};
 use super::value::{Value, elem, is_integer};
-use super::walk::domain;
 
 /// Key of the metadata of a tensor with the digest of values that are left out of it.
 pub(super) const DIGEST: &str = "stagewright.digest";

@@ -14,11 +14,11 @@ use std::rc::Rc;
 use prost::Message as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::domain;
 use super::proto::{
     AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
     StringStringEntryProto,
 };
-use super::walk::domain;
 use crate::code::{M001, M002, M009, M011};
 use crate::error::{InputError, Result};
 

@@ -101,6 +101,11 @@ fn node_name(node: &NodeProto) -> &str {
     }
 }
 
+/// Canonical name of a domain; the standard one has two names.
+fn domain(name: &str) -> &str {
+    if name == "ai.onnx" { "" } else { name }
+}
+
 /// Module that a node came from, as PyTorch's exporter writes it: `['', 'encoder', 'encoder.0', 'linear']` is
 /// the node `linear` of `encoder.0`.
 fn scope(node: &NodeProto) -> Option<String> {

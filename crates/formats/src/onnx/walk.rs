@@ -10,13 +10,13 @@ use stagewright_core::document::{KernelDocument, Precision};
 
 use super::body::Body;
 use super::call::{Call, Fault};
-use super::declared::Declared;
+use super::declared::{Declared, is_cache};
 use super::equal::{self, Identity};
 use super::proto::tensor_proto::DataLocation;
 use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::value::{LARGEST_RANK, Value, cast, is_parameter, of_tensor};
 use super::work::is_amount;
-use super::{cost, infer, inline};
+use super::{cost, domain, infer, inline};
 use crate::code::{M001, M002, M008, M009};
 use crate::error::{InputError, Result};
 use crate::options::{CostRules, ImportOptions};
@@ -170,11 +170,6 @@ pub(super) fn walk<'a>(
     let outputs = graph.output.iter().filter_map(|output| walk.find(output.name())).collect();
     let names = walk.scopes.pop().map(|scope| scope.names).unwrap_or_default();
     Ok(Walked { outputs, names, ..walk.walked })
-}
-
-/// Canonical name of a domain; the standard one has two names.
-pub(super) fn domain(name: &str) -> &str {
-    if name == "ai.onnx" { "" } else { name }
 }
 
 impl<'a> Walk<'a> {
@@ -529,14 +524,6 @@ pub fn reads_type_alone(node: &NodeProto, place: usize) -> bool {
 /// Whether an operator's output is random.
 pub(super) fn draws(kind: &str) -> bool {
     matches!(kind, "Bernoulli" | "Multinomial") || kind.starts_with("Random")
-}
-
-/// Whether an input holds the keys or values of past tokens: by its name, its rank and its type.
-pub(super) fn is_cache(name: &str, elem: i32, rank: usize) -> bool {
-    let name = name.to_ascii_lowercase();
-    let is_named = name.starts_with("past")
-        || ["past_key", "past_value", "key_cache", "value_cache"].iter().any(|part| name.contains(part));
-    is_named && rank >= 3 && is_parameter(elem)
 }
 
 /// Whether an operator's output is its first input in another form.

@@ -23,9 +23,8 @@ use super::{ACCELERATOR, HOST};
 use crate::code::S::*;
 use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
-use crate::plan::{unevaluated, unevaluated_device};
 use crate::text::Sniff;
-use crate::{Imported, ReferenceIds};
+use crate::{Imported, ReferenceIds, unevaluated};
 
 #[derive(Debug, Deserialize)]
 struct SplitFile {
@@ -150,12 +149,12 @@ fn extend(
 fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<usize>]) -> PlanDocument {
     let mut documents: Vec<DeviceDocument> = devices
         .iter()
-        .map(|(kind, number)| unevaluated_device(format!("{kind}{number}"), (*kind).to_owned()))
+        .map(|(kind, number)| unevaluated::device(format!("{kind}{number}"), (*kind).to_owned()))
         .collect();
     for (operator, device) in graph.operators.iter().zip(device_of) {
         if let Some(device) = device {
             documents[*device].ops.push(operator.name.clone());
         }
     }
-    unevaluated(documents)
+    unevaluated::plan(documents)
 }

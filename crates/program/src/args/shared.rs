@@ -8,7 +8,7 @@ use stagewright::tasks::{ObjectiveOptions, ParallelOptions};
 
 use super::{ImportArguments, ObjectiveArguments, ParallelArguments, SolveArguments, Surroundings};
 use crate::error::Result;
-use crate::resolve::place;
+use crate::error::place;
 
 /// The model, and where its operators may run.
 #[derive(Debug, Args)]

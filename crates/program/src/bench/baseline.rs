@@ -3,10 +3,30 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::suite::BaselineTable;
+use serde::Deserialize;
+
 use crate::code::B003;
 use crate::error::{CliError, Result};
 use crate::files;
+
+/// The CSV file of the baseline values. Lines that start with `#` are ignored.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BaselineTable {
+    /// Path of the file.
+    pub(super) file: String,
+    /// The column that holds the input's file name without extension.
+    pub(super) key: String,
+    /// Unit of the values, in seconds.
+    #[serde(default = "unit")]
+    pub(super) unit_s: f64,
+    /// Column of each solver; a solver without one has no ratio.
+    pub(super) columns: BTreeMap<String, String>,
+}
+
+fn unit() -> f64 {
+    1.0
+}
 
 /// Baseline values in seconds, by input and solver.
 pub(super) struct Baseline {

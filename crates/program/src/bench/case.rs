@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use super::PEAK_MEMORY;
 use super::baseline::Baseline;
-use super::convergence::{self, Moment};
+use super::moment::{self, Moment};
 use super::runs::Runs;
 use super::suite::Suite;
 use super::variant::Variant;
@@ -267,7 +267,7 @@ impl Case {
                 row.solving.push(plan.seconds);
                 row.operators = plan.operators;
                 if let Some(file) = &watched {
-                    row.moments = convergence::read(file.path())?;
+                    row.moments = moment::read(file.path())?;
                     if row.value_s.is_some() && row.moments.is_empty() {
                         let cause = format!("a run has not reported its convergence: {}", story.trim_end());
                         return Err(CliError::new(B004, cause)

@@ -1,64 +1,16 @@
 //! Time to target of each solver: its own answer, and the answers of others.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use serde::{Deserialize, Serialize};
 use stagewright::core::tolerance;
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::seconds;
 use stagewright::text;
 
 use super::case::Row;
+use super::moment::{Asked, Moment};
 use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show, title_of};
 use super::table::median;
-use crate::code::B004;
-use crate::error::{CliError, Result};
-
-/// A suite's settings for convergence.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    /// Times of the solve at which values are compared, in seconds.
-    #[serde(default)]
-    pub(super) seconds: Vec<f64>,
-    /// Numbers of simulations at which values are compared, for solvers that count them.
-    #[serde(default)]
-    pub(super) simulations: Vec<u64>,
-    /// Solvers whose answers are the targets of the others.
-    #[serde(default)]
-    pub(super) reaches: Vec<String>,
-}
-
-/// An improvement during a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Moment {
-    /// Seconds since the solve began.
-    elapsed_s: f64,
-    /// Number of simulations up to the improvement.
-    simulations: Option<u64>,
-    value_s: f64,
-}
-
-/// Reads the values of a file written by `plan --convergence`, in order.
-pub(super) fn read(path: &Path) -> Result<Vec<Moment>> {
-    #[derive(Deserialize)]
-    struct Line {
-        elapsed_s: f64,
-        simulations: Option<u64>,
-        value_s: Option<f64>,
-    }
-    let failed = |error: csv::Error| {
-        CliError::new(B004, format!("cannot read the convergence of a run: {error}"))
-            .at(path.display().to_string())
-    };
-    let mut moments = Vec::new();
-    for line in csv::Reader::from_path(path).map_err(failed)?.into_deserialize() {
-        let Line { elapsed_s, simulations, value_s } = line.map_err(failed)?;
-        moments.extend(value_s.map(|value_s| Moment { elapsed_s, simulations, value_s }));
-    }
-    Ok(moments)
-}
 
 /// Measure of the effort of a solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

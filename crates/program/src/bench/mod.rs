@@ -9,6 +9,7 @@ mod case;
 mod convergence;
 mod journal;
 mod merge;
+mod moment;
 mod paired;
 mod plot;
 mod remote;

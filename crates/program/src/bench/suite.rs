@@ -8,8 +8,9 @@ use serde::Deserialize;
 use stagewright::clusters;
 use stagewright::text::quoted;
 
+use super::baseline::BaselineTable;
 use super::case::{Case, Method, OF_SOLVERS, stem};
-use super::convergence::Asked;
+use super::moment::Asked;
 use super::variant::Variant;
 use crate::args::{ObjectiveArguments, ParallelArguments};
 use crate::code::{B001, B002, B009};
@@ -93,21 +94,6 @@ struct Exec {
     command: Vec<String>,
 }
 
-/// The CSV file of the baseline values. Lines that start with `#` are ignored.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BaselineTable {
-    /// Path of the file.
-    pub(super) file: String,
-    /// The column that holds the input's file name without extension.
-    pub(super) key: String,
-    /// Unit of the values, in seconds.
-    #[serde(default = "unit")]
-    pub(super) unit_s: f64,
-    /// Column of each solver; a solver without one has no ratio.
-    pub(super) columns: BTreeMap<String, String>,
-}
-
 fn auto() -> Vec<String> {
     vec!["auto".into()]
 }
@@ -122,10 +108,6 @@ fn zero() -> Vec<u64> {
 
 fn one() -> usize {
     1
-}
-
-fn unit() -> f64 {
-    1.0
 }
 
 impl Suite {

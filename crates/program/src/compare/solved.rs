@@ -12,7 +12,7 @@ use stagewright::report::document::{Provenance, plan_document};
 use stagewright::tasks::Kind;
 use stagewright::tasks::placement::Chosen;
 
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Result, place};
 use crate::progress::Progress;
 use crate::resolve::{self, Solving};
 use crate::{external, interrupt};
@@ -141,7 +141,7 @@ impl Entrant {
         let started = Instant::now();
         let mut progress = Progress::new(verbose, Kind::Placement);
         let options = solving.options().interrupt(interrupt::watch());
-        let solution = self.chosen.solve(problem, &options, &mut progress, &resolve::place())?;
+        let solution = self.chosen.solve(problem, &options, &mut progress, &place())?;
         let provenance = Provenance {
             solver: self.chosen.label.clone(),
             seconds: started.elapsed().as_secs_f64(),

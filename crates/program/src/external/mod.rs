@@ -2,10 +2,9 @@
 //!
 //! The command gets the path of a problem document as its last argument and writes a plan to standard output, in any
 //! notation that `check` reads. The independent checker evaluates the plan. A command that fails, or whose plan is
-//! infeasible, has no plan, with the reason. [`process`] runs it, and [`descendants`] ends the processes that it
-//! leaves behind.
+//! infeasible, has no plan, with the reason. [`process`] runs it, and [`descendants`](super::descendants) ends the
+//! processes that it leaves behind.
 
-mod descendants;
 mod process;
 
 use std::fs;
@@ -24,8 +23,7 @@ use stagewright::formats::{Format, Imported, PlanFile};
 use stagewright::placement::placement;
 
 use super::error::{CliError, Result};
-use super::given::judge;
-pub(crate) use descendants::end_adopted;
+use super::judge::judge;
 
 /// Start of the name of a solver that is a command.
 pub(crate) const PREFIX: &str = "exec:";

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use stagewright::core::solver::Context;
 
-use super::descendants;
+use crate::descendants;
 
 /// Time beyond the limit, for a command to start and to write its plan.
 const GRACE: Duration = Duration::from_secs(5);

@@ -8,8 +8,8 @@ use stagewright_core::problem::Problem;
 use super::Page;
 use super::groups::Groups;
 use super::names::{title, visible};
-use super::scene::{Tables, pass_number};
 use super::shell::Section;
+use super::tables::{Tables, pass_number};
 use crate::units;
 
 /// Graph section; `None` without a plan.

@@ -2,7 +2,7 @@
 //!
 //! All text is markup that is written here, so it needs no JavaScript: figures, bars, how value and bound converged, the
 //! comparison. The interactive parts are data, as JSON in the page: the operators by layer (`graph`), the step and a
-//! period of the full pipeline (`timeline`, `steady`), which `page/*.js` draws. Pages of joint plans are in [`joint`],
+//! period of the full pipeline (`step`, `steady`), which `page/*.js` draws. Pages of joint plans are in [`joint`],
 //! those of runs in [`run`].
 //!
 //! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a
@@ -26,7 +26,9 @@ pub mod run;
 mod scene;
 mod shell;
 mod steady;
+mod step;
 mod summary;
+mod tables;
 mod timeline;
 
 use std::io::{self, Write};
@@ -71,7 +73,7 @@ pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
         Some(summary::section(page)),
         devices::section(page),
         graph::section(page),
-        timeline::section(page, steady.as_ref()),
+        step::section(page, steady.as_ref()),
         page.convergence.and_then(|convergence| convergence::section(convergence, page.document)),
         page.comparison.map(comparison::section),
     ];

@@ -2,19 +2,16 @@
 
 use std::io;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
-use stagewright_core::cluster::DeviceId;
-use stagewright_core::document::Pass;
-use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;
 
 use super::devices::colour;
-use super::figures::{Figures, Texts};
+use super::figures::Figures;
 use super::graph::GraphData;
 use super::names::visible;
+use super::tables::Tables;
 use super::timeline::TimelineData;
-use super::{Page, steady};
+use super::{Page, steady, step};
 use crate::steady::Steady;
 
 /// All data, with the tables that the parts refer to.
@@ -37,30 +34,6 @@ pub(super) struct Device {
     pub(super) colour: Option<String>,
 }
 
-/// Tables under construction, and the indices that all parts use.
-#[derive(Default)]
-pub(super) struct Tables {
-    /// Texts.
-    pub(super) texts: Texts,
-    /// Seconds.
-    pub(super) seconds: Figures,
-    /// Bytes.
-    pub(super) bytes: Figures,
-    /// Index of each device in use.
-    pub(super) number_of: FxHashMap<DeviceId, u32>,
-    /// Position of each operator in topological order.
-    pub(super) place_of: Keyed<OpId, u32>,
-}
-
-/// Code of a pass in the data.
-pub(super) fn pass_number(pass: Pass) -> u8 {
-    match pass {
-        Pass::Forward => 0,
-        Pass::Backward => 1,
-        Pass::Update => 2,
-    }
-}
-
 /// Returns the data as JSON, `null` without a plan.
 pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     let Some(placement) = page.placement else { return Ok("null".into()) };
@@ -76,7 +49,7 @@ pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     let devices =
         devices.map(|(index, device)| Device { name: name(device), colour: Some(colour(index)) }).collect();
     let graph = GraphData::new(page.problem, placement, &mut tables);
-    let timeline = page.step.and_then(|step| TimelineData::from_step(step, &mut tables));
+    let timeline = page.step.and_then(|step| step::data(step, &mut tables));
     let steady = steady.filter(|_| page.step.is_some()).and_then(|steady| steady::data(steady, &mut tables));
     let Tables { texts, seconds, bytes, .. } = tables;
     let (graph, texts) = (Some(graph), texts.into_texts().into_vec());

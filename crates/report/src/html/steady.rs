@@ -8,7 +8,7 @@ use stagewright_core::simulate::Span;
 
 use super::markup::{self, escape};
 use super::names::visible;
-use super::scene::{Tables, pass_number};
+use super::tables::{Tables, pass_number};
 use super::timeline::{Activity, Doing, GRADIENTS, KEY, NO_PASS, TimelineData, view};
 use crate::steady::{Steady, idle, in_flight, memory};
 use crate::table::share;

@@ -8,22 +8,13 @@
 //! hidden.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
-use stagewright_core::graph::OpId;
 use stagewright_core::problem::Problem;
-use stagewright_core::simulate::{Ports, Span};
+use stagewright_core::simulate::Span;
 
 use super::figures::Figures;
 use super::names::visible;
-use super::scene::{Tables, pass_number};
-use super::shell::Section;
-use super::{Page, steady};
-use crate::steady::Steady;
-use crate::step::Step;
-use crate::step::text::parts;
 use crate::units;
 
 /// Total number of spans; if there are more activities, the number of ticks is reduced.
@@ -46,26 +37,7 @@ pub(super) const SEVERAL: u8 = 6;
 pub(super) const KEY: &str = "<li><i class=\"swatch solid\"></i>forward</li><li><i class=\"swatch half\"></i>backward</li>\
                    <li><i class=\"swatch faint\"></i>update</li><li><i class=\"swatch transfer\"></i>transfer</li>";
 
-/// The place of the timelines on the page; none without a step.
-pub(super) fn section(page: &Page, steady: Option<&Steady>) -> Option<Section> {
-    let step = page.step?;
-    let mut markup = String::from("<h2 id=\"timeline-title\">Timeline</h2>\n");
-    if let Some(steady) = steady {
-        markup.push_str(&steady::markup(steady));
-    }
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        markup,
-        "<h3>One step</h3>\n<p class=\"lead\">One batch alone under dataflow execution, in {}: {} on \
-         the critical path.</p>",
-        units::seconds(step.makespan()),
-        parts(&step.critical_path(), step.makespan())
-    );
-    markup.push_str(&view("timeline", "one step", KEY));
-    Some(Section { id: "timeline", title: "Timeline", markup })
-}
-
-/// Place of a timeline, with the markup of its key.
+/// Where a timeline is drawn, with the markup of its key.
 pub(super) fn view(id: &str, what: &str, key: &str) -> String {
     let template = include_str!("page/timeline.html");
     template.replace("{{id}}", id).replace("{{what}}", what).replace("{{key}}", key)
@@ -207,11 +179,6 @@ struct Merged {
 }
 
 impl TimelineData {
-    /// Returns the data of a step; `None` if its makespan is zero or non-finite.
-    pub(super) fn from_step(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
-        TimelineData::new(step.makespan(), doing(step, tables).lanes(step.problem()), &mut tables.seconds)
-    }
-
     /// Codes of the passes that are drawn.
     pub(super) fn passes(&self) -> BTreeSet<u8> {
         self.rows.iter().flat_map(|row| &row.spans.pass).copied().collect()
@@ -239,39 +206,6 @@ impl TimelineData {
             samples: false,
         })
     }
-}
-
-/// Work of a step.
-fn doing(step: &Step, tables: &Tables) -> Doing {
-    let graph = step.problem().graph();
-    let ports = Ports::new(step.problem());
-    let groups = step.problem().cluster().group_count();
-    let mut doing = Doing::new(tables.number_of.len(), groups);
-    let group_of: FxHashMap<u32, usize> = (0..groups).map(|group| (ports.uplink(group), group)).collect();
-    let number = |device| tables.number_of.get(&device).map(|&number| number as usize);
-    for (op, &span) in (0..).zip(step.timeline().operators()) {
-        let pass = pass_number(graph.operator(OpId(op)).pass);
-        if let Some(device) = number(step.device_of(op)) {
-            let operator = tables.place_of[OpId(op)];
-            doing.computes[device].push(Activity { span, operator, pass, batch: 0 });
-        }
-    }
-    for (transfer, &span) in (0..).zip(step.timeline().transfers()) {
-        let producer = step.flow().producer_of(transfer);
-        let operator = tables.place_of[OpId(producer)];
-        let activity = Activity { span, operator, pass: NO_PASS, batch: 0 };
-        let [from, to] = step.ends_of(transfer).map(number);
-        if let (Some(from), Some(to)) = (from, to) {
-            doing.sends[from].push(activity);
-            doing.receives[to].push(activity);
-        }
-        for port in step.flow().ports_of(transfer) {
-            if let Some(&group) = group_of.get(port) {
-                doing.uplinks[group].push(activity);
-            }
-        }
-    }
-    doing
 }
 
 /// Merges the activities of a row into spans.

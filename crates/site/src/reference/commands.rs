@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use crate::contents::Page;
 use crate::error::{Result, SiteError};
 use crate::files;
+use crate::page::Page;
 
 /// Environment variable that names the program. Without it, cargo builds the program.
 const PROGRAM: &str = "STAGEWRIGHT_PROGRAM";

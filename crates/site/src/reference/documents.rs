@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::contents::Page;
 use crate::error::{Result, SiteError};
 use crate::files;
 use crate::markdown::{cell, escaped};
+use crate::page::Page;
 
 /// Folder of the schemas.
 const FOLDER: &str = "data/schema";

@@ -7,8 +7,8 @@ mod rust;
 
 use std::path::Path;
 
-use crate::contents::Page;
 use crate::error::Result;
+use crate::page::Page;
 
 /// The generated pages, in order.
 ///

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::contents::Page;
 use crate::error::Result;
 use crate::files;
 use crate::markdown::escaped;
+use crate::page::Page;
 
 /// Folder of the package.
 const FOLDER: &str = "bindings/python/python/stagewright";

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::book::{RUST, rust_documentation};
-use crate::contents::Page;
 use crate::error::Result;
 use crate::files;
+use crate::page::Page;
 
 /// A page about the API and one with the examples.
 pub(super) fn pages(root: &Path) -> Result<Vec<Page>> {

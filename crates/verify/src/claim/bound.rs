@@ -10,8 +10,9 @@
 use stagewright_core::document::{CertificateDocument, PlanDocument};
 use stagewright_core::tolerance;
 
-use super::certificate::{Proof, replay};
-use super::critical_path;
+use super::certificate::{Proof, fluid, heaviest_unit};
+use super::limits::Limits;
+use super::{columns, critical_path, windows};
 use crate::read::{Objective, Problem};
 use crate::report::{BoundEvidence, BoundVerdict};
 use crate::violation::{Findings, Subject, ViolationKind};
@@ -74,6 +75,30 @@ fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Pr
             ) => certified(),
             Some(CertificateDocument::ColumnGeneration { .. }) | None => None,
         },
+    }
+}
+
+/// Replays a certificate. O(operators · kinds); [`windows`] also reads the pins, column generation is within the limits
+/// of [`columns`].
+fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
+    match certificate {
+        CertificateDocument::Fluid { prices, memory, below_s } => {
+            let proof = Limits::read(problem, memory, *below_s).map(|limits| fluid(problem, prices, &limits));
+            (BoundEvidence::Fluid, proof.unwrap_or_else(Proof::Malformed))
+        }
+        CertificateDocument::HeaviestUnit { operator } => {
+            (BoundEvidence::HeaviestUnit, heaviest_unit(problem, operator))
+        }
+        CertificateDocument::Windows { prices, path, windows: inside, memory, below_s } => {
+            let evidence = windows::Evidence { prices, path, windows: inside };
+            let proof = Limits::read(problem, memory, *below_s)
+                .map(|limits| windows::replay(problem, &evidence, &limits));
+            (BoundEvidence::Windows, proof.unwrap_or_else(Proof::Malformed))
+        }
+        CertificateDocument::ColumnGeneration { threshold_s, prices, devices, order } => {
+            let evidence = columns::Evidence { threshold: *threshold_s, prices, devices, order };
+            (BoundEvidence::ColumnGeneration, columns::replay(problem, &evidence))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Certificates: evidence that a bound holds for every plan, replayed from the documents.
 //!
-//! The certificates of column generation and of windows are in [`columns`] and [`windows`]. The others use colocation
+//! The certificates of column generation and of windows are in [`columns`](super::columns) and [`windows`](super::windows). The others use colocation
 //! classes u and device kinds c, where seconds(u, c) is the sum over the members of u. Only kinds that can run the whole
 //! class count: the kind has devices, supports every member, and has a device that the pins of all members allow.
 //!
@@ -20,13 +20,8 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::CertificateDocument;
-
-use super::columns::{self, Evidence};
 use super::limits::Limits;
-use super::windows;
 use crate::read::{Allowed, Problem};
-use crate::report::BoundEvidence;
 
 /// Result of replaying a certificate.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,30 +34,6 @@ pub(crate) enum Proof {
     Open,
     /// No bound: the certificate is malformed, with the reason.
     Malformed(String),
-}
-
-/// Replays a certificate. O(operators · kinds); [`windows`] also reads the pins, column generation is within the limits
-/// of [`columns`].
-pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
-    match certificate {
-        CertificateDocument::Fluid { prices, memory, below_s } => {
-            let proof = Limits::read(problem, memory, *below_s).map(|limits| fluid(problem, prices, &limits));
-            (BoundEvidence::Fluid, proof.unwrap_or_else(Proof::Malformed))
-        }
-        CertificateDocument::HeaviestUnit { operator } => {
-            (BoundEvidence::HeaviestUnit, heaviest_unit(problem, operator))
-        }
-        CertificateDocument::Windows { prices, path, windows: inside, memory, below_s } => {
-            let evidence = windows::Evidence { prices, path, windows: inside };
-            let proof = Limits::read(problem, memory, *below_s)
-                .map(|limits| windows::replay(problem, &evidence, &limits));
-            (BoundEvidence::Windows, proof.unwrap_or_else(Proof::Malformed))
-        }
-        CertificateDocument::ColumnGeneration { threshold_s, prices, devices, order } => {
-            let evidence = Evidence { threshold: *threshold_s, prices, devices, order };
-            (BoundEvidence::ColumnGeneration, columns::replay(problem, &evidence))
-        }
-    }
 }
 
 /// The prices by kind, and the price of a second on all devices together; or the reason why they are malformed.
@@ -89,7 +60,8 @@ pub(super) fn kind_prices(
     }
 }
 
-fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>, limits: &Limits) -> Proof {
+/// Bound of a fluid certificate. O(operators · kinds).
+pub(super) fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>, limits: &Limits) -> Proof {
     let (price, capacity) = match kind_prices(problem, prices) {
         Ok(prices) => prices,
         Err(why) => return Proof::Malformed(why),
@@ -122,7 +94,8 @@ fn share(problem: &Problem, kind: usize, seconds: f64) -> f64 {
     seconds / f64::from(problem.rules.max_replicas.min(problem.cluster.kinds[kind].document.count))
 }
 
-fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
+/// Bound of a heaviest unit. O(members · kinds).
+pub(super) fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
     let Some(operator) = problem.graph.find(operator) else {
         return Proof::Malformed(format!("it names operator {operator:?}, which the graph lacks"));
     };

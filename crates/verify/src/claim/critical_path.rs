@@ -8,8 +8,7 @@
 //! step, every operator of the path starts when the one before it has ended, or later.
 
 use super::certificate::{Proof, runs_on};
-use crate::read::{Problem, Tensor};
-use crate::score::cost;
+use crate::read::{Problem, Tensor, cost};
 use crate::topological;
 
 /// Name of this bound's source in a plan.

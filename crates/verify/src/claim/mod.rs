@@ -1,7 +1,7 @@
 //! Claims of a plan, one file each, compared with the recomputed figures.
 
 pub(crate) mod bound;
-pub(crate) mod certificate;
+mod certificate;
 mod columns;
 mod critical_path;
 pub(crate) mod figures;

@@ -2,8 +2,7 @@
 //! derived.
 
 use super::placement::Draft;
-use crate::read::Problem;
-use crate::score::cost;
+use crate::read::{Problem, cost};
 use crate::violation::{Findings, Subject, ViolationKind};
 
 /// Reports the operators that their device can't run. O(operators).

@@ -4,6 +4,7 @@
 //! cycles. Later code can index and add without further checks.
 
 mod cluster;
+pub(crate) mod cost;
 mod figure;
 mod graph;
 mod matrix;
@@ -26,7 +27,6 @@ pub(crate) use pools::{Pool, Pools};
 pub(crate) use rules::{InFlight, Objective, Rules};
 
 use crate::error::CheckError;
-use crate::score::cost;
 
 /// The gradient of a shared parameter.
 #[derive(Debug, Clone, Copy)]

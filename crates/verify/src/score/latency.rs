@@ -14,13 +14,12 @@
 //! one call to the next. In other words, each call pays once for each tensor it cuts. The duration of a step
 //! depends on no other step, so the value, the last ready time, is the longest path of steps.
 
-use super::cost;
 use super::value::{DeviceScore, Score};
 use crate::constraint::Placed;
 use crate::constraint::calls::Steps;
 use crate::constraint::waits::Waits;
 use crate::error::CheckError;
-use crate::read::Problem;
+use crate::read::{Problem, cost};
 use crate::topological;
 
 /// Scores a placement with calls; `None` if an operator is on a device that can't run it.

@@ -7,11 +7,10 @@
 
 use stagewright_core::document::Pass;
 
-use super::cost;
 use super::sums::{Sums, half};
 use crate::constraint::Placed;
 use crate::error::CheckError;
-use crate::read::Problem;
+use crate::read::{Problem, cost};
 
 /// Seconds of every device, forward and backward, before division among replicas.
 ///

@@ -1,7 +1,6 @@
-//! Scoring: the seconds of operators and tensors, the loads of devices and uplinks, and the value: largest
+//! Scoring: the loads of devices and uplinks, and the value: largest
 //! load, iteration time under a schedule, latency or makespan.
 
-pub(crate) mod cost;
 mod iteration;
 mod latency;
 mod load;

@@ -3,10 +3,9 @@
 
 use stagewright_core::document::Pass;
 
-use super::cost;
 use super::sums::half;
 use crate::constraint::Placed;
-use crate::read::Problem;
+use crate::read::{Problem, cost};
 
 /// Seconds of every uplink, forward and backward, in the order of the groups. O(pins of all tensors).
 pub(super) fn loads(problem: &Problem, placed: &Placed) -> Vec<[f64; 2]> {

@@ -8,12 +8,12 @@ use stagewright_core::document::{Schedule, Training};
 
 use super::iteration::{self, Times};
 use super::sums::Sums;
-use super::{cost, load, uplink, weights};
+use super::{load, uplink, weights};
 use crate::constraint::Placed;
 use crate::constraint::resident::Resident;
 use crate::constraint::stages::Stages;
 use crate::error::CheckError;
-use crate::read::{Problem, Rules};
+use crate::read::{Problem, Rules, cost};
 
 /// Figures of a placement.
 #[derive(Debug, Clone, PartialEq)]

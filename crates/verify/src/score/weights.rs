@@ -6,10 +6,9 @@
 
 use stagewright_core::document::Pass;
 
-use super::cost;
 use crate::constraint::Placed;
 use crate::error::CheckError;
-use crate::read::{Graph, Problem};
+use crate::read::{Graph, Problem, cost};
 
 /// Seconds of the weight gradients on every device. O(operators + pins).
 ///

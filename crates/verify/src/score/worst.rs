@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use stagewright_core::document::{Communication, ObjectiveKind, PlanDocument, Schedule, Training};
 
 use super::sums::Sums;
-use super::{cost, load, uplink};
+use super::{load, uplink};
 use crate::constraint::Placed;
 use crate::constraint::resident::Resident;
 use crate::error::CheckError;
-use crate::read::Problem;
+use crate::read::{Problem, cost};
 
 /// Sources that are off: kinds of operators, by name, `""` for those without a kind, and the links.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,8 @@
 use stagewright_core::document::Parallelism;
 
 use super::pool::Pool;
-use super::search::Combination;
 use super::solver::Problem;
+use super::space::Combination;
 use super::table::Degrees;
 
 /// Largest degree of tensor parallelism that is tried if none is given.

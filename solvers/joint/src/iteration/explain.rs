@@ -5,7 +5,7 @@ use std::ops::Range;
 use stagewright_core::document::{JointPartsDocument, Schedule};
 
 use super::model::Layer;
-use super::search::{Combination, Costs, Space};
+use super::space::{Combination, Costs, Space};
 use super::table::{Configuration, Degrees, InFlight};
 
 /// A stage of a plan.

@@ -13,7 +13,7 @@ use super::chunks::Chunks;
 use super::closed_form;
 use super::fluid::{Alike, Fluid};
 use super::program::{Pipeline, Placed, Solved};
-use super::search::{Combination, Costs, Shape, Space};
+use super::space::{Combination, Costs, Space};
 use super::table::{LayerCosts, StageCosts, receive};
 
 /// Maximum number of passes of a pipeline whose plans are searched; longer pipelines only have a bound.
@@ -41,7 +41,7 @@ impl Interleaving {
 
 impl Space<'_> {
     /// All interleavings of a combination, with their bounds.
-    pub(super) fn interleavings(&self, combination: &Combination, costs: &Costs) -> Vec<(f64, Shape)> {
+    pub(super) fn interleavings(&self, combination: &Combination, costs: &Costs) -> Vec<(f64, Interleaving)> {
         let layers = self.model.layers.len();
         let mut found = Vec::new();
         for pool in 0..self.pools.len() {
@@ -55,7 +55,7 @@ impl Space<'_> {
                 for chunks in 2..=layers as u32 / devices {
                     let shape = Interleaving { pool, devices, chunks };
                     let bound = whole.bound(self, combination, shape);
-                    found.extend(bound.map(|bound| (bound, Shape::Interleaved(shape))));
+                    found.extend(bound.map(|bound| (bound, shape)));
                 }
             }
         }

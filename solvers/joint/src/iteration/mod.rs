@@ -16,6 +16,7 @@ mod program;
 mod search;
 mod sharding;
 mod solver;
+mod space;
 mod table;
 
 pub use error::ModelError;

@@ -8,7 +8,7 @@ use stagewright_core::document::{ClassDocument, GraphDocument, OperatorDocument,
 
 use super::error::ModelError;
 use super::network::{Network, Operator};
-use super::sharding::{Conversion, Sharding, is_product};
+use super::sharding::{Conversion, Sharding};
 
 /// Maximum number of layers.
 const MAX_LAYERS: usize = 2048;

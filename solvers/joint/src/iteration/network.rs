@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass};
 
 use super::error::ModelError;
-use super::sharding::{is_element, is_product};
 
 /// Index of an operator of the document.
 pub(crate) type Operator = usize;
@@ -428,4 +427,18 @@ impl<'g> Network<'g> {
     pub(crate) fn samples(&self) -> f64 {
         self.graph.batch.map_or(1.0, |batch| batch.samples.get() as f64)
     }
+}
+
+/// Whether an operator is a product: a matrix product or a convolution.
+pub(crate) fn is_product(operator: &OperatorDocument) -> bool {
+    kind(operator).is_some_and(|kind| role(kind) == Role::Product)
+}
+
+/// Whether an operator is elementwise.
+pub(crate) fn is_element(operator: &OperatorDocument) -> bool {
+    kind(operator).is_some_and(|kind| role(kind) == Role::Element)
+}
+
+fn kind(operator: &OperatorDocument) -> Option<&str> {
+    operator.kind.as_deref()
 }

@@ -32,7 +32,7 @@ use stagewright_core::schedule::{StageTimes, iteration};
 use stagewright_core::stop::Stop;
 
 use super::pool::slower;
-use super::search::{Combination, Costs, Space};
+use super::space::{Combination, Costs, Space};
 use super::table::{Configuration, InFlight, LayerCosts, StageCosts, receive, stage};
 
 /// A stage of a plan.

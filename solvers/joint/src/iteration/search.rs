@@ -3,115 +3,37 @@
 
 use std::ops::RangeInclusive;
 
-use rand::Rng;
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 use stagewright_core::document::Schedule;
-use stagewright_core::seed;
 use stagewright_core::stop::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
 use super::closed_form;
 use super::interleaved::Interleaving;
-use super::layer::LayerShard;
-use super::model::{Layer, Model};
-use super::pool::Pool;
+use super::model::Layer;
 use super::program::{Pipeline, Program, Solved};
-use super::table::{Degrees, LayerCosts};
+use super::space::{Combination, Costs, Space};
+use super::table::LayerCosts;
 
-/// Degrees of a combination, with the tensor-parallel degree of every kind.
+/// Pipelines that are searched together.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Combination {
-    pub(crate) degrees: Degrees,
-    pub(crate) tensor: Vec<u32>,
-    pub(crate) microbatches: u32,
-    /// Required number of devices of a pipeline, if given.
-    pub(crate) stages: Option<u32>,
-    pub(crate) schedule: Schedule,
+enum Shape {
+    /// Numbers of stages, with one stage per device.
+    Stages(RangeInclusive<u32>),
+    /// Several stages per device.
+    Interleaved(Interleaving),
 }
 
-impl Combination {
-    pub(crate) fn degrees_on(&self, pool: usize) -> Degrees {
-        Degrees { tensor: self.tensor[pool], ..self.degrees }
-    }
-
-    /// Maximum number of stages of a pipeline within a server.
-    pub(super) fn most_inside(&self, kind: usize, pool: &Pool) -> u32 {
-        (u64::from(pool.server) / (u64::from(self.tensor[kind]) * u64::from(self.degrees.data))) as u32
-    }
-
-    /// Maximum number of stages on a kind, with one stage per device.
-    pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
-        let group = u64::from(self.tensor[pool]) * u64::from(self.degrees.data);
-        let limit = u64::from(pools[pool].devices) / group;
-        limit.min(layers as u64).min(self.stages.unwrap_or(u32::MAX).into()) as u32
-    }
-}
-
-/// Data common to all combinations.
-pub(crate) struct Space<'m> {
-    pub(crate) model: &'m Model,
-    pub(crate) pools: &'m [Pool],
-    /// Configurations of numbered layers.
-    allowed: Vec<usize>,
-    /// Index of every interval of layers among the distinct ones: `[first][end - first - 1]`.
-    pub(super) intervals: Vec<Vec<u32>>,
-}
-
-/// Costs of every layer class on every kind.
-pub(super) type Costs = Vec<FxHashMap<usize, LayerCosts>>;
-
-impl<'m> Space<'m> {
-    /// O(layers²).
-    pub(crate) fn new(model: &'m Model, pools: &'m [Pool], allowed: Vec<usize>) -> Space<'m> {
-        // The layers of a stage commute, so an interval is determined by its number of layers of every class. Its key is a
-        // sum of random numbers, one for each class: two different intervals share a key with a probability of 2⁻¹²⁸.
-        let mut known: FxHashMap<u128, u32> = FxHashMap::default();
-        let random = |class: usize| {
-            let half = |part: u64| u128::from(seed::stream(part, class as u64).next_u64());
-            half(0) << 64 | half(1)
-        };
-        let numbers: Vec<u128> = model.layers.iter().map(|layer| random(layer.class)).collect();
-        let interval = |first: usize| -> Vec<u32> {
-            let mut key = 0u128;
-            let number = |&number: &u128| {
-                key = key.wrapping_add(number);
-                let next = known.len() as u32;
-                *known.entry(key).or_insert(next)
-            };
-            numbers[first..].iter().map(number).collect()
-        };
-        let intervals = (0..numbers.len()).map(interval).collect();
-        Space { model, pools, allowed, intervals }
-    }
-
-    pub(super) fn costs(&self, combination: &Combination) -> Costs {
-        let is_split = combination.schedule == Schedule::ZeroBubble;
-        let on = |(kind, pool): (usize, &Pool)| {
-            let mut costs = FxHashMap::default();
-            for layer in &self.model.layers {
-                costs.entry(layer.class).or_insert_with(|| {
-                    let degrees = combination.degrees_on(kind);
-                    LayerShard::new(self.model.samples, layer, kind, pool, degrees)
-                        .costs(&self.allowed, is_split)
-                });
-            }
-            costs
-        };
-        self.pools.iter().enumerate().map(on).collect()
-    }
-
+impl Space<'_> {
     /// Devices of the pipelines that a combination may have, in the order of their bounds, which are below the cutoff. One
     /// program covers all pipelines under 1F1B, with the minimum of their bounds.
-    pub(super) fn pipelines(
-        &self,
-        combination: &Combination,
-        costs: &Costs,
-        cutoff: f64,
-    ) -> Vec<(f64, Shape)> {
+    fn pipelines(&self, combination: &Combination, costs: &Costs, cutoff: f64) -> Vec<(f64, Shape)> {
         let mut shapes = match combination.schedule {
-            Schedule::Interleaved => self.interleavings(combination, costs),
+            Schedule::Interleaved => {
+                let all = self.interleavings(combination, costs).into_iter();
+                all.map(|(bound, shape)| (bound, Shape::Interleaved(shape))).collect()
+            }
             _ => {
                 let Some(work) = WholeModel::new(self, combination, costs) else { return Vec::new() };
                 let depths = combination.stages.map_or(1..=work.most, |stages| stages..=stages);
@@ -206,15 +128,6 @@ impl<'m> Space<'m> {
         }
         best
     }
-}
-
-/// Pipelines that are searched together.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape {
-    /// Numbers of stages, with one stage per device.
-    Stages(RangeInclusive<u32>),
-    /// Several stages per device.
-    Interleaved(Interleaving),
 }
 
 /// The work of a model under a combination, for a bound on its plans.

@@ -3,7 +3,7 @@
 
 use stagewright_core::document::{OperatorDocument, Role, role};
 
-use super::network::{Network, Operator};
+use super::network::{Network, Operator, is_element, is_product};
 
 /// How a tensor is spread over the devices of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,20 +47,6 @@ enum Part {
     /// Elementwise; whether it is a sum.
     Element(bool),
     Other,
-}
-
-/// Whether an operator is a product: a matrix product or a convolution.
-pub(crate) fn is_product(operator: &OperatorDocument) -> bool {
-    kind(operator).is_some_and(|kind| role(kind) == Role::Product)
-}
-
-/// Whether an operator is elementwise.
-pub(crate) fn is_element(operator: &OperatorDocument) -> bool {
-    kind(operator).is_some_and(|kind| role(kind) == Role::Element)
-}
-
-fn kind(operator: &OperatorDocument) -> Option<&str> {
-    operator.kind.as_deref()
 }
 
 fn part(network: &Network<'_>, operator: Operator) -> Part {

@@ -14,7 +14,8 @@ use super::explain::Listed;
 use super::model::Model;
 use super::pool::{Pool, pools};
 use super::program::{Pipeline, Placed};
-use super::search::{Combination, Space, search};
+use super::search::search;
+use super::space::{Combination, Space};
 use super::table::{CONFIGURATIONS, Degrees, InFlight};
 
 /// Name of the solver.

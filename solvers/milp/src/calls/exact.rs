@@ -15,7 +15,7 @@ use stagewright_search::latency::blocks::over_orders;
 use stagewright_search::latency::bound;
 use stagewright_search::latency::local::improve;
 
-use super::model::{CallsModel, Range, Rows};
+use super::model::{CallsModel, Rows};
 use super::nodes::Nodes;
 use super::reach::Reach;
 use super::scope::{CallId, Scope};

@@ -16,7 +16,7 @@ use stagewright_core::tolerance;
 use stagewright_search::latency::local::improve;
 
 use super::exact::first;
-use super::model::{CallsModel, Range, Rows};
+use super::model::{CallsModel, Rows};
 use super::neighbourhood::{Neighbourhood, SHAPES, Size, Timed};
 use super::reach::Reach;
 use super::scope::Scope;

@@ -7,21 +7,9 @@ use stagewright_core::solver::Stop;
 use super::reach::Reach;
 use super::scope::{CallId, Scope};
 use super::seats::SeatId;
-use super::writer::Writer;
+use super::writer::{Range, Writer};
 use crate::choice::Choices;
 use crate::run::Model;
-
-/// Relative excess over the known value that counts as rounding.
-pub(super) const SLACK: f64 = 1e-9;
-
-/// Range of the value, known before the program is solved.
-#[derive(Debug, Clone, Copy)]
-pub struct Range {
-    /// A lower bound on the value, seconds.
-    pub low: f64,
-    /// Value of a plan, or upper bound on every plan without idle time; finite.
-    pub high: f64,
-}
 
 /// Optional rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,13 +22,13 @@ pub struct Rows {
 
 /// The program.
 pub struct CallsModel {
-    pub(super) variables: ProblemVariables,
-    pub(super) rows: Vec<Constraint>,
-    pub(super) objective: Expression,
-    pub(super) choices: Choices<SeatId>,
+    variables: ProblemVariables,
+    rows: Vec<Constraint>,
+    objective: Expression,
+    choices: Choices<SeatId>,
     /// Two open calls, and the column of the variable that is 1 if the second waits for the first.
-    pub(super) follows: Vec<(CallId, CallId, usize)>,
-    pub(super) unit_seconds: f64,
+    follows: Vec<(CallId, CallId, usize)>,
+    unit_seconds: f64,
 }
 
 impl CallsModel {
@@ -71,7 +59,17 @@ impl CallsModel {
             }
             step(&mut writer);
         }
-        Some(writer.write())
+        Some(CallsModel {
+            objective: writer.value.into(),
+            variables: writer.variables,
+            rows: writer.rows,
+            choices: Choices {
+                columns: writer.choices,
+                first: scope.blocks.iter().map(|block| block.domain[0]).collect(),
+            },
+            follows: writer.follows,
+            unit_seconds: writer.unit,
+        })
     }
 
     /// Column values of a warm start with the given seat for every block. `follows` returns whether the

@@ -8,9 +8,14 @@
 
 use stagewright_core::graph::OpId;
 
-use super::model::SLACK;
 use super::scope::{Block, Moment, Scope};
 use super::seats::SeatId;
+
+/// Relative excess over the known value that counts as rounding.
+pub(super) const SLACK: f64 = 1e-9;
+
+/// Number of times that seats are excluded, each time with the shorter domains.
+const EXCLUSIONS: usize = 2;
 
 /// Heads and tails, seconds by operator.
 #[derive(Debug, Clone)]
@@ -99,5 +104,19 @@ impl Reach {
             (!kept.is_empty()).then_some(kept)
         };
         scope.blocks.iter().map(of_block).collect()
+    }
+}
+
+impl<'a> Scope<'a> {
+    /// The scope without the seats at which no plan has a value of `high` or less.
+    pub fn excluding(&self, high: f64) -> Scope<'a> {
+        let mut scope = self.clone();
+        for _ in 0..EXCLUSIONS {
+            let Some(domains) = Reach::new(&scope).exclude(&scope, high) else { break };
+            for (block, domain) in scope.blocks.iter_mut().zip(domains) {
+                block.domain = domain;
+            }
+        }
+        scope
     }
 }

@@ -17,7 +17,6 @@ use stagewright_core::id;
 use stagewright_core::ids::{Id, Keyed};
 
 use super::nodes::{NodeId, Nodes};
-use super::reach::Reach;
 use super::seats::{SeatId, Seats};
 
 id! {
@@ -27,8 +26,6 @@ id! {
     pub CallId;
 }
 
-/// Number of times that seats are excluded, each time with the shorter domains.
-const EXCLUSIONS: usize = 2;
 /// Approximate number of matrix entries per edge and call.
 const ENTRIES_PER_EDGE: usize = 24;
 /// Maximum number of positions in an order of operators and calls. A cycle has at most two rows per position, and
@@ -285,18 +282,6 @@ impl<'a> Scope<'a> {
             dearest * (1 + graph.consumers(tensor).len()) as f64
         });
         compute + transfers.sum::<f64>()
-    }
-
-    /// The scope without the seats at which no plan has a value of `high` or less.
-    pub fn excluding(&self, high: f64) -> Scope<'a> {
-        let mut scope = self.clone();
-        for _ in 0..EXCLUSIONS {
-            let Some(domains) = Reach::new(&scope).exclude(&scope, high) else { break };
-            for (block, domain) in scope.blocks.iter_mut().zip(domains) {
-                block.domain = domain;
-            }
-        }
-        scope
     }
 
     /// Approximate number of matrix entries of the program, without [`Self::order_entries`].

@@ -4,8 +4,8 @@ use good_lp::{Expression, Variable, constraint};
 use rustc_hash::FxHashMap;
 use stagewright_core::graph::OpId;
 
-use super::model::SLACK;
 use super::nodes::NodeId;
+use super::reach::SLACK;
 use super::scope::{End, Moment};
 use super::writer::Writer;
 use crate::choice::Term;

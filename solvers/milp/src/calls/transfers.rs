@@ -7,20 +7,8 @@ use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::ids::Keyed;
 
 use super::scope::CallId;
-use super::writer::Writer;
+use super::writer::{Tensor, Writer};
 use crate::choice::Term;
-
-/// A tensor, or several with the same producer and consumers.
-pub(super) struct Tensor {
-    pub(super) producer: OpId,
-    pub(super) consumers: Vec<OpId>,
-    /// Transfer time by open call, in the model's unit.
-    pub(super) cost: Keyed<CallId, f64>,
-    /// By open call: whether the call receives the tensor.
-    pub(super) received: Keyed<CallId, Term>,
-    /// By open call: whether the call sends the tensor.
-    pub(super) sent: Keyed<CallId, Term>,
-}
 
 impl Writer<'_> {
     /// Merges tensors, and adds the variables of the calls that they enter and leave.

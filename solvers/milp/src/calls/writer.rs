@@ -6,18 +6,37 @@ use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-use super::model::{CallsModel, Range, SLACK};
 use super::nodes::NodeId;
-use super::reach::Reach;
+use super::reach::{Reach, SLACK};
 use super::scope::{BlockId, CallId, Scope};
 use super::seats::SeatId;
-use super::transfers::Tensor;
-use crate::choice::{Choices, Term};
+use crate::choice::Term;
 
 /// Value in the model to which the known value is scaled, and capacity to which a memory is scaled: HiGHS has
 /// absolute tolerances.
 const SCALE: f64 = 100.0;
 const MEMORY_SCALE: f64 = 1e4;
+
+/// Range of the value, known before the program is solved.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    /// A lower bound on the value, seconds.
+    pub low: f64,
+    /// Value of a plan, or upper bound on every plan without idle time; finite.
+    pub high: f64,
+}
+
+/// A tensor, or several with the same producer and consumers.
+pub(super) struct Tensor {
+    pub(super) producer: OpId,
+    pub(super) consumers: Vec<OpId>,
+    /// Transfer time by open call, in the model's unit.
+    pub(super) cost: Keyed<CallId, f64>,
+    /// By open call: whether the call receives the tensor.
+    pub(super) received: Keyed<CallId, Term>,
+    /// By open call: whether the call sends the tensor.
+    pub(super) sent: Keyed<CallId, Term>,
+}
 
 /// The program of a scope under construction.
 pub(super) struct Writer<'a> {
@@ -69,20 +88,6 @@ impl<'a> Writer<'a> {
             high,
             unit,
             follows: Vec::new(),
-        }
-    }
-
-    pub(super) fn write(self) -> CallsModel {
-        CallsModel {
-            objective: self.value.into(),
-            variables: self.variables,
-            rows: self.rows,
-            choices: Choices {
-                columns: self.choices,
-                first: self.scope.blocks.iter().map(|block| block.domain[0]).collect(),
-            },
-            follows: self.follows,
-            unit_seconds: self.unit,
         }
     }
 

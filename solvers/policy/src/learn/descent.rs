@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use candle_core::Tensor;
 
 use super::adam::{Adam, AdamConfig, Gradients};
-use super::trainer::TrainError;
+use super::error::TrainError;
 use crate::checkpoint::CheckpointError;
 use crate::weights::{Weights, WeightsError};
 

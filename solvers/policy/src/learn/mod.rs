@@ -5,6 +5,7 @@
 mod adam;
 mod corrupt;
 mod descent;
+mod error;
 mod example;
 mod loss;
 mod trainer;
@@ -12,6 +13,7 @@ mod trainer;
 pub use adam::AdamConfig;
 pub use corrupt::{Start, base_schedule};
 pub use descent::{Descent, Parts};
+pub use error::TrainError;
 pub use example::{Example, Targets, Teacher, example};
 pub use loss::{Losses, column, imitation};
-pub use trainer::{STATE_SCHEMA, TrainError, Trainer, TrainerState};
+pub use trainer::{STATE_SCHEMA, Trainer, TrainerState};

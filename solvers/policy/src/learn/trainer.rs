@@ -2,58 +2,17 @@
 
 use candle_core::{DType, Device};
 use serde::{Deserialize, Serialize};
-use stagewright_core::code::Code;
-use thiserror::Error;
 
 use super::adam::AdamConfig;
 use super::descent::{Descent, Parts};
+use super::error::TrainError;
 use super::example::Example;
 use super::loss::{Losses, imitation};
 use crate::checkpoint::{self, Card, CheckpointError};
-use crate::code::{K009, K010};
 use crate::network::Network;
 
 /// The value of `schema` in a training state.
 pub const STATE_SCHEMA: &str = "stagewright.policy-training/1";
-
-/// An error that ends training.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum TrainError {
-    /// A failed tensor operation.
-    #[error(transparent)]
-    Tensor(#[from] candle_core::Error),
-    /// An unusable state.
-    #[error(transparent)]
-    State(#[from] CheckpointError),
-    /// Non-finite gradients.
-    #[error("training diverged at step {step}: the gradients are not finite")]
-    Diverged {
-        /// Steps taken before.
-        step: u64,
-    },
-}
-
-impl TrainError {
-    /// Stable error code.
-    pub fn code(&self) -> Code {
-        match self {
-            TrainError::Tensor(_) => K009,
-            TrainError::State(error) => return error.code(),
-            TrainError::Diverged { .. } => K010,
-        }
-        .into()
-    }
-
-    /// A hint for fixing the error.
-    pub fn help(&self) -> &'static str {
-        match self {
-            TrainError::Tensor(_) => "use smaller batches or a smaller network: memory may be insufficient",
-            TrainError::State(error) => error.help(),
-            TrainError::Diverged { .. } => "lower the learning rate and retrain",
-        }
-    }
-}
 
 /// Metadata of a training state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

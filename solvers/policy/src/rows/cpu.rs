@@ -5,7 +5,7 @@ use candle_core::{CpuStorage, Error};
 use rayon::prelude::*;
 
 use super::matrix::{Compressed, Matrix};
-use super::operation::Reduction;
+use super::reduction::Reduction;
 
 /// Numbers that one task reads. Waking another thread costs about as much as adding a few thousand numbers.
 const TASK: usize = 1 << 15;

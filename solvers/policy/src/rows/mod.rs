@@ -25,6 +25,7 @@ mod cuda;
 mod error;
 mod matrix;
 mod operation;
+mod reduction;
 
 use std::sync::Arc;
 

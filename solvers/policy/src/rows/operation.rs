@@ -2,25 +2,8 @@
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, Result, Shape, Tensor};
 
+use super::reduction::Reduction;
 use super::{Rows, RowsError, cpu, cuda};
-
-/// A reduction of the entries of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reduction {
-    /// The sum; 0 for an empty row.
-    Sum,
-    /// The maximum; −∞ for an empty row.
-    Max,
-}
-
-impl Reduction {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Reduction::Sum => "rows-sum",
-            Reduction::Max => "rows-max",
-        }
-    }
-}
 
 impl Rows {
     /// The sum over each row: `[columns, width]` to `[rows, width]`, `f32` or `f64`, on the CPU or on a GPU.

@@ -14,6 +14,7 @@
 mod boundaries;
 mod chain;
 mod fallback;
+pub mod iterations;
 mod positions;
 mod room;
 
@@ -86,7 +87,7 @@ impl Solver for Dpl {
         let mut bound = strongest_before(problem, context.stop());
         let room = Room::new(problem, &units, context.limits.memory);
         let best = if problem.objective().times_iteration() {
-            crate::pipeline::over_orders(problem, &units, &room, context)?
+            iterations::over_orders(problem, &units, &room, context)?
         } else {
             let mut best = over_orders(problem, &units, &room, OrderEffort::Thorough, context)?;
             improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;

@@ -21,11 +21,9 @@
 //! iteration.
 
 mod label;
-mod orders;
 mod poset;
 mod program;
 mod stage;
 
-pub use orders::over_orders;
 pub use poset::Poset;
 pub use program::{Found, Search, SearchMode};

@@ -4,7 +4,6 @@ use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::id;
 use stagewright_core::ids::{Keyed, places};
 
-use crate::dpl::Positions;
 use crate::order;
 
 id! {
@@ -42,11 +41,11 @@ impl Poset {
     }
 
     /// The suffixes of an order that begin at the given positions.
-    pub fn of_order(order: &[UnitId], positions: &Positions) -> Poset {
+    pub fn of_order(order: &[UnitId], cuts: &[usize]) -> Poset {
         let count = order.len();
         let mut is_cut = vec![false; count + 1];
-        for &position in positions.list().iter() {
-            is_cut[count - position] = true;
+        for &cut in cuts {
+            is_cut[count - cut] = true;
         }
         Poset {
             unit_at: order.iter().rev().copied().collect(),

@@ -5,7 +5,7 @@ use stagewright_core::bits;
 use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::solver::Stop;
 
-use super::search::Program;
+use super::program::Program;
 use super::states::{Recurrence, Stages};
 
 /// Maximum number of ideals.

@@ -2,7 +2,7 @@
 
 use stagewright_core::contraction::UnitId;
 
-use super::search::Program;
+use super::program::Program;
 use super::states::{Recurrence, Stages};
 use crate::dpl::Positions;
 use crate::usage::UsageSpace;

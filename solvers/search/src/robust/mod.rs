@@ -26,6 +26,7 @@ mod ideals;
 mod line;
 mod moves;
 mod play;
+mod program;
 mod search;
 mod stage_load;
 mod states;
@@ -191,10 +192,30 @@ pub fn solve(
     if !is_certain {
         let share = (f64::from(uncertainty.budget) / sources.active(problem) as f64).min(1.0);
         search.raise(search.bound.value * (1.0 + uncertainty.deviation * share), UNIFORM);
-        solved = search.run(solver, context)?;
+        solved = run(&mut search, solver, context)?;
     }
     let Search { best, nominal: of_nominal, bound, .. } = search;
     let nominal = with_best(nominal, &of_nominal.plan, context)?;
     let nominal_worst = Some(of_nominal.worst.value);
     Ok(Robust { nominal, sources, nominal_worst, best: Some(best), bound, solved })
+}
+
+/// Runs all parts until the gap is closed or the solve has to stop. Returns the number of problems solved.
+///
+/// # Errors
+/// An error of the solver, or a broken invariant.
+fn run(search: &mut Search<'_>, solver: &dyn Solver, context: &mut Context<'_>) -> Result<usize> {
+    if search.problem.objective().rules().split == Split::Contiguous && !search.is_enough(context) {
+        context.emit(Event::Phase { name: "stages of least worst load".into() });
+        search.split(context)?;
+    }
+    let solved = play::play(search, solver, context)?;
+    moves::improve(search, context);
+    let (value, bound) = (search.best.worst.value, search.bound.value);
+    if bound > value * (1.0 + tolerance::VALUE_RELATIVE) {
+        return Err(SolveError::Invariant(format!("a worst case of {value} below the bound of {bound}")));
+    }
+    // A bound that exceeds the value only by rounding equals the value.
+    search.bound.value = bound.min(value);
+    Ok(solved)
 }

@@ -8,19 +8,16 @@ use stagewright_core::document::Split;
 use stagewright_core::ids::{Keyed, places};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Result, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Event, Plan, Result};
 use stagewright_core::tolerance;
 use stagewright_core::uncertainty::{Sources, Uncertainty, WorstCase, worst_case};
 
-use super::stage_load::{Shares, WorstLoad};
-use super::states::{STATE_BYTES, Stages};
-use super::{RobustPlan, moves, play};
+use super::RobustPlan;
+use super::program::Program;
+use super::stage_load::Shares;
+use super::states::Stages;
 use crate::dpl::{Positions, is_chain, plan_of, table_bytes};
 use crate::order;
-use crate::usage::UsageSpace;
-
-/// Maximum number of states of a program.
-const MOST_STATES: u64 = 1 << 22;
 
 /// State of the search.
 pub(super) struct Search<'a> {
@@ -82,29 +79,9 @@ impl<'a> Search<'a> {
         context.is_enough(self.best.worst.value, self.bound.value)
     }
 
-    /// Runs all parts until the gap is closed or the solve has to stop. Returns the number of problems solved.
-    ///
-    /// # Errors
-    /// An error of the solver, or a broken invariant.
-    pub(super) fn run(&mut self, solver: &dyn Solver, context: &mut Context<'_>) -> Result<usize> {
-        if self.problem.objective().rules().split == Split::Contiguous && !self.is_enough(context) {
-            context.emit(Event::Phase { name: "stages of least worst load".into() });
-            self.split(context)?;
-        }
-        let solved = play::play(self, solver, context)?;
-        moves::improve(self, context);
-        let (value, bound) = (self.best.worst.value, self.bound.value);
-        if bound > value * (1.0 + tolerance::VALUE_RELATIVE) {
-            return Err(SolveError::Invariant(format!("a worst case of {value} below the bound of {bound}")));
-        }
-        // A bound that exceeds the value only by rounding equals the value.
-        self.bound.value = bound.min(value);
-        Ok(solved)
-    }
-
     /// Improves a contiguous plan by the programs over orders and over ideals. A finished program over all ideals, or
     /// over the only order, raises the bound to the minimum worst case without uplinks, which only increase it.
-    fn split(&mut self, context: &mut Context<'_>) -> Result<()> {
+    pub(super) fn split(&mut self, context: &mut Context<'_>) -> Result<()> {
         let problem = self.problem;
         let units = Units::of(problem);
         if units.is_empty() {
@@ -145,44 +122,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The programs over orders and ideals.
-pub(super) struct Program<'a> {
-    pub(super) problem: &'a Problem,
-    pub(super) units: &'a Units,
-    shares: Shares,
-    uncertainty: Uncertainty,
-    pub(super) stop: Stop,
-    /// Bytes for the tables of one program.
-    pub(super) room: u64,
-    /// Whether a program left out states for lack of memory.
-    lacks_room: Cell<bool>,
-}
-
 impl Program<'_> {
-    pub(super) fn worst_load(&self, pool: usize) -> WorstLoad<'_> {
-        WorstLoad::new(self.problem, self.units, &self.shares, self.uncertainty, pool)
-    }
-
-    pub(super) fn most_replicas(&self, pool: usize) -> u32 {
-        self.problem.objective().rules().max_replicas.min(self.problem.pools()[pool].count())
-    }
-
-    /// The usages for tables of `count` prefixes or ideals, beside `bytes` of other tables: all of them, or if they `may_lack`
-    /// some, as many as there is room for.
-    pub(super) fn usages(&self, bytes: u64, count: usize, may_lack: bool) -> Option<UsageSpace> {
-        let most = MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize / count;
-        let space = match may_lack {
-            true => UsageSpace::fitting(self.problem, self.units.len(), most),
-            false => UsageSpace::new(self.problem, self.units.len(), most),
-        };
-        let size = UsageSpace::size(self.problem, self.units.len());
-        let has_all = space.as_ref().is_some_and(|space| space.len() as f64 >= size);
-        if !has_all && size * count as f64 <= MOST_STATES as f64 {
-            self.lacks_room.set(true);
-        }
-        space
-    }
-
     /// Splits an order, and near its cuts again if not all positions were tried. Keeps better plans.
     fn split(&self, order: &[UnitId], search: &mut Search<'_>) -> Result<()> {
         let mut positions = Positions::new(self.problem, self.units, order);

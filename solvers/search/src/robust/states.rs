@@ -3,7 +3,7 @@
 use stagewright_core::contraction::UnitId;
 use stagewright_core::placement::StageAssignment;
 
-use super::search::Program;
+use super::program::Program;
 use super::stage_load::{Before, WorstLoad};
 use crate::usage::UsageSpace;
 
@@ -12,8 +12,11 @@ const BETWEEN_CHECKS: usize = 1 << 14;
 /// Work that a unit that is added counts for between checks of the clock.
 const UNIT: usize = 64;
 
+/// Maximum number of states of a program.
+const MOST_STATES: u64 = 1 << 22;
+
 /// Bytes of a state.
-pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Last>()) as u64;
+const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Last>()) as u64;
 
 /// Stages of a pipeline in order, with their largest worst load.
 pub(super) type Stages = (f64, Vec<StageAssignment>);
@@ -27,6 +30,24 @@ struct Last {
     usage: u32,
     pool: u32,
     replicas: u32,
+}
+
+impl Program<'_> {
+    /// The usages for tables of `count` prefixes or ideals, beside `bytes` of other tables: all of them, or if they `may_lack`
+    /// some, as many as there is room for.
+    pub(super) fn usages(&self, bytes: u64, count: usize, may_lack: bool) -> Option<UsageSpace> {
+        let most = MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize / count;
+        let space = match may_lack {
+            true => UsageSpace::fitting(self.problem, self.units.len(), most),
+            false => UsageSpace::new(self.problem, self.units.len(), most),
+        };
+        let size = UsageSpace::size(self.problem, self.units.len());
+        let has_all = space.as_ref().is_some_and(|space| space.len() as f64 >= size);
+        if !has_all && size * count as f64 <= MOST_STATES as f64 {
+            self.lacks_room.set(true);
+        }
+        space
+    }
 }
 
 /// The states, `[prefix or ideal][usage]`, and the stage that grows.

@@ -5,7 +5,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::shape::{Role, Shape};
+use super::super::shape::{Role, Shape};
 
 /// Maximum number of layers of a branch.
 const LONGEST: usize = 5;

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::super::draw::log_uniform;
-use super::shape::Shape;
+use super::super::shape::Shape;
 
 /// `operators` operators and between one and five times as many edges.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {

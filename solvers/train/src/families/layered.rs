@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::super::draw::log_uniform;
-use super::shape::Shape;
+use super::super::shape::Shape;
 
 /// Maximum number of layers that an edge spans.
 const FARTHEST: usize = 4;

@@ -11,7 +11,6 @@ mod layered;
 mod recurrent;
 mod residual;
 mod series_parallel;
-pub(crate) mod shape;
 mod transformer;
 mod trees;
 mod workload;
@@ -19,9 +18,9 @@ mod workload;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::document::GraphDocument;
 
-use self::shape::Shape;
 use self::workload::Ladder;
 use super::costs;
+use super::shape::Shape;
 
 /// Minimum number of operators of a graph.
 pub const FEWEST: usize = 20;

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::super::draw::log_uniform_count;
-use super::shape::{Role, Shape};
+use super::super::shape::{Role, Shape};
 
 /// Maximum number of layers of each grid.
 const DEEPEST: usize = 8;

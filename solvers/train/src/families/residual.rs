@@ -6,7 +6,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::shape::{Role, Shape};
+use super::super::shape::{Role, Shape};
 
 /// About `operators` operators, but never more.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {

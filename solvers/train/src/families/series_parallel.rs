@@ -5,7 +5,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::shape::{Role, Shape};
+use super::super::shape::{Role, Shape};
 
 /// Fewest operators of a fork, two sides and a join.
 const LEAST_PARALLEL: usize = 4;

@@ -7,7 +7,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::shape::{Role, Shape};
+use super::super::shape::{Role, Shape};
 
 /// Design of a block.
 #[derive(Debug, Clone, Copy)]

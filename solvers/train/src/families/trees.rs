@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::shape::Shape;
+use super::super::shape::Shape;
 
 /// `operators` operators. Each but the first reads the output of one of the last few operators before it; their number
 /// makes trees narrow or wide.

@@ -9,7 +9,7 @@
 
 use stagewright_core::document::Precision;
 
-use crate::joint::error::JointError;
+use crate::error::JointError;
 use crate::joint::{Joint, JointTarget, notes, recompute};
 use crate::runtime::figures;
 use crate::{Export, Result, literal};

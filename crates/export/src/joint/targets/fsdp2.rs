@@ -9,7 +9,7 @@
 //! `torch.distributed.tensor.parallel`, `create_selective_checkpoint_contexts` of `torch.utils.checkpoint`;
 //! `checkpoint_wrapper`, which torchtitan uses as well, is not public.
 
-use crate::joint::error::JointError;
+use crate::error::JointError;
 use crate::joint::plan::Recompute;
 use crate::joint::{Joint, JointTarget, notes};
 use crate::layers::addressable;

@@ -14,7 +14,7 @@
 
 use stagewright_core::document::Schedule;
 
-use crate::joint::error::JointError;
+use crate::error::JointError;
 use crate::joint::notes;
 use crate::joint::plan::Joint;
 use crate::joint::recompute::Recomputation;

@@ -23,7 +23,7 @@
 
 use stagewright_core::document::Schedule;
 
-use crate::joint::error::JointError;
+use crate::error::JointError;
 use crate::joint::plan::Recompute;
 use crate::joint::stack::Stack;
 use crate::joint::{Joint, JointTarget, notes, recompute};

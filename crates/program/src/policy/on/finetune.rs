@@ -13,7 +13,7 @@ use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::network::Network;
 use stagewright_policy::solver::device;
 
-use super::train::at;
+use super::error::at;
 use crate::args::FinetuneArguments;
 use crate::error::{CliError, Result};
 use crate::exit::Exit;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use stagewright::train::run::Request;
 use stagewright::train::store::{Labeller, StoreError, StoredLabel, Take, Wanted};
 
-use super::train::at;
+use super::error::at;
 use crate::cluster::{self, Cluster, Task, own_digest, refuse_other_build};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;

@@ -1,6 +1,7 @@
 //! The learned policy and the learned systems of the literature on the command line: `train`, `finetune`, and plans
 //! with a given checkpoint.
 
+mod error;
 mod finetune;
 mod labels;
 mod memory;

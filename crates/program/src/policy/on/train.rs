@@ -8,10 +8,11 @@ use stagewright::code::U001;
 use stagewright::report::units::seconds;
 use stagewright::text::visible;
 use stagewright::train::LabelEffort;
-use stagewright::train::run::{Folder, Measured, RunDocument, RunError, Watch, run as train};
+use stagewright::train::run::{Folder, Measured, RunDocument, Watch, run as train};
 use stagewright::train::store::Labeller;
 use stagewright::train::system::{self, Episodes, SYSTEM_TRAINING_SCHEMA, SystemRunDocument};
 
+use super::error::at;
 use super::labels::{self, Nodes};
 use crate::args::TrainArguments;
 use crate::error::{CliError, Result};
@@ -180,18 +181,4 @@ fn line(measured: &Measured) -> String {
         measured.graphs_per_second,
         seconds(measured.seconds)
     )
-}
-
-/// The error of a run, about the file called `label`.
-pub(super) fn at(label: &str, error: RunError) -> CliError {
-    let place = match &error {
-        RunError::Config { line: Some(line), .. } => format!("{label}:{line}"),
-        RunError::Recipe { field, error } => format!("{label}: {field}.{}", error.place()),
-        RunError::Count { field, .. } => format!("{label}: {field}"),
-        RunError::InUse { folder } => folder.clone(),
-        RunError::Store(error) => error.place(),
-        RunError::Checkpoint { file, .. } | RunError::File { file, .. } => file.clone(),
-        _ => label.into(),
-    };
-    CliError::new(error.code(), error.to_string()).at(place).help(error.help())
 }

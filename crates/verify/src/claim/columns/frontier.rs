@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::{Budget, LOOK_UP};
-use crate::read::Problem;
-use crate::score::cost;
+use crate::read::{Problem, cost};
 
 /// Maximum number of states.
 const MAX_STATES: usize = 1 << 20;

@@ -23,8 +23,7 @@ use stagewright_core::tolerance;
 use super::Budget;
 use super::dual::Dual;
 use super::frontier::Frontier;
-use crate::read::{Pool, Problem};
-use crate::score::cost;
+use crate::read::{Pool, Problem, cost};
 
 /// Limit of a sum, as an integer.
 pub(super) const LIMIT: u64 = 1 << 52;

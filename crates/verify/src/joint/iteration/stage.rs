@@ -8,7 +8,7 @@ use super::model::{Divided, Layer};
 use super::schedule::Times;
 use super::work::Work;
 use crate::error::CheckError;
-use crate::score::cost::Parts;
+use crate::read::cost::Parts;
 
 /// Configuration of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

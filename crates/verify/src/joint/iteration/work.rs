@@ -3,7 +3,7 @@
 use super::model::{Layer, Model};
 use crate::joint::JointViolation;
 use crate::read::Kind;
-use crate::score::cost::{self, Parts};
+use crate::read::cost::{self, Parts};
 
 /// Seconds of the operators of a layer, for all samples of the graph.
 #[derive(Debug, Clone, Copy, Default)]

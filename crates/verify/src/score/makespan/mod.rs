@@ -55,8 +55,7 @@ use super::value::{DeviceScore, Score};
 use crate::constraint::Placed;
 use crate::constraint::priority::Precedence;
 use crate::error::CheckError;
-use crate::read::Problem;
-use crate::score::cost;
+use crate::read::{Problem, cost};
 use route::Way;
 use step::Step;
 

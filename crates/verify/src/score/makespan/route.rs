@@ -2,8 +2,7 @@
 
 use crate::constraint::Placed;
 use crate::error::CheckError;
-use crate::read::{Kind, Problem, Tensor};
-use crate::score::cost;
+use crate::read::{Kind, Problem, Tensor, cost};
 
 /// A port or uplink, which carries one tensor at a time. Devices are indices in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,8 +5,7 @@ use stagewright_core::document::Execution;
 use super::route::{self, Way};
 use crate::constraint::Placed;
 use crate::error::CheckError;
-use crate::read::{Problem, Tensor};
-use crate::score::cost;
+use crate::read::{Problem, Tensor, cost};
 
 /// A transfer of a tensor to a device. A transfer to the producer's own device moves no data and only makes the tensor
 /// available there.

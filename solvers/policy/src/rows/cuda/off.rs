@@ -3,7 +3,7 @@
 use candle_core::{CudaStorage, Error, Layout, Result};
 
 use super::super::matrix::Matrix;
-use super::super::operation::Reduction;
+use super::super::reduction::Reduction;
 
 /// Copies on GPUs: always empty.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use candle_core::cuda_backend::{CudaDevice, CudaStorageSlice, DeviceId, WrapErr}
 use candle_core::{CudaStorage, Error, Layout, Result, WithDType};
 
 use super::super::matrix::{Compressed, Matrix};
-use super::super::operation::Reduction;
+use super::super::reduction::Reduction;
 
 const SOURCE: &str = include_str!("kernel.cu");
 /// Name of the module that the kernels are loaded under.

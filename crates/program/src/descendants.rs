@@ -15,7 +15,7 @@ use std::io;
 use std::process::{Child, Command, ExitStatus};
 
 /// Makes a command a process group of its own, and this process the one that adopts its orphans.
-pub(super) fn adopt(command: &mut Command) {
+pub(crate) fn adopt(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     #[cfg(target_os = "linux")]
@@ -30,7 +30,7 @@ pub(super) fn adopt(command: &mut Command) {
 
 /// Whether a command has ended. If its process id also names a group, the command stays unreaped until [`end`], so that
 /// the id is not reused.
-pub(super) fn has_ended(child: &mut Child) -> io::Result<bool> {
+pub(crate) fn has_ended(child: &mut Child) -> io::Result<bool> {
     #[cfg(unix)]
     {
         use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -45,7 +45,7 @@ pub(super) fn has_ended(child: &mut Child) -> io::Result<bool> {
 
 /// Ends a command with everything that it started. Returns its status, if it had ended by itself, and whether processes
 /// remain that cannot be killed.
-pub(super) fn end(child: &mut Child) -> (Option<ExitStatus>, bool) {
+pub(crate) fn end(child: &mut Child) -> (Option<ExitStatus>, bool) {
     let has_ended = has_ended(child).unwrap_or(false);
     // A group without processes needs no signal.
     #[cfg(unix)]

@@ -4,9 +4,9 @@ use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result};
 
-use super::{Poset, Search, SearchMode};
-use crate::dpl::{self, Positions, Room, best_over_orders};
+use super::{OrderEffort, Positions, Room, best_over_orders};
 use crate::order;
+use crate::pipeline::{Poset, Search, SearchMode};
 
 /// The best plan over the warm start, the plan with the smallest bottleneck over the plain orders, and the plans with
 /// the smallest bound over each of these orders. `None` if no plan fits.
@@ -33,7 +33,7 @@ pub fn over_orders(
         if !orders.contains(&order) {
             context.emit(Event::Phase { name: format!("iterations over the {} order", rule.name()) });
             let positions = Positions::new(problem, units, &order);
-            search.run(&Poset::of_order(&order, &positions), SearchMode::Labels, &mut best, context);
+            search.run(&Poset::of_order(&order, positions.list()), SearchMode::Labels, &mut best, context);
             orders.push(order);
         }
     }
@@ -48,6 +48,6 @@ fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<O
         return Ok(None);
     };
     let units = Units::of(&relaxed);
-    let found = best_over_orders(&relaxed, &units, dpl::OrderEffort::Plain, &mut context.for_auxiliary())?;
+    let found = best_over_orders(&relaxed, &units, OrderEffort::Plain, &mut context.for_auxiliary())?;
     Ok(found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()))
 }

@@ -2,11 +2,13 @@
 //!
 //! `data/errors.md` documents every code.
 
+mod joint;
+
 use stagewright_core::code::Code;
 use thiserror::Error;
 
-use super::joint::JointError;
 use crate::code::E::{self, *};
+pub use joint::JointError;
 use stagewright_formats::clusters::suggestion;
 use stagewright_formats::nearest::instead;
 use stagewright_report::units::name as shown;

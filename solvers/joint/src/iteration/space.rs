@@ -1,0 +1,94 @@
+//! The combinations of degrees that are searched, and the data common to them.
+
+use rand::Rng;
+use rustc_hash::FxHashMap;
+use stagewright_core::document::Schedule;
+use stagewright_core::seed;
+
+use super::layer::LayerShard;
+use super::model::Model;
+use super::pool::Pool;
+use super::table::{Degrees, LayerCosts};
+
+/// Degrees of a combination, with the tensor-parallel degree of every kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Combination {
+    pub(crate) degrees: Degrees,
+    pub(crate) tensor: Vec<u32>,
+    pub(crate) microbatches: u32,
+    /// Required number of devices of a pipeline, if given.
+    pub(crate) stages: Option<u32>,
+    pub(crate) schedule: Schedule,
+}
+
+impl Combination {
+    pub(crate) fn degrees_on(&self, pool: usize) -> Degrees {
+        Degrees { tensor: self.tensor[pool], ..self.degrees }
+    }
+
+    /// Maximum number of stages of a pipeline within a server.
+    pub(super) fn most_inside(&self, kind: usize, pool: &Pool) -> u32 {
+        (u64::from(pool.server) / (u64::from(self.tensor[kind]) * u64::from(self.degrees.data))) as u32
+    }
+
+    /// Maximum number of stages on a kind, with one stage per device.
+    pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
+        let group = u64::from(self.tensor[pool]) * u64::from(self.degrees.data);
+        let limit = u64::from(pools[pool].devices) / group;
+        limit.min(layers as u64).min(self.stages.unwrap_or(u32::MAX).into()) as u32
+    }
+}
+
+/// Data common to all combinations.
+pub(crate) struct Space<'m> {
+    pub(crate) model: &'m Model,
+    pub(crate) pools: &'m [Pool],
+    /// Configurations of numbered layers.
+    allowed: Vec<usize>,
+    /// Index of every interval of layers among the distinct ones: `[first][end - first - 1]`.
+    pub(super) intervals: Vec<Vec<u32>>,
+}
+
+/// Costs of every layer class on every kind.
+pub(super) type Costs = Vec<FxHashMap<usize, LayerCosts>>;
+
+impl<'m> Space<'m> {
+    /// O(layers²).
+    pub(crate) fn new(model: &'m Model, pools: &'m [Pool], allowed: Vec<usize>) -> Space<'m> {
+        // The layers of a stage commute, so an interval is determined by its number of layers of every class. Its key is a
+        // sum of random numbers, one for each class: two different intervals share a key with a probability of 2⁻¹²⁸.
+        let mut known: FxHashMap<u128, u32> = FxHashMap::default();
+        let random = |class: usize| {
+            let half = |part: u64| u128::from(seed::stream(part, class as u64).next_u64());
+            half(0) << 64 | half(1)
+        };
+        let numbers: Vec<u128> = model.layers.iter().map(|layer| random(layer.class)).collect();
+        let interval = |first: usize| -> Vec<u32> {
+            let mut key = 0u128;
+            let number = |&number: &u128| {
+                key = key.wrapping_add(number);
+                let next = known.len() as u32;
+                *known.entry(key).or_insert(next)
+            };
+            numbers[first..].iter().map(number).collect()
+        };
+        let intervals = (0..numbers.len()).map(interval).collect();
+        Space { model, pools, allowed, intervals }
+    }
+
+    pub(super) fn costs(&self, combination: &Combination) -> Costs {
+        let is_split = combination.schedule == Schedule::ZeroBubble;
+        let on = |(kind, pool): (usize, &Pool)| {
+            let mut costs = FxHashMap::default();
+            for layer in &self.model.layers {
+                costs.entry(layer.class).or_insert_with(|| {
+                    let degrees = combination.degrees_on(kind);
+                    LayerShard::new(self.model.samples, layer, kind, pool, degrees)
+                        .costs(&self.allowed, is_split)
+                });
+            }
+            costs
+        };
+        self.pools.iter().enumerate().map(on).collect()
+    }
+}

@@ -285,32 +285,35 @@ fn describe(problem: &Problem, units: &Units, unit: UnitId) -> String {
     }
 }
 
+/// Writes that no device may run some operators, of which the first are given, and why.
+fn write_nowhere_to_run(
+    f: &mut fmt::Formatter<'_>,
+    operators: &[String],
+    count: usize,
+    timed_on: &[String],
+    pinned: bool,
+) -> fmt::Result {
+    let names: Vec<String> = operators.iter().map(|name| format!("`{name}`")).collect();
+    let more = count - operators.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    write!(f, "no device may run {}{more}", names.join(", "))?;
+    match (timed_on, pinned) {
+        ([], _) => write!(f, "; no class has a time for it: give seconds, or flop and a class with a peak"),
+        (classes, true) => {
+            write!(f, "; its pin leaves out class {}, which has a time for it", classes.join(", "))
+        }
+        (classes, false) => {
+            let classes = classes.join(", ");
+            write!(f, "; it has a time for class {classes}, of which the cluster has no device")
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Finding::NowhereToRun { operators, count, timed_on, pinned } => {
-                let names: Vec<String> = operators.iter().map(|name| format!("`{name}`")).collect();
-                let more = count - operators.len();
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                write!(f, "no device may run {}{more}", names.join(", "))?;
-                match (timed_on.as_slice(), pinned) {
-                    ([], _) => write!(
-                        f,
-                        "; no class has a time for it: give seconds, or flop and a class with a peak"
-                    ),
-                    (classes, true) => write!(
-                        f,
-                        "; its pin leaves out class {}, which has a time for it",
-                        classes.join(", ")
-                    ),
-                    (classes, false) => {
-                        write!(
-                            f,
-                            "; it has a time for class {}, of which the cluster has no device",
-                            classes.join(", ")
-                        )
-                    }
-                }
+                write_nowhere_to_run(f, operators, *count, timed_on, *pinned)
             }
             Finding::NothingInCommon { unit } => {
                 write!(

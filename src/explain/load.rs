@@ -84,27 +84,32 @@ fn of_device(
     });
     let mut items = longest(items.collect());
     let kind = problem.cluster().kind_of(id);
-    let crossing = graph.tensors().filter(|&tensor| is_iteration || pass_of_tensor(problem, tensor) == pass);
-    let crossing = crossing.filter(|&tensor| {
-        let pins = graph.pins(tensor);
-        let here = pins.iter().filter(|&&op| placement.device_of(op) == id).count();
-        0 < here && here < pins.len()
-    });
-    items.extend(longest(
-        crossing
-            .map(|tensor| Item {
-                name: graph.tensor_name(tensor),
-                role: ways(problem, placement, tensor),
-                seconds: problem.costs().transfer(tensor, kind) / shared,
-            })
-            .collect(),
-    ));
+    items.extend(crossing(problem, placement, id, shared, pass));
     if is_last {
         let seconds = |parameter| problem.costs().gradient(parameter, kind);
         items.extend(longest(gradients(problem, placement, &|device| device == id, &seconds)));
     }
     let resource = format!("device {}", problem.cluster().device_name(id));
     Bottleneck { resource, seconds, parts, items }
+}
+
+/// The longest transfers of a device, whose stage has `shared` copies.
+fn crossing(problem: &Problem, placement: &Placement, id: DeviceId, shared: f64, pass: usize) -> Vec<Item> {
+    let graph = problem.graph();
+    let kind = problem.cluster().kind_of(id);
+    let is_iteration = problem.objective().times_iteration();
+    let crossing = graph.tensors().filter(|&tensor| is_iteration || pass_of_tensor(problem, tensor) == pass);
+    let crossing = crossing.filter(|&tensor| {
+        let pins = graph.pins(tensor);
+        let here = pins.iter().filter(|&&op| placement.device_of(op) == id).count();
+        0 < here && here < pins.len()
+    });
+    let item = |tensor| Item {
+        name: graph.tensor_name(tensor),
+        role: ways(problem, placement, tensor),
+        seconds: problem.costs().transfer(tensor, kind) / shared,
+    };
+    longest(crossing.map(item).collect())
 }
 
 fn of_uplink(

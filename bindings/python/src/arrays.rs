@@ -15,11 +15,17 @@ use crate::failure::Result;
 /// # Errors
 /// Python's `MemoryError` if there is no memory for arrays with a number per device.
 pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'py, PyDict>> {
-    let (graph, cluster) = (problem.graph(), problem.cluster());
-    let (ops, devices) = (graph.operator_count(), cluster.device_count());
     let arrays = PyDict::new(py);
-    let of_operators = |figure: &dyn Fn(OpId) -> f64| -> Vec<f64> { graph.operators().map(figure).collect() };
+    of_operators(&arrays, problem)?;
+    of_tensors(&arrays, problem)?;
+    of_devices(&arrays, problem)?;
+    Ok(arrays)
+}
 
+fn of_operators(arrays: &Bound<'_, PyDict>, problem: &Problem) -> Result<()> {
+    let (py, graph, cluster) = (arrays.py(), problem.graph(), problem.cluster());
+    let (ops, devices) = (graph.operator_count(), cluster.device_count());
+    let of_operators = |figure: &dyn Fn(OpId) -> f64| -> Vec<f64> { graph.operators().map(figure).collect() };
     let mut seconds = allocated(ops, devices)?;
     for op in graph.operators() {
         let on = |device| problem.seconds(op, problem.pool_of(device)).unwrap_or(f64::INFINITY);
@@ -45,7 +51,12 @@ pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'p
     arrays.set_item("colocation", graph.operators().map(class).collect::<Vec<i64>>().into_pyarray(py))?;
     let topological = graph.topological().iter().map(|op| i64::from(op.0));
     arrays.set_item("topological", topological.collect::<Vec<i64>>().into_pyarray(py))?;
+    Ok(())
+}
 
+fn of_tensors(arrays: &Bound<'_, PyDict>, problem: &Problem) -> Result<()> {
+    let (py, graph, cluster) = (arrays.py(), problem.graph(), problem.cluster());
+    let devices = cluster.device_count();
     let (mut from, mut to, mut of_tensor) = (Vec::new(), Vec::new(), Vec::new());
     let mut over = allocated(graph.tensor_count(), devices)?;
     for tensor in graph.tensors() {
@@ -67,7 +78,11 @@ pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'p
     let producers: Vec<i64> = graph.tensors().map(|tensor| i64::from(graph.producer(tensor).0)).collect();
     arrays.set_item("tensor_producer", producers.into_pyarray(py))?;
     arrays.set_item("tensor_seconds", over.into_pyarray(py).reshape([graph.tensor_count(), devices])?)?;
+    Ok(())
+}
 
+fn of_devices(arrays: &Bound<'_, PyDict>, problem: &Problem) -> Result<()> {
+    let (py, cluster) = (arrays.py(), problem.cluster());
     let memory: Vec<f64> =
         cluster.devices().map(|device| problem.pools()[problem.pool_of(device)].memory).collect();
     arrays.set_item("memory_bytes", memory.into_pyarray(py))?;
@@ -75,7 +90,7 @@ pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'p
     arrays.set_item("device_kind", kinds.into_pyarray(py))?;
     let is_host = |device| problem.pools()[problem.pool_of(device)].host;
     arrays.set_item("is_host", cluster.devices().map(is_host).collect::<Vec<bool>>().into_pyarray(py))?;
-    Ok(arrays)
+    Ok(())
 }
 
 /// An empty array with the capacity of a matrix, which may be far larger than the model and the cluster.

@@ -244,6 +244,36 @@ impl Units {
     }
 
     fn add_up_tensors(&mut self, problem: &Problem) {
+        let times = self.add_nets(problem);
+        let (nets, costs) = (self.nets.len(), problem.costs());
+        self.transfer = vec![0.0; self.pools * nets];
+        for pools in blocks(self.pools) {
+            for &(net, carried) in &times {
+                for pool in pools.clone() {
+                    let kind = problem.pools()[pool].kind;
+                    self.transfer[pool * nets + net.index()] += match carried {
+                        Carried::Tensor(tensor) => costs.transfer(tensor, kind),
+                        Carried::Gradient(parameter) => costs.gradient(parameter, kind),
+                    };
+                }
+            }
+        }
+        let groups = problem.cluster().group_count();
+        self.uplink = vec![0.0; groups * nets];
+        for groups in blocks(groups) {
+            for &(net, carried) in &times {
+                for group in groups.clone() {
+                    self.uplink[group * nets + net.index()] += match carried {
+                        Carried::Tensor(tensor) => costs.uplink(tensor, group),
+                        Carried::Gradient(parameter) => costs.gradient_uplink(parameter, group),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Makes a net of the tensors and gradients with the same units, and returns what each net carries.
+    fn add_nets(&mut self, problem: &Problem) -> Vec<(NetId, Carried)> {
         let graph = problem.graph();
         let mut net_of: FxHashMap<(UnitId, u8, Vec<UnitId>), NetId> = FxHashMap::default();
         let mut times: Vec<(NetId, Carried)> = Vec::new();
@@ -285,31 +315,7 @@ impl Units {
             times.push((net, carried));
         }
         self.nets_of = Csr::from_pairs(self.len(), &incidence);
-        let (nets, costs) = (self.nets.len(), problem.costs());
-        self.transfer = vec![0.0; self.pools * nets];
-        for pools in blocks(self.pools) {
-            for &(net, carried) in &times {
-                for pool in pools.clone() {
-                    let kind = problem.pools()[pool].kind;
-                    self.transfer[pool * nets + net.index()] += match carried {
-                        Carried::Tensor(tensor) => costs.transfer(tensor, kind),
-                        Carried::Gradient(parameter) => costs.gradient(parameter, kind),
-                    };
-                }
-            }
-        }
-        let groups = problem.cluster().group_count();
-        self.uplink = vec![0.0; groups * nets];
-        for groups in blocks(groups) {
-            for &(net, carried) in &times {
-                for group in groups.clone() {
-                    self.uplink[group * nets + net.index()] += match carried {
-                        Carried::Tensor(tensor) => costs.uplink(tensor, group),
-                        Carried::Gradient(parameter) => costs.gradient_uplink(parameter, group),
-                    };
-                }
-            }
-        }
+        times
     }
 
     /// Adds parameters of a single unit to its own bytes; parameters of several units are shared.

@@ -1,6 +1,8 @@
 //! The check of a costs document, wherever it comes from.
 
-use stagewright_core::document::{COSTS_SCHEMA, CostsDocument};
+use stagewright_core::document::{
+    COSTS_SCHEMA, CostsDocument, KernelCostsDocument, LinkCostsDocument, OperatorCostsDocument,
+};
 use stagewright_formats::{InputError, Result};
 
 use crate::code::Q::*;
@@ -26,69 +28,83 @@ pub(crate) fn check(label: &str, document: &CostsDocument) -> Result<()> {
             format!("write `{COSTS_SCHEMA}`"),
         ));
     }
-    for (i, operators) in document.operators.iter().enumerate() {
-        class(label, || format!("operators[{i}].class"), &operators.class)?;
-        for (name, &seconds) in &operators.seconds {
-            number(label, || format!("operators[{i}].seconds.{name}"), "seconds", seconds, 0.0)?;
-        }
-        for (name, &spread) in &operators.spread {
-            let path = || format!("operators[{i}].spread.{name}");
-            number(label, path, "spread", spread, 0.0)?;
-            if !operators.seconds.contains_key(name) {
-                return Err(InputError::at_path(
-                    Q109,
-                    label,
-                    path(),
-                    format!("`{name}` has a spread and no seconds"),
-                    "remove it, or add its median under `seconds`",
-                ));
-            }
-        }
+    for (i, costs) in document.operators.iter().enumerate() {
+        operators(label, i, costs)?;
     }
     for (i, table) in document.kernels.iter().enumerate() {
-        class(label, || format!("kernels[{i}].class"), &table.class)?;
-        let names = table.kernel.dimensions();
-        for (j, row) in table.rows.iter().enumerate() {
-            let place = |k: usize| format!("kernels[{i}].rows[{j}][{k}]");
-            let Some((&seconds, dimensions)) = row.split_last().filter(|_| row.len() == names.len() + 1)
-            else {
-                return Err(InputError::at_path(
-                    Q011,
-                    label,
-                    format!("kernels[{i}].rows[{j}]"),
-                    format!(
-                        "the row has {} numbers, and one of `{}` has {}",
-                        row.len(),
-                        table.kernel.name(),
-                        names.len() + 1
-                    ),
-                    format!("write {} and seconds", names.join(", ")),
-                ));
-            };
-            for (k, (&dimension, name)) in dimensions.iter().zip(names).enumerate() {
-                if dimension.fract() != 0.0 {
-                    return Err(out_of_range(label, place(k), name, dimension, "a whole number", 1.0));
-                }
-                number(label, || place(k), name, dimension, 1.0)?;
-            }
-            number(label, || place(names.len()), "seconds", seconds, SHORTEST)?;
-        }
+        kernels(label, i, table)?;
     }
-    for (i, link) in document.links.iter().enumerate() {
-        class(label, || format!("links[{i}].class"), &link.class)?;
-        if link.devices < 2 {
+    for (i, costs) in document.links.iter().enumerate() {
+        link(label, i, costs)?;
+    }
+    Ok(())
+}
+
+fn operators(label: &str, i: usize, operators: &OperatorCostsDocument) -> Result<()> {
+    class(label, || format!("operators[{i}].class"), &operators.class)?;
+    for (name, &seconds) in &operators.seconds {
+        number(label, || format!("operators[{i}].seconds.{name}"), "seconds", seconds, 0.0)?;
+    }
+    for (name, &spread) in &operators.spread {
+        let path = || format!("operators[{i}].spread.{name}");
+        number(label, path, "spread", spread, 0.0)?;
+        if !operators.seconds.contains_key(name) {
             return Err(InputError::at_path(
-                Q014,
+                Q109,
                 label,
-                format!("links[{i}].devices"),
-                format!("a transfer among {} devices", link.devices),
-                "write the number of devices that take part, at least 2",
+                path(),
+                format!("`{name}` has a spread and no seconds"),
+                "remove it, or add its median under `seconds`",
             ));
         }
-        for (j, &[bytes, seconds]) in link.rows.iter().enumerate() {
-            number(label, || format!("links[{i}].rows[{j}][0]"), "bytes", bytes, 1.0)?;
-            number(label, || format!("links[{i}].rows[{j}][1]"), "seconds", seconds, SHORTEST)?;
+    }
+    Ok(())
+}
+
+fn kernels(label: &str, i: usize, table: &KernelCostsDocument) -> Result<()> {
+    class(label, || format!("kernels[{i}].class"), &table.class)?;
+    let names = table.kernel.dimensions();
+    for (j, row) in table.rows.iter().enumerate() {
+        let place = |k: usize| format!("kernels[{i}].rows[{j}][{k}]");
+        let Some((&seconds, dimensions)) = row.split_last().filter(|_| row.len() == names.len() + 1) else {
+            return Err(InputError::at_path(
+                Q011,
+                label,
+                format!("kernels[{i}].rows[{j}]"),
+                format!(
+                    "the row has {} numbers, and one of `{}` has {}",
+                    row.len(),
+                    table.kernel.name(),
+                    names.len() + 1
+                ),
+                format!("write {} and seconds", names.join(", ")),
+            ));
+        };
+        for (k, (&dimension, name)) in dimensions.iter().zip(names).enumerate() {
+            if dimension.fract() != 0.0 {
+                return Err(out_of_range(label, place(k), name, dimension, "a whole number", 1.0));
+            }
+            number(label, || place(k), name, dimension, 1.0)?;
         }
+        number(label, || place(names.len()), "seconds", seconds, SHORTEST)?;
+    }
+    Ok(())
+}
+
+fn link(label: &str, i: usize, link: &LinkCostsDocument) -> Result<()> {
+    class(label, || format!("links[{i}].class"), &link.class)?;
+    if link.devices < 2 {
+        return Err(InputError::at_path(
+            Q014,
+            label,
+            format!("links[{i}].devices"),
+            format!("a transfer among {} devices", link.devices),
+            "write the number of devices that take part, at least 2",
+        ));
+    }
+    for (j, &[bytes, seconds]) in link.rows.iter().enumerate() {
+        number(label, || format!("links[{i}].rows[{j}][0]"), "bytes", bytes, 1.0)?;
+        number(label, || format!("links[{i}].rows[{j}][1]"), "seconds", seconds, SHORTEST)?;
     }
     Ok(())
 }

@@ -39,6 +39,9 @@ const FEATURES: usize = ROWS.len() + TILES.len();
 /// Sizes of a product, its weight in a difference, and its share of computation.
 type Part = ([f64; 3], f64, f64);
 
+/// Difference of a residual to what its neighbours along an axis give, with the cells that it consists of.
+type Difference = (f64, Vec<Part>);
+
 /// Weights of the steps of one table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Steps {
@@ -50,80 +53,38 @@ impl Steps {
     /// Learns the weights from residuals over (m, n, k); `share` is the share of computation in the fitted seconds.
     /// `None` with too few of them. O(values · candidates).
     pub(crate) fn learn(residuals: &Grid, share: impl Fn(&[f64]) -> f64) -> Option<Steps> {
-        let axes = residuals.axes();
-        let [rows, columns, inner] = axes else { return None };
-        // Scattered sizes have hardly any three in a row.
-        if !residuals.is_dense() {
-            return None;
-        }
-        let every = inner.len().div_ceil(SIZES_OF_K).max(1);
-        // Difference of a residual, with the cells and weights that it consists of.
-        let mut differences: Vec<(f64, Vec<Part>)> = Vec::new();
-        for axis in 0..2 {
-            for k in (0..inner.len()).step_by(every) {
-                for m in 0..rows.len() {
-                    for n in 0..columns.len() {
-                        let own = [m, n, k];
-                        let index = own[axis];
-                        if index == 0 || index + 1 == axes[axis].len() {
-                            continue;
-                        }
-                        let (weights, _) =
-                            weights_at(&axes[axis][index - 1..=index + 1], axes[axis][index], Some(1));
-                        let mut cells = vec![(own, 1.0)];
-                        for (neighbour, weight) in weights {
-                            let mut cell = own;
-                            cell[axis] = index - 1 + neighbour;
-                            cells.push((cell, -weight));
-                        }
-                        let mut difference = 0.0;
-                        let mut known = Vec::with_capacity(3);
-                        for (cell, weight) in cells {
-                            let Some(value) = residuals.cell(&cell, None) else { break };
-                            let size = |axis: usize| axes[axis][cell[axis]].exp().round();
-                            let point = [size(0), size(1), size(2)];
-                            difference += weight * value;
-                            known.push((point, weight, share(&point)));
-                        }
-                        if known.len() == 3 {
-                            differences
-                                .push((difference.clamp(-LARGEST_DIFFERENCE, LARGEST_DIFFERENCE), known));
-                        }
-                    }
-                }
-            }
-        }
+        let differences = differences(residuals, share)?;
         if differences.len() < FEWEST {
             return None;
         }
         let mut best: Option<(f64, Steps)> = None;
         for processors in PROCESSORS {
-            let rows: Vec<([f64; FEATURES], f64)> = differences
-                .iter()
-                .map(|(difference, cells)| {
-                    let mut row = [0.0; FEATURES];
-                    for &([m, n, _], weight, share) in cells {
-                        for (sum, feature) in row.iter_mut().zip(features(m, n, 1.0, processors)) {
-                            *sum += weight * share * feature;
-                        }
-                    }
-                    (row, *difference)
-                })
-                .collect();
-            let Some(weights) = least_squares(&rows) else { continue };
-            let error: f64 = rows
-                .iter()
-                .map(|(row, difference)| {
-                    let explained: f64 =
-                        row.iter().zip(&weights).map(|(feature, weight)| feature * weight).sum();
-                    (difference - explained).abs()
-                })
-                .sum();
+            let Some((error, steps)) = Steps::fit(processors, &differences) else { continue };
             if best.as_ref().is_none_or(|(least, _)| error < *least) {
-                best = Some((error, Steps { processors, weights }));
+                best = Some((error, steps));
             }
         }
         best.map(|(_, steps)| steps)
+    }
+
+    /// The best weights for a number of processors, and the sum of what they leave of the differences.
+    fn fit(processors: f64, differences: &[Difference]) -> Option<(f64, Steps)> {
+        let row = |(difference, cells): &Difference| {
+            let mut row = [0.0; FEATURES];
+            for &([m, n, _], weight, share) in cells {
+                for (sum, feature) in row.iter_mut().zip(features(m, n, 1.0, processors)) {
+                    *sum += weight * share * feature;
+                }
+            }
+            (row, *difference)
+        };
+        let rows: Vec<([f64; FEATURES], f64)> = differences.iter().map(row).collect();
+        let weights = least_squares(&rows)?;
+        let error = |(row, difference): &([f64; FEATURES], f64)| {
+            let explained: f64 = row.iter().zip(&weights).map(|(feature, weight)| feature * weight).sum();
+            (difference - explained).abs()
+        };
+        Some((rows.iter().map(error).sum(), Steps { processors, weights }))
     }
 
     /// Logarithm of the factor of a product. O(1).
@@ -132,6 +93,58 @@ impl Steps {
         let sum: f64 = features.iter().zip(&self.weights).map(|(feature, weight)| feature * weight).sum();
         share * sum
     }
+}
+
+/// Second differences of the residuals along m and along n. `None` for other tables than dense ones of products.
+fn differences(residuals: &Grid, share: impl Fn(&[f64]) -> f64) -> Option<Vec<Difference>> {
+    let [rows, columns, inner] = residuals.axes() else { return None };
+    // Scattered sizes have hardly any three in a row.
+    if !residuals.is_dense() {
+        return None;
+    }
+    let every = inner.len().div_ceil(SIZES_OF_K).max(1);
+    let mut differences = Vec::new();
+    for axis in 0..2 {
+        for k in (0..inner.len()).step_by(every) {
+            for m in 0..rows.len() {
+                for n in 0..columns.len() {
+                    differences.extend(difference(residuals, axis, [m, n, k], &share));
+                }
+            }
+        }
+    }
+    Some(differences)
+}
+
+/// The second difference at a cell; `None` at the ends of the axis, or if a residual is missing.
+fn difference(
+    residuals: &Grid,
+    axis: usize,
+    own: [usize; 3],
+    share: impl Fn(&[f64]) -> f64,
+) -> Option<Difference> {
+    let axes = residuals.axes();
+    let index = own[axis];
+    if index == 0 || index + 1 == axes[axis].len() {
+        return None;
+    }
+    let (weights, _) = weights_at(&axes[axis][index - 1..=index + 1], axes[axis][index], Some(1));
+    let mut cells = vec![(own, 1.0)];
+    for (neighbour, weight) in weights {
+        let mut cell = own;
+        cell[axis] = index - 1 + neighbour;
+        cells.push((cell, -weight));
+    }
+    let mut difference = 0.0;
+    let mut known = Vec::with_capacity(3);
+    for (cell, weight) in cells {
+        let value = residuals.cell(&cell, None)?;
+        let size = |axis: usize| axes[axis][cell[axis]].exp().round();
+        let point = [size(0), size(1), size(2)];
+        difference += weight * value;
+        known.push((point, weight, share(&point)));
+    }
+    (known.len() == 3).then(|| (difference.clamp(-LARGEST_DIFFERENCE, LARGEST_DIFFERENCE), known))
 }
 
 /// Logarithms of the steps over their continuous values.

@@ -33,27 +33,30 @@ pub struct Paths {
     pub published: Option<&'static Published>,
 }
 
+/// The modules that the paths of operators name, and the implementation that defines the names.
+fn modules(placed: &Placed) -> (Vec<Vec<String>>, Option<&'static Published>) {
+    let own: Vec<_> = placed.operators.iter().map(path).collect();
+    let forward: Vec<&str> = own
+        .iter()
+        .zip(&placed.operators)
+        .filter(|(_, operator)| operator.is_forward())
+        .map(|(path, _)| path.as_ref())
+        .collect();
+    let published = placed.graph.and_then(|graph| Published::of(graph, &forward));
+    let modules = own.into_iter().map(|path| match published {
+        Some(published) => published.modules(&path),
+        None => vec![path.into_owned()],
+    });
+    (modules.collect(), published)
+}
+
 impl Paths {
     /// Derives the modules of a plan's operators, in O(operators · length of a path + pins).
     ///
     /// # Errors
     /// If an operator outside of all modules has no module on its device to go with (E021).
     pub fn new(placed: &Placed) -> Result<Paths> {
-        let own: Vec<_> = placed.operators.iter().map(path).collect();
-        let forward: Vec<&str> = own
-            .iter()
-            .zip(&placed.operators)
-            .filter(|(_, operator)| operator.is_forward())
-            .map(|(path, _)| path.as_ref())
-            .collect();
-        let published = placed.graph.and_then(|graph| Published::of(graph, &forward));
-        let mut modules: Vec<Vec<String>> = own
-            .into_iter()
-            .map(|path| match published {
-                Some(published) => published.modules(&path),
-                None => vec![path.into_owned()],
-            })
-            .collect();
+        let (mut modules, published) = modules(placed);
         let firsts: Vec<Cow<str>> = modules.iter().map(|all| Cow::Borrowed(all[0].as_str())).collect();
         let found = layers_of(&firsts);
         let bare = bare(placed);

@@ -53,6 +53,38 @@ pub enum Side {
     After,
 }
 
+/// Checks that no layer is in an earlier stage than the previous one. The layers have an operator each.
+fn check_order(placed: &Placed, pipeline: &Pipeline, layers: &[(u64, usize)]) -> Result<()> {
+    for pair in layers.windows(2) {
+        if pipeline.stage(placed, pair[0].1) > pipeline.stage(placed, pair[1].1) {
+            let rule = "the previous layer is in a later stage: a stage runs consecutive layers";
+            let help =
+                "plan for throughput with --split contiguous, which keeps layers in the order of the tensors";
+            return Err(pipeline.misplaced(placed, pair[1].1, (rule, help)));
+        }
+    }
+    Ok(())
+}
+
+/// The stages with operators outside of the stack, which are the first and the last, each with the first such operator.
+fn others(placed: &Placed, pipeline: &Pipeline, layers: &[Layer]) -> Result<BTreeMap<usize, usize>> {
+    let mut others = BTreeMap::new();
+    for layer in layers.iter().filter(|layer| layer.number.is_none() && !layer.rides) {
+        for &operator in &layer.operators {
+            let stage = pipeline.stage(placed, operator);
+            if !pipeline.is_end(stage) {
+                let rule =
+                    ("operators outside of numbered layers run in the first stage or the last", PIN_ENDS);
+                return Err(pipeline.misplaced(placed, operator, rule));
+            }
+            if !placed.is_input(operator) {
+                others.entry(stage).or_insert(operator);
+            }
+        }
+    }
+    Ok(others)
+}
+
 impl Stack {
     /// Divides the stack of a plan.
     ///
@@ -62,7 +94,6 @@ impl Stack {
         let pipeline = Pipeline::new(placed, runtime)?;
         let layers = layers(placed, &Paths::new(placed)?)?;
         let mut counts = vec![0; pipeline.stages()];
-        let mut others = BTreeMap::new();
         let mut stages: Vec<(u64, usize)> = Vec::new();
         let mut stacks: BTreeSet<&str> = BTreeSet::new();
         for layer in &layers {
@@ -74,33 +105,13 @@ impl Stack {
         }
         check_stacks(&stacks, runtime)?;
         stages.sort_unstable();
-        for (expected, &(number, _)) in (0..).zip(&stages) {
-            if number != expected {
-                let stack = stacks.first().map(|stack| shown(stack)).unwrap_or_default();
-                let why = format!("layer {expected} of `{stack}` is missing");
-                return Err(ExportError::NoStack { runtime, why });
-            }
+        if let Some(missing) = (0..).zip(&stages).find(|(expected, (number, _))| number != expected) {
+            let stack = stacks.first().map(|stack| shown(stack)).unwrap_or_default();
+            let why = format!("layer {} of `{stack}` is missing", missing.0);
+            return Err(ExportError::NoStack { runtime, why });
         }
-        for pair in stages.windows(2) {
-            if pipeline.stage(placed, pair[0].1) > pipeline.stage(placed, pair[1].1) {
-                let rule = "the previous layer is in a later stage: a stage runs consecutive layers";
-                let help = "plan for throughput with --split contiguous, which keeps layers in the order of the tensors";
-                return Err(pipeline.misplaced(placed, pair[1].1, (rule, help)));
-            }
-        }
-        for layer in layers.iter().filter(|layer| layer.number.is_none() && !layer.rides) {
-            for &operator in &layer.operators {
-                let stage = pipeline.stage(placed, operator);
-                if !pipeline.is_end(stage) {
-                    let rule =
-                        ("operators outside of numbered layers run in the first stage or the last", PIN_ENDS);
-                    return Err(pipeline.misplaced(placed, operator, rule));
-                }
-                if !placed.is_input(operator) {
-                    others.entry(stage).or_insert(operator);
-                }
-            }
-        }
+        check_order(placed, &pipeline, &stages)?;
+        let others = others(placed, &pipeline, &layers)?;
         let sides = vec![Side::Before; placed.operators.len()];
         let mut stack = Stack { pipeline, counts, others, before: Vec::new(), after: Vec::new(), sides };
         let after = stack.after(placed, &layers, runtime)?;

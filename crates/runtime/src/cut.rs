@@ -171,17 +171,41 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
         });
     }
     let keys = keys(&flow, &device, devices);
-    let mut segments: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    let mut segments = Segments::new();
     for (node, key) in keys.iter().enumerate() {
         if let Some((device, level)) = *key {
             segments.entry((level, device)).or_default().push(node);
         }
     }
-    // Readers of each value: the segments that read it, except the one that produces it.
-    let mut readers: BTreeMap<&str, BTreeSet<Key>> = BTreeMap::new();
-    let mut run: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    let (readers, run) = readers(&flow, &keys, &segments);
+    let mut cutting = Cutting {
+        outputs: flow.graph.output.iter().map(|output| output.name()).zip(0..).collect(),
+        flow: &flow,
+        readers,
+        numbers: BTreeMap::new(),
+        transfers: Vec::new(),
+    };
+    let mut segments_of = vec![Vec::new(); devices];
     for (&(level, device), nodes) in &segments {
-        let nodes = with_views(&flow, &keys, device, nodes);
+        let path = folder.join(format!("segment-{device}-{level}.onnx"));
+        let needed = with_constants(&flow, &run[&(level, device)]);
+        segments_of[device].push(cutting.segment((device, level), nodes, &needed, path)?);
+    }
+    Ok(Cut { devices: segments_of, transfers: cutting.transfers })
+}
+
+/// Nodes of segments, by level and device.
+type Segments = BTreeMap<(usize, usize), Vec<usize>>;
+
+/// The segments that read each value, except the one that produces it.
+type Readers<'a> = BTreeMap<&'a str, BTreeSet<Key>>;
+
+/// Readers of each value, and all nodes that each segment runs: those of views as well.
+fn readers<'a>(flow: &Flow<'a>, keys: &[Option<Key>], segments: &Segments) -> (Readers<'a>, Segments) {
+    let mut readers = Readers::new();
+    let mut run = Segments::new();
+    for (&(level, device), nodes) in segments {
+        let nodes = with_views(flow, keys, device, nodes);
         for name in nodes.iter().flat_map(|&node| &flow.needs[node]) {
             let maker = flow.producer.get(name).filter(|&maker| nodes.binary_search(maker).is_err());
             if maker.is_some_and(|&maker| keys[maker].is_some()) {
@@ -190,63 +214,75 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
         }
         run.insert((level, device), nodes);
     }
-    let outputs: BTreeMap<&str, u32> =
-        flow.graph.output.iter().map(|output| output.name()).zip(0..).collect();
-    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut cut = Cut { devices: vec![Vec::new(); devices], transfers: Vec::new() };
-    for (&(level, device), nodes) in &segments {
-        let key = (device, level);
-        let mut made: Vec<&str> = Vec::new();
-        for &node in nodes {
-            let names =
-                flow.graph.node[node].output.iter().map(String::as_str).filter(|name| !name.is_empty());
-            made.extend(names);
+    (readers, run)
+}
+
+/// A model that is being cut, segment by segment.
+struct Cutting<'f, 'a> {
+    flow: &'f Flow<'a>,
+    readers: Readers<'a>,
+    /// Outputs of the model.
+    outputs: BTreeMap<&'a str, u32>,
+    /// Numbers of the values between segments.
+    numbers: BTreeMap<&'a str, u32>,
+    transfers: Vec<Transfer>,
+}
+
+impl<'a> Cutting<'_, 'a> {
+    /// Writes a segment with its own nodes, and those that it needs besides.
+    fn segment(&mut self, key: Key, nodes: &[usize], needed: &[usize], path: PathBuf) -> Result<Segment> {
+        let leaving = self.leaving(nodes);
+        let mut inputs = Vec::new();
+        for name in outside(self.flow, needed) {
+            // Any content will do for a value of which only the shape or the type is read.
+            let is_read = self.readers.get(name).is_some_and(|by| by.contains(&key));
+            let value = self.numbers.get(name).copied().filter(|_| is_read);
+            inputs.push(self.flow.input(name, value)?);
         }
-        let mut leaving: Vec<&str> = made
-            .iter()
-            .copied()
-            .filter(|name| readers.contains_key(name) || outputs.contains_key(name))
-            .collect();
+        let mut outputs = Vec::new();
+        for name in leaving {
+            outputs.push(self.output(name, key.0)?);
+        }
+        let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
+        write(self.flow, needed, &inputs, &names, &path)?;
+        Ok(Segment { model: path, inputs, outputs })
+    }
+
+    /// Values that nodes make for others or as outputs of the model.
+    fn leaving(&self, nodes: &[usize]) -> Vec<&'a str> {
+        let outputs = |&node: &usize| self.flow.graph.node[node].output.iter().map(String::as_str);
+        let made: Vec<&str> = nodes.iter().flat_map(outputs).filter(|name| !name.is_empty()).collect();
+        let leaves = |name: &&str| self.readers.contains_key(name) || self.outputs.contains_key(name);
+        let mut leaving: Vec<&str> = made.iter().copied().filter(leaves).collect();
         if leaving.is_empty() {
             // Operators without readers are run as well.
             leaving.extend(made.last());
         }
-        let path = folder.join(format!("segment-{device}-{level}.onnx"));
-        let needed = with_constants(&flow, &run[&(level, device)]);
-        let mut inputs = Vec::new();
-        for name in outside(&flow, &needed) {
-            // Any content will do for a value of which only the shape or the type is read.
-            let is_read = readers.get(name).is_some_and(|by| by.contains(&key));
-            let value = numbers.get(name).copied().filter(|_| is_read);
-            inputs.push(flow.input(name, value)?);
-        }
-        let mut makes = Vec::new();
-        for name in leaving {
-            let value = numbers.len() as u32;
-            numbers.insert(name, value);
-            let by = readers.get(name).cloned().unwrap_or_default();
-            let to: BTreeSet<usize> = by.iter().map(|key| key.0).filter(|&to| to != device).collect();
-            let kind = flow.kind(name)?;
-            if !to.is_empty() {
-                let count: f64 = kind.dims.iter().map(|&dim| dim as f64).product();
-                let bytes =
-                    element(kind.elem).and_then(|element| element.byte_size(1)).unwrap_or(1) as f64 * count;
-                let to = to.iter().copied().collect();
-                cut.transfers.push(Transfer { value, name: name.to_owned(), from: device, to, bytes });
-            }
-            makes.push(SegmentOutput {
-                name: name.to_owned(),
-                value,
-                readers: by.iter().filter(|reader| reader.0 == key.0).count(),
-                to: to.into_iter().collect(),
-                output: outputs.get(name).copied(),
-            });
-        }
-        let names: Vec<&str> = makes.iter().map(|output| output.name.as_str()).collect();
-        write(&flow, &needed, &inputs, &names, &path)?;
-        cut.devices[device].push(Segment { model: path, inputs, outputs: makes });
+        leaving
     }
-    Ok(cut)
+
+    /// Gives a value of a device a number, and says where it goes.
+    fn output(&mut self, name: &'a str, device: usize) -> Result<SegmentOutput> {
+        let value = self.numbers.len() as u32;
+        self.numbers.insert(name, value);
+        let by = self.readers.get(name).cloned().unwrap_or_default();
+        let to: BTreeSet<usize> = by.iter().map(|key| key.0).filter(|&to| to != device).collect();
+        let kind = self.flow.kind(name)?;
+        if !to.is_empty() {
+            let count: f64 = kind.dims.iter().map(|&dim| dim as f64).product();
+            let bytes =
+                element(kind.elem).and_then(|element| element.byte_size(1)).unwrap_or(1) as f64 * count;
+            let to = to.iter().copied().collect();
+            self.transfers.push(Transfer { value, name: name.to_owned(), from: device, to, bytes });
+        }
+        Ok(SegmentOutput {
+            name: name.to_owned(),
+            value,
+            readers: by.iter().filter(|reader| reader.0 == device).count(),
+            to: to.into_iter().collect(),
+            output: self.outputs.get(name).copied(),
+        })
+    }
 }
 
 /// Writes the whole model to a file, its nodes named after their operators, and returns its inputs.

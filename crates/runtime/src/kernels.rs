@@ -63,31 +63,13 @@ pub(crate) fn by_operator(
     times: NodeTimes,
     share: &dyn Fn(&str) -> f64,
 ) -> Result<ByOperator> {
-    let bytes =
-        fs::read(optimized).map_err(RunError::io(format!("{} cannot be read", optimized.display())))?;
-    let optimized = ModelProto::decode(bytes.as_slice()).map_err(|error| RunError::Failed {
-        device: "the whole model".into(),
-        message: format!("its optimised form is not readable: {error}"),
-    })?;
+    let optimized = optimized_model(optimized)?;
     let empty = GraphProto::default();
     let (graph, kernels) =
         (whole.model.graph.as_ref().unwrap_or(&empty), optimized.graph.as_ref().unwrap_or(&empty));
     let producer = producers(graph);
     let groups = groups(graph, kernels, &producer);
-    let names: BTreeMap<&str, usize> = kernels.node.iter().map(|node| node.name()).zip(0..).collect();
-    // Nodes inside bodies have events of their own, which their loop's includes.
-    let mut time = vec![0.0; kernels.node.len()];
-    let mut spread: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    for (name, mut runs) in times {
-        let Some(&kernel) = names.get(name.as_str()) else { continue };
-        let (seconds, of_kernel) = median(&mut runs);
-        time[kernel] = seconds;
-        // The largest kernel of a group represents it.
-        let known = spread.entry(groups[kernel]).or_default();
-        if seconds >= known.0 {
-            *known = (seconds, of_kernel);
-        }
-    }
+    let (time, spread) = kernel_times(kernels, &groups, times);
     let mut seconds: BTreeMap<String, f64> =
         whole.operators.iter().flatten().map(|name| (name.clone(), 0.0)).collect();
     let mut spreads = BTreeMap::new();
@@ -138,6 +120,37 @@ pub(crate) fn median(numbers: &mut [f64]) -> (f64, f64) {
     };
     let middle = quantile(0.5);
     (middle, if middle > 0.0 { (quantile(0.75) - quantile(0.25)) / middle } else { 0.0 })
+}
+
+fn optimized_model(path: &Path) -> Result<ModelProto> {
+    let bytes = fs::read(path).map_err(RunError::io(format!("{} cannot be read", path.display())))?;
+    ModelProto::decode(bytes.as_slice()).map_err(|error| RunError::Failed {
+        device: "the whole model".into(),
+        message: format!("its optimised form is not readable: {error}"),
+    })
+}
+
+/// Median seconds of every kernel, and of every group those of its largest kernel with their spread.
+fn kernel_times(
+    kernels: &GraphProto,
+    groups: &[usize],
+    times: NodeTimes,
+) -> (Vec<f64>, BTreeMap<usize, (f64, f64)>) {
+    let names: BTreeMap<&str, usize> = kernels.node.iter().map(|node| node.name()).zip(0..).collect();
+    // Nodes inside bodies have events of their own, which their loop's includes.
+    let mut time = vec![0.0; kernels.node.len()];
+    let mut spread: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (name, mut runs) in times {
+        let Some(&kernel) = names.get(name.as_str()) else { continue };
+        let (seconds, of_kernel) = median(&mut runs);
+        time[kernel] = seconds;
+        // The largest kernel of a group represents it.
+        let known = spread.entry(groups[kernel]).or_default();
+        if seconds >= known.0 {
+            *known = (seconds, of_kernel);
+        }
+    }
+    (time, spread)
 }
 
 /// The node that makes a tensor.

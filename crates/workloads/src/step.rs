@@ -215,6 +215,11 @@ impl StepBuilder<'_> {
                 self.of_parameters[op].extend(outputs.first());
             }
         }
+        self.update_parameters(op);
+    }
+
+    /// Sums the gradients of the parameters of an operator, and records their updates.
+    fn update_parameters(&mut self, op: OpId) {
         let parts = std::mem::take(&mut self.of_parameters[op]);
         if self.draft.rules == CostRules::One {
             if let Some(gradient) = self.sum(op, op, "grad_weight_sum", parts) {

@@ -84,7 +84,7 @@ impl<'a> Recurrence<'a> {
         budget: Budget<'_>,
         counts: &mut Counts,
     ) -> Run {
-        let Recurrence { problem, units, lattice, weights, space, catalogue, uplinks } = *self;
+        let Recurrence { problem, lattice, weights, space, catalogue, uplinks, .. } = *self;
         if lattice.len == 0 {
             return Run { best: Some(lattice.all_weightless()), halt: None };
         }
@@ -101,18 +101,7 @@ impl<'a> Recurrence<'a> {
             let mut next = 0;
             while next < table.level(size).len() {
                 let allowance = Allowance::new(budget, steps, table.bytes() + listed_bytes);
-                let rules = Rules {
-                    lattice,
-                    objective: problem.objective(),
-                    units,
-                    pools: problem.pools(),
-                    space,
-                    windows: &windows,
-                    caps,
-                    pass,
-                    uplinks,
-                    allowance: &allowance,
-                };
+                let rules = self.rules(pass, &windows, caps, &allowance);
                 let end = (next + batch).min(table.level(size).len());
                 let tasks = expand_batch(&rules, catalogue, &table, &table.level(size)[next..end]);
                 let spent: u64 = tasks.iter().map(|task| task.steps).sum();
@@ -125,18 +114,7 @@ impl<'a> Recurrence<'a> {
                 }
                 steps += spent;
                 let value_before = best.map(|best| best.value);
-                for task in tasks {
-                    // In the last batch only completed splits matter: with many kinds, merging a batch takes longer
-                    // than expanding it.
-                    if halt.is_none() {
-                        task.merge_into(&mut table, lattice.words);
-                    }
-                    if let Some(full) = task.full
-                        && best.is_none_or(|best| full.value < best.value)
-                    {
-                        best = Some(full);
-                    }
-                }
+                best = merge(tasks, &mut table, lattice.words, halt.is_some(), best);
                 if halt.is_some() {
                     break 'levels;
                 }
@@ -145,16 +123,68 @@ impl<'a> Recurrence<'a> {
                     windows = Windows::new(problem, weights, space, caps);
                 }
                 next = end;
-                batch = match spent {
-                    few if few < STEPS_PER_BATCH / 2 => (2 * batch).min(LARGEST_BATCH),
-                    many if many > STEPS_PER_BATCH => (batch / 2).max(SMALLEST_BATCH),
-                    _ => batch,
-                };
+                batch = next_batch(batch, spent);
             }
         }
         counts.steps += steps;
         counts.ideals += table.len() as u64;
         Run { best: best.map(|last| reconstruct(problem, lattice, &table, last)), halt }
+    }
+
+    /// What the tasks of a batch need.
+    fn rules<'r>(
+        &self,
+        pass: usize,
+        windows: &'r Windows<'r>,
+        caps: [f64; 2],
+        allowance: &'r Allowance<'r>,
+    ) -> Rules<'r>
+    where
+        'a: 'r,
+    {
+        Rules {
+            lattice: self.lattice,
+            objective: self.problem.objective(),
+            units: self.units,
+            pools: self.problem.pools(),
+            space: self.space,
+            windows,
+            caps,
+            pass,
+            uplinks: self.uplinks,
+            allowance,
+        }
+    }
+}
+
+/// Merges the results of a batch into the table, and returns the best split so far. In the last batch only completed splits
+/// matter: with many kinds, merging a batch takes longer than expanding it.
+fn merge(
+    tasks: Vec<Batch>,
+    table: &mut Table,
+    words: usize,
+    is_last: bool,
+    mut best: Option<Completed>,
+) -> Option<Completed> {
+    for task in tasks {
+        if !is_last {
+            task.merge_into(table, words);
+        }
+        if let Some(full) = task.full
+            && best.is_none_or(|best| full.value < best.value)
+        {
+            best = Some(full);
+        }
+    }
+    best
+}
+
+/// Number of states of the next batch, after one that took some steps.
+fn next_batch(batch: usize, spent: u64) -> usize {
+    match spent {
+        few if few < STEPS_PER_BATCH / 2 => (2 * batch).min(LARGEST_BATCH),
+        many if many > STEPS_PER_BATCH => (batch / 2).max(SMALLEST_BATCH),
+        _ => batch,
     }
 }
 

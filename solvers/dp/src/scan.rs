@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
         let Rules { lattice, windows, caps, .. } = *self.rules;
         let catalogue = self.catalogue;
         let own = windows.weights.own[pool];
-        let serial = demands.communication == Communication::Serial && !lattice.pools[pool].host;
+        let serial = self.is_serial(pool, demands);
         let steps_before = self.steps;
         let ranks = catalogue.within(&demands.weights);
         self.steps += (ranks.len() / PASSED_OVER) as u64;
@@ -163,28 +163,51 @@ impl<'a> Scanner<'a> {
                 measures: Measures { weights, crossing },
                 full: catalogue.size(ideal) as usize == lattice.len,
             };
-            // With uplinks, a value alone does not decide which entry is better.
-            let reached = self.table.find(set, ideal as u64).filter(|_| self.rules.uplinks.is_none());
-            let known = |usage| reached.and_then(|reached| self.table.value(reached, usage));
-            if !demands.any_improves(self.rules, superset, compute[self.rules.pass], known) {
-                continue;
-            }
-            let mut sums = StageSums::default();
-            self.add_cut_nets(&mut sums, set, source.set, catalogue.crossing(ideal), pool);
-            if serial {
-                let load = |pass: usize| compute[pass] + sums.cut[pass] + sums.synchronised[pass];
-                if (0..lattice.passes).any(|pass| demands.at_cap(load(pass), caps[pass]))
-                    || !demands.any_improves(self.rules, superset, load(self.rules.pass), known)
-                {
-                    continue;
-                }
-            }
-            self.add_units(&mut sums, set, source.set, pool);
-            if !demands.too_large(sums.fixed, sums.activations) {
-                demands.report(self.rules, superset, &sums, &mut self.arrivals, emit)?;
-            }
+            self.examine(superset, compute, pool, demands, emit)?;
         }
         self.rules.allowance.spend(self.steps - steps_before, 0)
+    }
+
+    /// Whether transfers count with the work of a device of the pool.
+    fn is_serial(&self, pool: usize, demands: &Demands) -> bool {
+        demands.communication == Communication::Serial && !self.rules.lattice.pools[pool].host
+    }
+
+    /// Reports a superset whose units a device of the pool may hold, if its stage improves on what is known. `compute` has
+    /// the least seconds of the stage, by pass.
+    fn examine(
+        &mut self,
+        superset: Ideal<'_>,
+        compute: [f64; 2],
+        pool: usize,
+        demands: &Demands,
+        emit: &mut impl FnMut(Found<'_>) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        let Rules { lattice, caps, pass, .. } = *self.rules;
+        let Ideal { set, before, .. } = superset;
+        let crossing = superset.listed.map_or(&[][..], |ideal| self.catalogue.crossing(ideal as usize));
+        // With uplinks, a value alone does not decide which entry is better.
+        let listed = superset.listed.filter(|_| self.rules.uplinks.is_none());
+        let reached = listed.and_then(|ideal| self.table.find(set, ideal.into()));
+        let known = |usage| reached.and_then(|reached| self.table.value(reached, usage));
+        if !demands.any_improves(self.rules, superset, compute[pass], known) {
+            return Ok(());
+        }
+        let mut sums = StageSums::default();
+        self.add_cut_nets(&mut sums, set, before, crossing, pool);
+        if self.is_serial(pool, demands) {
+            let load = |pass: usize| compute[pass] + sums.cut[pass] + sums.synchronised[pass];
+            if (0..lattice.passes).any(|pass| demands.at_cap(load(pass), caps[pass]))
+                || !demands.any_improves(self.rules, superset, load(pass), known)
+            {
+                return Ok(());
+            }
+        }
+        self.add_units(&mut sums, set, before, pool);
+        match demands.too_large(sums.fixed, sums.activations) {
+            true => Ok(()),
+            false => demands.report(self.rules, superset, &sums, &mut self.arrivals, emit),
+        }
     }
 
     /// Adds the nets that the stage between J and `set` cuts.

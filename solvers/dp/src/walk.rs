@@ -299,7 +299,16 @@ impl<'a> Walker<'a> {
             self.nets.truncate(mark);
             return Added::No;
         }
-        for (weight, added) in added.iter().enumerate() {
+        self.push(unit, sums, mark);
+        Added::Yes
+    }
+
+    /// Adds a unit to the stage, and a frame for it whose open nets begin at `mark`.
+    #[inline]
+    fn push(&mut self, unit: Position, sums: Sums, mark: usize) {
+        let Rules { lattice, windows, .. } = *self.rules;
+        let base = self.weights.len() - windows.weights.count;
+        for (weight, added) in windows.weights.of(unit).iter().enumerate() {
             self.weights.push(self.weights[base + weight] + added);
         }
         for &net in lattice.nets_of(unit) {
@@ -317,7 +326,6 @@ impl<'a> Walker<'a> {
         let open_to = self.nets.len();
         let next = unit.index() + 1;
         self.frames.push(Frame { unit: Some(unit), next, sums, open_from: mark, open_to, cursor: mark });
-        Added::Yes
     }
 
     /// Settles the open nets of a frame whose first outside pin is before `unit` and so has been skipped.

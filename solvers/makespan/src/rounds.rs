@@ -6,7 +6,7 @@
 //! as many steps, otherwise twice as many; a round that would exceed the time limit is shortened to end with it.
 
 use std::cmp::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -40,7 +40,20 @@ pub(super) struct Ground<'s, 'p> {
     most_runs: u64,
 }
 
-impl Ground<'_, '_> {
+impl<'s, 'p> Ground<'s, 'p> {
+    fn new(guidance: Option<&'s Guidance>, search: &Search<'s, 'p>, context: &Context<'_>) -> Ground<'s, 'p> {
+        let (instance, runs) = (search.instance, search.evaluator.runs);
+        let each = |limit: u64| limit.saturating_sub(runs) / WALKS as u64;
+        Ground {
+            instance,
+            groups: Groups::new(instance),
+            guidance,
+            order: rank::falling(instance, &rank::upward(instance)),
+            goal: search.goal.clone(),
+            most_runs: context.limits.simulations.map_or(u64::MAX, each).saturating_add(runs),
+        }
+    }
+
     /// Whether a walk with this best score may end.
     pub(super) fn is_over(&self, evaluator: &Evaluator<'_, '_>, best: Score) -> bool {
         evaluator.runs >= self.most_runs || self.goal.is_over(best)
@@ -67,18 +80,7 @@ pub(super) fn run(
     context: &mut Context<'_>,
 ) -> Result<(), SolveError> {
     let instance = search.instance;
-    let ground = Ground {
-        instance,
-        groups: Groups::new(instance),
-        guidance,
-        order: rank::falling(instance, &rank::upward(instance)),
-        goal: search.goal.clone(),
-        most_runs: context
-            .limits
-            .simulations
-            .map_or(u64::MAX, |limit| limit.saturating_sub(search.evaluator.runs) / WALKS as u64)
-            .saturating_add(search.evaluator.runs),
-    };
+    let ground = Ground::new(guidance, search, context);
     let pool = context.pool()?;
     let walker =
         || Walker { evaluator: search.evaluator.clone(), choice: Choice::new(ground.groups.level_count()) };
@@ -115,15 +117,20 @@ pub(super) fn run(
         if is_fixed {
             break;
         }
-        // Walks whose changes add up profit from being joined often.
-        let next = if is_sum { steps } else { 2 * steps };
-        // All steps that time allows, if the next round would leave too little for another one.
-        let took = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
-        let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
-        let possible = steps as f64 * left / took;
-        steps = if possible < 2.0 * next as f64 { possible.max(1.0) as u64 } else { next };
+        steps = next_steps(steps, is_sum, began.elapsed(), context);
     }
     Ok(())
+}
+
+/// Steps of the next round, after one that took some time.
+fn next_steps(steps: u64, is_sum: bool, took: Duration, context: &Context<'_>) -> u64 {
+    // Walks whose changes add up profit from being joined often.
+    let next = if is_sum { steps } else { 2 * steps };
+    // All steps that time allows, if the next round would leave too little for another one.
+    let took = took.as_secs_f64().max(f64::MIN_POSITIVE);
+    let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
+    let possible = steps as f64 * left / took;
+    if possible < 2.0 * next as f64 { possible.max(1.0) as u64 } else { next }
 }
 
 /// The best schedule of a round, with the devices that the others have changed as long as that helps, and whether it did.

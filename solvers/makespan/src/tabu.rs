@@ -12,6 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::Keyed;
 
+use super::instance::Instance;
 use super::moves::{Move, SearchState};
 use super::rounds::{self, Ground, Walker};
 use super::schedule::{Best, Score, is_better};
@@ -47,6 +48,16 @@ struct Forbidden {
 }
 
 impl Forbidden {
+    /// An empty list.
+    fn new(instance: &Instance<'_>) -> Forbidden {
+        let (graph, devices) = (instance.graph(), instance.device_count());
+        Forbidden {
+            devices,
+            homes: vec![0; graph.class_count() * devices],
+            places: Keyed::filled(0, graph.operator_count()),
+        }
+    }
+
     fn allows(&self, made: &Move, state: &SearchState, step: u64) -> bool {
         let here = |class: ClassId| state.home(class).index();
         made.classes().all(|class| self.homes[class.index() * self.devices + here(class)] <= step)
@@ -72,12 +83,7 @@ fn walk(
     rng: &mut ChaCha8Rng,
 ) -> Best {
     let (instance, graph) = (ground.instance, ground.instance.graph());
-    let devices = instance.device_count();
-    let mut forbidden = Forbidden {
-        devices,
-        homes: vec![0; graph.class_count() * devices],
-        places: Keyed::filled(0, graph.operator_count()),
-    };
+    let mut forbidden = Forbidden::new(instance);
     let mut best = start.clone();
     let mut state = SearchState::new(&start.schedule, &ground.order, ground.instance);
     let mut now = evaluator.settle(&state.schedule);

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Settings, Silent, Solver, Status, Stop, thread_pool};
+use stagewright_core::solver::{
+    Context, Limits, Plan, Settings, Silent, Solution, Solver, Status, Stop, thread_pool,
+};
 use stagewright_makespan::instance::Instance;
 use stagewright_policy::checkpoint::Card;
 use stagewright_policy::learn::{AdamConfig, Trainer};
@@ -85,15 +87,7 @@ pub fn finetune(
     let mut losses: Option<[f64; 2]> = None;
     for round in 0..ROUNDS {
         let left = whole.remaining().unwrap_or_default() / (ROUNDS - round);
-        let mut silent = Silent;
-        let limits = Limits { time: Some(left.mul_f64(LOOKING)), ..how.limits };
-        let (seed, threads) = (how.seed.wrapping_add(u64::from(round)), how.threads);
-        let settings = Settings { limits, seed, threads, interrupt: how.interrupt.clone() };
-        let mut context = Context::new(settings, &mut silent);
-        context.warm_start = best.as_ref().map(|plan| plan.placement.clone());
-        let origin = Origin::Network(Box::new(trainer.network.clone()));
-        let found = Policy::new("policy", "the policy in training", origin, Parts::ALL)
-            .solve(problem, &mut context)?;
+        let found = look(problem, &trainer.network, how, round, left.mul_f64(LOOKING), best.as_ref())?;
         let (bound, is_optimal) = (found.bound.value, found.status == Status::Optimal);
         if let Some(plan) = found.plan {
             known = Some(with_plan(known, &plan, bound));
@@ -128,6 +122,26 @@ pub fn finetune(
     }));
     let card = Card { training: stages.into(), ..card.clone() };
     Ok(Some(Finetuned { network: trainer.network, card, steps, losses, best }))
+}
+
+/// Looks for a plan with the network, from the best one known.
+fn look(
+    problem: &Problem,
+    network: &Network,
+    how: &Finetuning,
+    round: u32,
+    time: Duration,
+    best: Option<&Plan>,
+) -> Result<Solution> {
+    let mut silent = Silent;
+    let limits = Limits { time: Some(time), ..how.limits };
+    let (seed, threads) = (how.seed.wrapping_add(u64::from(round)), how.threads);
+    let settings = Settings { limits, seed, threads, interrupt: how.interrupt.clone() };
+    let mut context = Context::new(settings, &mut silent);
+    context.warm_start = best.map(|plan| plan.placement.clone());
+    let origin = Origin::Network(Box::new(network.clone()));
+    let policy = Policy::new("policy", "the policy in training", origin, Parts::ALL);
+    Ok(policy.solve(problem, &mut context)?)
 }
 
 /// Adds a plan to the best few plans known.

@@ -68,6 +68,34 @@ pub struct Sensitivity {
     pub missing: Option<String>,
 }
 
+impl Sensitivity {
+    /// Without samples.
+    fn new(deviation: f64, interval_s: Option<[f64; 2]>, nominal_loss: f64) -> Sensitivity {
+        Sensitivity {
+            deviation,
+            interval_s,
+            seen_s: None,
+            samples: 0,
+            solved: 0,
+            nominal_loss,
+            better: 0,
+            drawn: None,
+            cases: Vec::new(),
+            boundaries: Vec::new(),
+            missing: None,
+        }
+    }
+
+    /// Counts a sample.
+    fn count(&mut self, sample: &Sample, is_better: bool) {
+        self.samples += 1;
+        self.solved += usize::from(sample.is_optimal);
+        let [low, high] = self.seen_s.unwrap_or([sample.value; 2]);
+        self.seen_s = Some([low.min(sample.value), high.max(sample.value)]);
+        self.better += usize::from(is_better);
+    }
+}
+
 /// The loss over the draws.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Drawn {
@@ -133,19 +161,9 @@ pub fn sensitivity(
 ) -> Result<Sensitivity, SolveError> {
     let value = evaluate(problem, placement).value;
     let is_monotone = problem.objective().kind() != ObjectiveKind::Makespan;
-    let mut result = Sensitivity {
-        deviation,
-        interval_s: is_monotone.then_some([(1.0 - deviation) * value, (1.0 + deviation) * value]),
-        seen_s: None,
-        samples: 0,
-        solved: 0,
-        nominal_loss: nominal_best.map_or(0.0, |best| loss(value, best)),
-        better: 0,
-        drawn: None,
-        cases: Vec::new(),
-        boundaries: Vec::new(),
-        missing: None,
-    };
+    let interval_s = is_monotone.then_some([(1.0 - deviation) * value, (1.0 + deviation) * value]);
+    let nominal_loss = nominal_best.map_or(0.0, |best| loss(value, best));
+    let mut result = Sensitivity::new(deviation, interval_s, nominal_loss);
     if !evaluate(problem, placement).is_feasible() {
         let why = "the plan breaks constraints, which `check` lists, so other plans are not compared with it";
         result.missing = Some(why.into());
@@ -169,13 +187,9 @@ pub fn sensitivity(
         }
         let share = 1.0 / (plans.len() - index) as f64;
         let sample = sample(&costs.apply(problem, &sources), placement, &mut context.time_slice(share))?;
-        result.samples += 1;
-        result.solved += usize::from(sample.is_optimal);
-        let [low, high] = result.seen_s.unwrap_or([sample.value; 2]);
-        result.seen_s = Some([low.min(sample.value), high.max(sample.value)]);
         let loss = sample.loss();
         let is_better = loss > least;
-        result.better += usize::from(is_better);
+        result.count(&sample, is_better);
         boundaries.compare(sample.better.as_ref().filter(|_| is_better), loss);
         if index < cases {
             let Sample { value, best, bound, .. } = sample;

@@ -209,33 +209,7 @@ impl<'a> Walk<'a> {
             );
             return Err(self.contradiction(path, &why));
         };
-        let mut inputs = Vec::with_capacity(actual.len());
-        let mut trips = None;
-        for (place, value) in actual.iter().enumerate() {
-            let Some(value) = value.map(|value| self.without_content(value)) else {
-                return Err(self.contradiction(path, "an input is missing"));
-            };
-            if place < states {
-                inputs.push(value);
-                continue;
-            }
-            let axis = input_axes.get(place - states).copied().unwrap_or(0);
-            let axis = axis_of(axis, value.rank()).filter(|&axis| {
-                let size = value.dims[axis];
-                *trips.get_or_insert(size) == size
-            });
-            let Some(axis) = axis else {
-                let why = format!(
-                    "input {place} of shape {:?} has no axis to scan, or one of another length",
-                    value.dims
-                );
-                return Err(self.contradiction(path, &why));
-            };
-            let mut dims = value.dims;
-            dims.remove(axis);
-            inputs.push(Value::new(value.elem, dims));
-        }
-        let trips = trips.unwrap_or(0);
+        let (inputs, trips) = self.slices(path, &actual, states, &input_axes)?;
         let befores: Vec<Value> = inputs[..states].to_vec();
         let body = self.body(&format!("{path}.body"), graph, inputs)?;
         let mut outputs = Vec::with_capacity(body.outputs.len());
@@ -252,6 +226,43 @@ impl<'a> Walk<'a> {
             }
         }
         self.operator(path, node, actual, body, trips, outputs)
+    }
+
+    /// Inputs of the body of a scan, and the number of its trips. Inputs from `states` on are scanned along their axes.
+    fn slices(
+        &self,
+        path: &str,
+        actual: &[Option<usize>],
+        states: usize,
+        axes: &[i64],
+    ) -> Result<(Vec<Value>, u64)> {
+        let mut inputs = Vec::with_capacity(actual.len());
+        let mut trips = None;
+        for (place, value) in actual.iter().enumerate() {
+            let Some(value) = value.map(|value| self.without_content(value)) else {
+                return Err(self.contradiction(path, "an input is missing"));
+            };
+            if place < states {
+                inputs.push(value);
+                continue;
+            }
+            let axis = axes.get(place - states).copied().unwrap_or(0);
+            let axis = axis_of(axis, value.rank()).filter(|&axis| {
+                let size = value.dims[axis];
+                *trips.get_or_insert(size) == size
+            });
+            let Some(axis) = axis else {
+                let why = format!(
+                    "input {place} of shape {:?} has no axis to scan, or one of another length",
+                    value.dims
+                );
+                return Err(self.contradiction(path, &why));
+            };
+            let mut dims = value.dims;
+            dims.remove(axis);
+            inputs.push(Value::new(value.elem, dims));
+        }
+        Ok((inputs, trips.unwrap_or(0)))
     }
 
     /// Number of trips of a loop: `limit`, if its condition is true before the first trip and after each.
@@ -385,6 +396,18 @@ impl<'a> Walk<'a> {
         self.graph(path, graph)?;
         let outputs = self.ends(path, graph)?;
         self.scopes.pop();
+        let walked = self.sum(first_value, first_operator, outputs);
+        self.walked.operators.truncate(first_operator);
+        for entry in &mut self.walked.values[first_value..] {
+            if matches!(entry.origin, Origin::Operator(_)) {
+                entry.origin = Origin::Body;
+            }
+        }
+        Ok(walked)
+    }
+
+    /// Totals of a body, whose values and operators are the last.
+    fn sum(&self, first_value: usize, first_operator: usize, outputs: Vec<usize>) -> Walked {
         let mut walked = Walked {
             flop: 0.0,
             bytes_moved: 0.0,
@@ -415,27 +438,16 @@ impl<'a> Walk<'a> {
                 None if is_named_anew(operator.node.op_type()) => 0.0,
                 None => 1.0,
             };
-            let precision_of = |value: usize| precision(values[value].value.elem);
             let own = || {
-                operator
-                    .inputs
-                    .iter()
-                    .flatten()
-                    .chain(&operator.outputs)
-                    .find_map(|&value| precision_of(value))
+                let named = operator.inputs.iter().flatten().chain(&operator.outputs);
+                named.copied().find_map(|value| precision(values[value].value.elem))
             };
             if let Some(precision) = inner.map_or_else(own, |body| body.precision) {
                 *walked.precisions.entry(precision).or_default() += operator.flop.unwrap_or(0.0);
             }
         }
         walked.reads.extend(walked.outputs.iter().copied().filter(is_outside));
-        self.walked.operators.truncate(first_operator);
-        for entry in &mut self.walked.values[first_value..] {
-            if matches!(entry.origin, Origin::Operator(_)) {
-                entry.origin = Origin::Body;
-            }
-        }
-        Ok(walked)
+        walked
     }
 
     /// Adds the operator of a node with a body, or the constants that it makes.

@@ -12,25 +12,10 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
     let input = |index: usize| call.optional(index).map_or(0.0, |value| elements(&value.dims));
     let output = outputs.first().map_or(0.0, |value| elements(&value.dims));
     Some(match call.kind() {
-        kind @ ("Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" | "NhwcFusedConv") => {
-            let weights = call.optional(if kind == "QLinearConv" { 3 } else { 1 })?;
-            let (channels, kernel) = (*weights.dims.get(1)?, weights.dims.get(2..)?);
-            let places = if kind == "ConvTranspose" { input(0) } else { output };
-            let bias =
-                kind != "ConvInteger" && call.optional(if kind == "QLinearConv" { 8 } else { 2 }).is_some();
-            let sum = kind.ends_with("FusedConv") && call.optional(3).is_some();
-            let activation = activation(call) * output;
-            convolution(places, channels, kernel)
-                + if bias { output } else { 0.0 }
-                + if sum { output } else { 0.0 }
-                + activation
+        "Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" | "NhwcFusedConv" => {
+            convolution_of(call, input(0), output)?
         }
-        kind @ ("Gemm" | "FusedGemm" | "GemmFloat8" | "QGemm") => {
-            let a = call.optional(0)?;
-            let inner = *a.dims.get(usize::from(!call.flag("transA", false)))?;
-            let bias = call.optional(if kind == "QGemm" { 6 } else { 2 }).is_some();
-            product(output, inner) + if bias { output } else { 0.0 } + activation(call) * output
-        }
+        "Gemm" | "FusedGemm" | "GemmFloat8" | "QGemm" => single_product(call, output)?,
         "MatMul" | "MatMulInteger" | "MatMulInteger16" | "QLinearMatMul" => inner_product(call, output)?,
         "FusedMatMul" | "FusedMatMulActivation" | "TransposeMatMul" => {
             inner_product(call, output)? + activation(call) * output
@@ -59,27 +44,8 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
             let tables = if call.optional(4).is_some() { 2.0 } else { 1.0 };
             (tables + per_element("layernormalization")?) * output
         }
-        "Einsum" => {
-            let (dims, _) = infer::letters(call).ok()?;
-            let factors = call.inputs.iter().flatten().count() as f64;
-            factors * dims.values().map(|&dim| dim as f64).product::<f64>()
-        }
-        kind @ ("LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM") => {
-            let gates = match kind {
-                "LSTM" | "DynamicQuantizeLSTM" => 4.0,
-                "GRU" => 3.0,
-                _ => 1.0,
-            };
-            let (data, recurrence) = (call.optional(0)?, call.optional(2)?);
-            let (&[steps, batch, size], &[directions, second, third]) =
-                (data.dims.as_slice(), recurrence.dims.as_slice())
-            else {
-                return None;
-            };
-            let hidden = if kind == "DynamicQuantizeLSTM" { second } else { third };
-            let rows = steps as f64 * batch as f64 * directions as f64 * gates * hidden as f64;
-            product(rows, size) + product(rows, hidden)
-        }
+        "Einsum" => einsum(call)?,
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => recurrence(call)?,
         "MaxPool" | "AveragePool" | "LpPool" | "NhwcMaxPool" | "QLinearAveragePool" => {
             output * call.ints("kernel_shape")?.iter().map(|&size| size as f64).product::<f64>()
         }
@@ -162,6 +128,56 @@ fn matmul(call: &Call<'_>, outputs: &[&Value]) -> Option<KernelDocument> {
         (true, rank) => a.dims[rank - if from_end == 2 { 1 } else { 2 }] as f64,
     };
     Some(KernelDocument::Product { batch: rows / m, m, n, k })
+}
+
+/// FLOP of a convolution, with what is fused into it. `input` and `output` are numbers of elements.
+fn convolution_of(call: &Call<'_>, input: f64, output: f64) -> Option<f64> {
+    let kind = call.kind();
+    let weights = call.optional(if kind == "QLinearConv" { 3 } else { 1 })?;
+    let (channels, kernel) = (*weights.dims.get(1)?, weights.dims.get(2..)?);
+    let places = if kind == "ConvTranspose" { input } else { output };
+    let bias = kind != "ConvInteger" && call.optional(if kind == "QLinearConv" { 8 } else { 2 }).is_some();
+    let sum = kind.ends_with("FusedConv") && call.optional(3).is_some();
+    let activation = activation(call) * output;
+    Some(
+        convolution(places, channels, kernel)
+            + if bias { output } else { 0.0 }
+            + if sum { output } else { 0.0 }
+            + activation,
+    )
+}
+
+/// FLOP of a product of two matrices, with what is fused into it.
+fn single_product(call: &Call<'_>, output: f64) -> Option<f64> {
+    let a = call.optional(0)?;
+    let inner = *a.dims.get(usize::from(!call.flag("transA", false)))?;
+    let bias = call.optional(if call.kind() == "QGemm" { 6 } else { 2 }).is_some();
+    Some(product(output, inner) + if bias { output } else { 0.0 } + activation(call) * output)
+}
+
+/// FLOP of a sum of products over all its letters.
+fn einsum(call: &Call<'_>) -> Option<f64> {
+    let (dims, _) = infer::letters(call).ok()?;
+    let factors = call.inputs.iter().flatten().count() as f64;
+    Some(factors * dims.values().map(|&dim| dim as f64).product::<f64>())
+}
+
+/// FLOP of the products of a recurrent layer.
+fn recurrence(call: &Call<'_>) -> Option<f64> {
+    let gates = match call.kind() {
+        "LSTM" | "DynamicQuantizeLSTM" => 4.0,
+        "GRU" => 3.0,
+        _ => 1.0,
+    };
+    let (data, recurrence) = (call.optional(0)?, call.optional(2)?);
+    let (&[steps, batch, size], &[directions, second, third]) =
+        (data.dims.as_slice(), recurrence.dims.as_slice())
+    else {
+        return None;
+    };
+    let hidden = if call.kind() == "DynamicQuantizeLSTM" { second } else { third };
+    let rows = steps as f64 * batch as f64 * directions as f64 * gates * hidden as f64;
+    Some(product(rows, size) + product(rows, hidden))
 }
 
 /// FLOP of a matrix product, single or batched.

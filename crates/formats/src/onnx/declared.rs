@@ -31,89 +31,15 @@ impl<'a> Declared<'a> {
         options: &ImportOptions,
         is_constant: impl Fn(&str) -> bool,
     ) -> Result<Self> {
-        if let Some(batch) = options.batch.filter(|&batch| batch > LARGEST_DIM) {
-            let message = format!("the batch {batch} exceeds the largest dimension");
-            let help = format!("give --batch at most {LARGEST_DIM}");
-            return Err(InputError::at_path(M010, label, "graph.input", message, help));
-        }
-        let batch = options.batch;
-        if let Some((name, size)) = given(options).find(|&(_, size)| size > LARGEST_DIM) {
-            let message = format!("{size} for {name} exceeds the largest dimension");
-            let help = format!("give at most {LARGEST_DIM}");
-            return Err(InputError::at_path(M010, label, "graph.input", message, help));
-        }
+        check_sizes(label, options)?;
         check_names(label, graph, options)?;
-        let mut bound: FxHashMap<String, u64> =
-            options.dims.iter().map(|(name, &size)| (name.clone(), size)).collect();
-        let (mut batch_is_used, mut sequences_are_used) = (false, false);
-        // Names of first dimensions whose size is the batch or the number of sequences.
-        let mut leading: BTreeSet<&str> = BTreeSet::new();
         let inputs: Vec<(usize, &ValueInfoProto)> =
             graph.input.iter().enumerate().filter(|(_, input)| !is_constant(input.name())).collect();
-        for (_, input) in &inputs {
-            let takes_batch = options.sequences.is_none() || (!is_past(input) && batch.is_some());
-            let open = if takes_batch { batch } else { options.sequences };
-            let (Some(first), Some(given)) = (dims(input).and_then(|dims| dims.first()), open) else {
-                continue;
-            };
-            // An empty name does not identify other dimensions without a name.
-            let name = match &first.value {
-                Some(Dimension::DimParam(name)) if !name.is_empty() => Some(name.as_str()),
-                _ => None,
-            };
-            match (size(first, &bound), name) {
-                (None, Some(name)) => {
-                    bound.insert(name.to_owned(), given);
-                    leading.insert(name);
-                }
-                (None, None) => {}
-                (Some(known), Some(name)) if leading.contains(name) => {
-                    if let (true, Some(batch), Some(sequences)) = (known != given, batch, options.sequences) {
-                        let message = format!(
-                            "a batch of {batch} and {sequences} sequences are given, but they are the size of one \
-                             dimension, `{name}`"
-                        );
-                        let help = "leave --sequences out, or give both the same size";
-                        return Err(InputError::at_path(M010, label, "graph.input", message, help));
-                    }
-                }
-                (Some(_), _) => continue,
-            }
-            batch_is_used |= takes_batch;
-            sequences_are_used |= !takes_batch;
-        }
-        let mut asked = false;
-        for (_, input) in inputs.iter().filter(|(_, input)| is_past(input)) {
-            for dim in dims(input).unwrap_or_default().iter().skip(1) {
-                if let (Some(context), None) = (options.context, size(dim, &bound)) {
-                    asked = true;
-                    if let Some(Dimension::DimParam(name)) = &dim.value
-                        && !name.is_empty()
-                    {
-                        bound.insert(name.clone(), context);
-                    }
-                }
-            }
-        }
-        if let (Some(context), false) = (options.context, asked) {
-            let help =
-                "leave --context out, or export the model with past keys and values of a symbolic length";
-            let message = format!(
-                "a context of {context} is given, but no input for past keys and values has a symbolic length"
-            );
-            return Err(InputError::at_path(M010, label, "graph.input", message, help));
-        }
-        if let (Some(sequences), false) = (options.sequences, sequences_are_used) {
-            let help = "leave --sequences out, or export the model with past keys and values of a symbolic number of sequences";
-            let message =
-                format!("{sequences} sequences are given, but no input has a symbolic number of them");
-            return Err(InputError::at_path(M010, label, "graph.input", message, help));
-        }
-        if let (Some(batch), false) = (batch, batch_is_used) {
-            let help = "leave --batch out, or export the model with a symbolic batch";
-            let message = format!("a batch of {batch} is given, but no input has a symbolic first dimension");
-            return Err(InputError::at_path(M010, label, "graph.input", message, help));
-        }
+        let mut binding = Binding::new(label, options);
+        binding.first_dimensions(inputs.iter().map(|(_, input)| *input))?;
+        binding.cached_tokens(inputs.iter().map(|(_, input)| *input));
+        binding.check_use()?;
+        let bound = binding.bound;
         let mut values = FxHashMap::default();
         let mut known = Vec::with_capacity(inputs.len());
         for (index, input) in inputs {
@@ -142,6 +68,123 @@ impl<'a> Declared<'a> {
     }
 }
 
+/// Error of a size that is given.
+fn refused(label: &str, message: String, help: impl Into<String>) -> InputError {
+    InputError::at_path(M010, label, "graph.input", message, help)
+}
+
+/// Sizes that the dimensions of the inputs take.
+struct Binding<'a> {
+    label: &'a str,
+    options: &'a ImportOptions,
+    /// Sizes of named dimensions.
+    bound: FxHashMap<String, u64>,
+    /// Whether some dimension has each of the sizes that are given.
+    batch_is_used: bool,
+    sequences_are_used: bool,
+    context_is_used: bool,
+}
+
+impl<'a> Binding<'a> {
+    fn new(label: &'a str, options: &'a ImportOptions) -> Binding<'a> {
+        Binding {
+            label,
+            options,
+            bound: options.dims.iter().map(|(name, &size)| (name.clone(), size)).collect(),
+            batch_is_used: false,
+            sequences_are_used: false,
+            context_is_used: false,
+        }
+    }
+
+    /// Gives open first dimensions the batch or the number of sequences.
+    fn first_dimensions<'g>(&mut self, inputs: impl Iterator<Item = &'g ValueInfoProto>) -> Result<()> {
+        let &ImportOptions { batch, sequences, .. } = self.options;
+        // Names of first dimensions whose size is the batch or the number of sequences.
+        let mut leading: BTreeSet<&str> = BTreeSet::new();
+        for input in inputs {
+            let takes_batch = sequences.is_none() || (!is_past(input) && batch.is_some());
+            let open = if takes_batch { batch } else { sequences };
+            let (Some(first), Some(given)) = (dims(input).and_then(|dims| dims.first()), open) else {
+                continue;
+            };
+            match (size(first, &self.bound), name(first)) {
+                (None, Some(name)) => {
+                    self.bound.insert(name.to_owned(), given);
+                    leading.insert(name);
+                }
+                (None, None) => {}
+                (Some(known), Some(name)) if leading.contains(name) => {
+                    if let (true, Some(batch), Some(sequences)) = (known != given, batch, sequences) {
+                        let message = format!(
+                            "a batch of {batch} and {sequences} sequences are given, but they are the size of one \
+                             dimension, `{name}`"
+                        );
+                        let help = "leave --sequences out, or give both the same size";
+                        return Err(refused(self.label, message, help));
+                    }
+                }
+                (Some(_), _) => continue,
+            }
+            self.batch_is_used |= takes_batch;
+            self.sequences_are_used |= !takes_batch;
+        }
+        Ok(())
+    }
+
+    /// Gives other open dimensions of past keys and values the number of tokens in the cache.
+    fn cached_tokens<'g>(&mut self, inputs: impl Iterator<Item = &'g ValueInfoProto>) {
+        let Some(context) = self.options.context else { return };
+        for input in inputs.filter(|input| is_past(input)) {
+            for dim in dims(input).unwrap_or_default().iter().skip(1) {
+                if size(dim, &self.bound).is_none() {
+                    self.context_is_used = true;
+                    self.bound.extend(name(dim).map(|name| (name.to_owned(), context)));
+                }
+            }
+        }
+    }
+
+    /// Rejects sizes that no dimension has.
+    fn check_use(&self) -> Result<()> {
+        let &ImportOptions { batch, sequences, context, .. } = self.options;
+        let (message, help) = if let (Some(context), false) = (context, self.context_is_used) {
+            (
+                format!(
+                    "a context of {context} is given, but no input for past keys and values has a symbolic length"
+                ),
+                "leave --context out, or export the model with past keys and values of a symbolic length",
+            )
+        } else if let (Some(sequences), false) = (sequences, self.sequences_are_used) {
+            (
+                format!("{sequences} sequences are given, but no input has a symbolic number of them"),
+                "leave --sequences out, or export the model with past keys and values of a symbolic number of sequences",
+            )
+        } else if let (Some(batch), false) = (batch, self.batch_is_used) {
+            (
+                format!("a batch of {batch} is given, but no input has a symbolic first dimension"),
+                "leave --batch out, or export the model with a symbolic batch",
+            )
+        } else {
+            return Ok(());
+        };
+        Err(refused(self.label, message, help))
+    }
+}
+
+/// Rejects sizes that no dimension can have.
+fn check_sizes(label: &str, options: &ImportOptions) -> Result<()> {
+    if let Some(batch) = options.batch.filter(|&batch| batch > LARGEST_DIM) {
+        let message = format!("the batch {batch} exceeds the largest dimension");
+        return Err(refused(label, message, format!("give --batch at most {LARGEST_DIM}")));
+    }
+    if let Some((name, size)) = given(options).find(|&(_, size)| size > LARGEST_DIM) {
+        let message = format!("{size} for {name} exceeds the largest dimension");
+        return Err(refused(label, message, format!("give at most {LARGEST_DIM}")));
+    }
+    Ok(())
+}
+
 /// Rejects sizes of dimensions that the model does not name.
 fn check_names(label: &str, graph: &GraphProto, options: &ImportOptions) -> Result<()> {
     if options.dims.is_empty() {
@@ -156,8 +199,7 @@ fn check_names(label: &str, graph: &GraphProto, options: &ImportOptions) -> Resu
         true => "leave it out: the model names no dimension".to_owned(),
         false => instead(unknown, known.into_iter()),
     };
-    let message = format!("no dimension of the model is named `{unknown}`");
-    Err(InputError::at_path(M010, label, "graph.input", message, help))
+    Err(refused(label, format!("no dimension of the model is named `{unknown}`"), help))
 }
 
 /// Names of the dimensions in the declarations of a graph and of the bodies of its nodes, and the terms of sums of
@@ -199,10 +241,7 @@ fn input(
             _ => None,
         };
         let Some(size) = size(dim, bound).or(open).filter(|&size| size <= LARGEST_DIM) else {
-            let name = match &dim.value {
-                Some(Dimension::DimParam(name)) if !name.is_empty() => name.as_str(),
-                _ => "",
-            };
+            let name = name(dim).unwrap_or_default();
             let message = format!("dimension {axis} of the input is symbolic: `{name}`");
             let help = match (axis, name) {
                 (0, "") => "give the batch with --batch N".to_owned(),
@@ -257,6 +296,14 @@ fn tensor(info: &ValueInfoProto) -> Option<(i32, &[tensor_shape_proto::Dimension
 
 fn dims(info: &ValueInfoProto) -> Option<&[tensor_shape_proto::Dimension]> {
     tensor(info).map(|(_, dims)| dims)
+}
+
+/// Name of a dimension. An empty one does not identify other dimensions without a name.
+fn name(dim: &tensor_shape_proto::Dimension) -> Option<&str> {
+    match &dim.value {
+        Some(Dimension::DimParam(name)) if !name.is_empty() => Some(name),
+        _ => None,
+    }
 }
 
 /// Size of a dimension, given or bound by its name. Some exporters write -1 for an open one.

@@ -108,15 +108,66 @@ struct Reader<'a> {
     limit: u64,
 }
 
+/// A message without its weights, as far as it has been read.
+struct Slim {
+    message: Message,
+    out: Vec<u8>,
+    /// Bytes of values in `out`.
+    values: usize,
+    /// Digest of the values, if they are a constant that is no weight.
+    digest: Option<Sha256>,
+    /// Whether values were left out.
+    is_short: bool,
+}
+
+impl Slim {
+    fn new(message: Message) -> Slim {
+        let digest = (message == Message::Literal).then(Sha256::new);
+        Slim { message, out: Vec::new(), values: 0, digest, is_short: false }
+    }
+
+    /// Adds a field with a number.
+    fn number(&mut self, tag: u64, value: u64) {
+        put(&mut self.out, tag);
+        put(&mut self.out, value);
+        if self.message == Message::Tensor && tag >> 3 == DATA_TYPE && self.values == 0 {
+            let is_integer = i32::try_from(value).is_ok_and(|elem| !is_parameter(elem));
+            self.digest = is_integer.then(Sha256::new);
+        }
+    }
+
+    /// Counts the values that were added after some bytes, and takes them out again if they are too many.
+    fn count_values(&mut self, before: usize) {
+        if let Some(digest) = &mut self.digest {
+            digest.update(&self.out[before..]);
+        }
+        // Values need not be packed, and then come one by one.
+        self.values += self.out.len() - before;
+        if self.values > 2 * KEPT_VALUES {
+            self.is_short = true;
+            self.out.truncate(before);
+        }
+    }
+
+    /// The message, with a digest in place of values that were left out.
+    fn finish(mut self) -> Vec<u8> {
+        if let Some(digest) = self.digest.filter(|_| self.is_short) {
+            let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            let entry = StringStringEntryProto { key: Some(DIGEST.into()), value: Some(digest) };
+            put(&mut self.out, METADATA << 3 | 2);
+            put(&mut self.out, entry.encoded_len() as u64);
+            self.out.extend(entry.encode_to_vec());
+        }
+        self.out
+    }
+}
+
 impl Reader<'_> {
     fn message(&mut self, message: Message, end: u64, depth: u32) -> Result<Vec<u8>> {
         if depth > DEEPEST {
             return Err(self.malformed("messages are nested too deeply"));
         }
-        let mut out = Vec::new();
-        let mut values = 0;
-        let mut digest = (message == Message::Literal).then(Sha256::new);
-        let mut is_short = false;
+        let mut slim = Slim::new(message);
         while self.at < end {
             let tag = self.varint(end)?;
             if tag >> 3 == 0 {
@@ -125,73 +176,62 @@ impl Reader<'_> {
             if self.kept > self.limit {
                 return Err(self.malformed("it is larger than 1 GiB without its weights"));
             }
-            let fate = message.fate(tag >> 3);
-            let before = out.len();
+            let before = slim.out.len();
             match tag & 7 {
-                0 => {
-                    let value = self.varint(end)?;
-                    put(&mut out, tag);
-                    put(&mut out, value);
-                    if message == Message::Tensor && tag >> 3 == DATA_TYPE && values == 0 {
-                        let is_integer = i32::try_from(value).is_ok_and(|elem| !is_parameter(elem));
-                        digest = is_integer.then(Sha256::new);
-                    }
-                }
+                0 => slim.number(tag, self.varint(end)?),
                 wire @ (1 | 5) => {
-                    put(&mut out, tag);
-                    self.copy(if wire == 1 { 8 } else { 4 }, end, &mut out)?;
+                    put(&mut slim.out, tag);
+                    self.copy(if wire == 1 { 8 } else { 4 }, end, &mut slim.out)?;
                 }
-                2 => {
-                    let length = self.varint(end)?;
-                    let until = self.at.checked_add(length).filter(|&until| until <= end);
-                    let Some(until) = until else { return Err(self.cut_off()) };
-                    match fate {
-                        Fate::Drop => self.skip(length)?,
-                        Fate::Value if length > KEPT_VALUES as u64 => {
-                            is_short = true;
-                            match &mut digest {
-                                Some(digest) => self.digest(length, tag, digest)?,
-                                None => self.skip(length)?,
-                            }
-                        }
-                        Fate::Descend(inner) => {
-                            let inner = self.message(inner, until, depth + 1)?;
-                            put(&mut out, tag);
-                            put(&mut out, inner.len() as u64);
-                            out.extend_from_slice(&inner);
-                            // Counted inside.
-                            continue;
-                        }
-                        Fate::Copy | Fate::Value => {
-                            put(&mut out, tag);
-                            put(&mut out, length);
-                            self.copy(length, end, &mut out)?;
-                        }
+                2 => match message.fate(tag >> 3) {
+                    Fate::Descend(inner) => {
+                        let (_, until) = self.length(end)?;
+                        let inner = self.message(inner, until, depth + 1)?;
+                        put(&mut slim.out, tag);
+                        put(&mut slim.out, inner.len() as u64);
+                        slim.out.extend_from_slice(&inner);
+                        // Counted inside.
+                        continue;
                     }
-                }
+                    fate => self.bytes(tag, &fate, end, &mut slim)?,
+                },
                 _ => return Err(self.malformed("a field has an unknown wire type")),
             }
-            if matches!(fate, Fate::Value) {
-                if let Some(digest) = &mut digest {
-                    digest.update(&out[before..]);
-                }
-                // Values may also be unpacked, one per field.
-                values += out.len() - before;
-                if values > 2 * KEPT_VALUES {
-                    is_short = true;
-                    out.truncate(before);
+            if matches!(message.fate(tag >> 3), Fate::Value) {
+                slim.count_values(before);
+            }
+            self.kept += (slim.out.len() - before) as u64;
+        }
+        Ok(slim.finish())
+    }
+
+    /// Reads the length of a field, and returns it with the end of the field.
+    fn length(&mut self, end: u64) -> Result<(u64, u64)> {
+        let length = self.varint(end)?;
+        match self.at.checked_add(length).filter(|&until| until <= end) {
+            Some(until) => Ok((length, until)),
+            None => Err(self.cut_off()),
+        }
+    }
+
+    /// Reads a field of bytes that are no message with weights.
+    fn bytes(&mut self, tag: u64, fate: &Fate, end: u64, slim: &mut Slim) -> Result<()> {
+        let (length, _) = self.length(end)?;
+        match fate {
+            Fate::Drop => self.skip(length),
+            Fate::Value if length > KEPT_VALUES as u64 => {
+                slim.is_short = true;
+                match &mut slim.digest {
+                    Some(digest) => self.digest(length, tag, digest),
+                    None => self.skip(length),
                 }
             }
-            self.kept += (out.len() - before) as u64;
+            Fate::Copy | Fate::Value | Fate::Descend(_) => {
+                put(&mut slim.out, tag);
+                put(&mut slim.out, length);
+                self.copy(length, end, &mut slim.out)
+            }
         }
-        if let Some(digest) = digest.filter(|_| is_short) {
-            let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-            let entry = StringStringEntryProto { key: Some(DIGEST.into()), value: Some(digest) };
-            put(&mut out, METADATA << 3 | 2);
-            put(&mut out, entry.encoded_len() as u64);
-            out.extend(entry.encode_to_vec());
-        }
-        Ok(out)
     }
 
     /// Adds a field of bytes to a digest; the caller has checked that the message is long enough.

@@ -228,19 +228,7 @@ impl<'a> Walk<'a> {
     }
 
     fn node(&mut self, path: String, node: &'a NodeProto) -> Result<()> {
-        let mut inputs = Vec::with_capacity(node.input.len());
-        for name in &node.input {
-            inputs.push(match (name.as_str(), self.find(name)) {
-                ("", _) => None,
-                (_, Some(value)) => Some(value),
-                (name, None) => {
-                    let message = format!("it reads `{name}`, which no earlier node produces");
-                    let help = "sort the nodes topologically; if that is impossible, the graph has a cycle or a \
-                                value is missing";
-                    return Err(InputError::at_path(M002, self.label, path, message, help));
-                }
-            });
-        }
+        let mut inputs = self.inputs(&path, node)?;
         if node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty()) {
             return self.with_body(&path, node, inputs);
         }
@@ -290,6 +278,24 @@ impl<'a> Walk<'a> {
             self.add(&path, name, value, Origin::Operator(operator))?;
         }
         Ok(())
+    }
+
+    /// Values that a node reads; `None` for optional ones that are left out.
+    fn inputs(&self, path: &str, node: &NodeProto) -> Result<Vec<Option<usize>>> {
+        let mut inputs = Vec::with_capacity(node.input.len());
+        for name in &node.input {
+            inputs.push(match (name.as_str(), self.find(name)) {
+                ("", _) => None,
+                (_, Some(value)) => Some(value),
+                (name, None) => {
+                    let message = format!("it reads `{name}`, which no earlier node produces");
+                    let help = "sort the nodes topologically; if that is impossible, the graph has a cycle or a \
+                                value is missing";
+                    return Err(InputError::at_path(M002, self.label, path, message, help));
+                }
+            });
+        }
+        Ok(inputs)
     }
 
     /// Named outputs of a node, inferred or else declared.

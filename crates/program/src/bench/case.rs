@@ -253,32 +253,36 @@ impl Case {
         let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
         // The peak memory of a command is not that of this program.
         row.peak_bytes = row.peak_bytes.max(peak.filter(|_| !matches!(self.method, Method::Command(_))));
-        match plan {
-            Some(plan) => {
-                row.status = match (&self.method, plan.value, plan.reason) {
-                    // The reason why a command has no plan is unknown to this program.
-                    (Method::Command(_), None, Some(reason)) => reason,
-                    _ => plan.status,
-                };
-                row.value_s = plan.value;
-                row.bound_s = plan.bound;
-                row.gap = plan.gap;
-                row.is_cost = plan.is_cost;
-                row.solving.push(plan.seconds);
-                row.operators = plan.operators;
-                if let Some(file) = &watched {
-                    row.moments = moment::read(file.path())?;
-                    if row.value_s.is_some() && row.moments.is_empty() {
-                        let cause = format!("a run has not reported its convergence: {}", story.trim_end());
-                        return Err(CliError::new(B004, cause)
-                            .at(self.input.clone())
-                            .help("free disk space for temporary files"));
-                    }
-                }
+        let Some(plan) = plan else {
+            row.status = error_of(&story).unwrap_or("error: no plan was printed").into();
+            return Ok(true);
+        };
+        self.keep(plan, row);
+        if let Some(file) = &watched {
+            row.moments = moment::read(file.path())?;
+            if row.value_s.is_some() && row.moments.is_empty() {
+                let cause = format!("a run has not reported its convergence: {}", story.trim_end());
+                return Err(CliError::new(B004, cause)
+                    .at(self.input.clone())
+                    .help("free disk space for temporary files"));
             }
-            None => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
         }
         Ok(true)
+    }
+
+    /// Adds what a run printed to the row.
+    fn keep(&self, plan: Printed, row: &mut Row) {
+        row.status = match (&self.method, plan.value, plan.reason) {
+            // Why a command has no plan is not in this program.
+            (Method::Command(_), None, Some(reason)) => reason,
+            _ => plan.status,
+        };
+        row.value_s = plan.value;
+        row.bound_s = plan.bound;
+        row.gap = plan.gap;
+        row.is_cost = plan.is_cost;
+        row.solving.push(plan.seconds);
+        row.operators = plan.operators;
     }
 
     /// Adapts a checkpoint to the input, if the variant requests it. Its time does not count as the plan's.

@@ -56,39 +56,42 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
         (Column::Figures, runs),
     ]);
     for row in rows {
-        let input = if row.cluster.is_empty() {
-            row.input.clone()
-        } else {
-            format!("{} on {}", row.input, row.cluster)
-        };
-        let rules = if row.seed == 0 {
-            row.objective.clone()
-        } else {
-            format!("{} seed {}", row.objective, row.seed)
-        };
-        let amount = |value: f64| if row.is_cost { format!("{value:.0}") } else { seconds(value) };
-        let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
-        let cells = [
-            input,
-            rules,
-            row.solver.clone(),
-            row.operators.map(|count| count.to_string()).unwrap_or_default(),
-            [row.status.as_str(), row.mark].join(if row.mark.is_empty() { "" } else { ", " }),
-            or_blank(row.value_s, &amount),
-            or_blank(row.bound_s, &amount),
-            or_blank(row.gap, &percent),
-            seconds(median(&row.seconds)),
-            seconds(spread(&row.seconds)),
-            seconds(median(&row.solving)),
-            or_blank(row.peak_bytes.map(|bytes| bytes as f64), &bytes),
-            or_blank(row.ratio, &|ratio| format!("{ratio:.6}")),
-        ];
+        let cells = cells(row);
         grid.row(cells.into_iter().chain(is_partial.then(|| row.seconds.len().to_string())));
     }
     text.push_str(&grid.markdown());
     let total: f64 = rows.iter().map(|row| median(&row.seconds)).sum();
     text.push_str(&format!("\n{run} case(s), {} in all (sum of medians).\n", seconds(total)));
     text
+}
+
+/// Cells of a row, but for its number of runs.
+fn cells(row: &Row) -> [String; 13] {
+    let input = match row.cluster.is_empty() {
+        true => row.input.clone(),
+        false => format!("{} on {}", row.input, row.cluster),
+    };
+    let rules = match row.seed {
+        0 => row.objective.clone(),
+        seed => format!("{} seed {seed}", row.objective),
+    };
+    let amount = |value: f64| if row.is_cost { format!("{value:.0}") } else { seconds(value) };
+    let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
+    [
+        input,
+        rules,
+        row.solver.clone(),
+        row.operators.map(|count| count.to_string()).unwrap_or_default(),
+        [row.status.as_str(), row.mark].join(if row.mark.is_empty() { "" } else { ", " }),
+        or_blank(row.value_s, &amount),
+        or_blank(row.bound_s, &amount),
+        or_blank(row.gap, &percent),
+        seconds(median(&row.seconds)),
+        seconds(spread(&row.seconds)),
+        seconds(median(&row.solving)),
+        or_blank(row.peak_bytes.map(|bytes| bytes as f64), &bytes),
+        or_blank(row.ratio, &|ratio| format!("{ratio:.6}")),
+    ]
 }
 
 /// Columns of the CSV file.

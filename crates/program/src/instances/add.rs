@@ -9,15 +9,16 @@ use stagewright::code::{U001, X001};
 use stagewright::core::tolerance;
 
 use super::digest;
-use super::entry::{Proof, Standing};
+use super::entry::{Entry, Proof, Standing};
 use super::library::{INDEX, Library};
 use super::list::amount;
 use super::model::{self, place};
-use super::subject::Subject;
+use super::subject::{Checked, Subject};
 use crate::args::AddArguments;
 use crate::code::{O005, O006, O008, O009};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
+use crate::files::Input;
 use crate::{files, interrupt, output};
 
 /// First lines of an index.
@@ -42,53 +43,13 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
         let mut certified = None;
         if let Some(path) = &arguments.plan {
             let input = files::read(path)?;
-            let checked = subject.check(&input)?;
-            if let Some(violation) = checked.violations.first() {
-                return Err(CliError::new(O005, format!("the checker refuses the plan: {violation}"))
-                    .at(input.label.clone())
-                    .help("give a plan of this instance; `check` shows all that is wrong"));
-            }
-            if let Some((found, best)) = checked.value.zip(known.value)
-                && (found > best && !tolerance::same(found, best))
-            {
-                let (found, best) = (amount(&entry, found), amount(&entry, best));
-                return Err(CliError::new(
-                    O009,
-                    format!("the plan takes {found}, the best-known one {best}"),
-                )
-                .at(input.label.clone())
-                .help("give a plan that is at least as good"));
-            }
+            let checked = check(&entry, &subject, &input, known.value)?;
             entry.value = checked.value;
             entry.plan_sha256 = Some(digest(&input.bytes));
             certified = checked.bound.filter(|_| checked.is_proved);
             plan = Some(input.bytes);
         }
-        let interrupt = interrupt::watch();
-        entry.bound = match &entry.proof {
-            Proof::None => None,
-            Proof::Published(_) => entry.bound,
-            Proof::Certificate => certified,
-            Proof::Bounds => subject.bound(&interrupt)?.bound,
-            Proof::Solver(_) => {
-                let solved = subject.solve(&interrupt)?;
-                if entry.value.is_none() && !solved.is_infeasible {
-                    return Err(CliError::new(O008, "the instance has no plan, and is not infeasible")
-                        .at(place(&entry))
-                        .help("give a plan"));
-                }
-                solved.bound.filter(|_| !solved.is_infeasible)
-            }
-        };
-        let holds =
-            |bound: f64| entry.bound.is_some_and(|found| found >= bound || tolerance::same(found, bound));
-        if let Some(bound) = known.bound.filter(|&bound| !holds(bound)) {
-            let cause =
-                format!("the proof gives no bound as high as the known one, {}", amount(&entry, bound));
-            return Err(CliError::new(O006, cause)
-                .at(place(&entry))
-                .help("give a plan whose certificate proves it, or another `proof` in the index"));
-        }
+        entry.bound = bound(&entry, &subject, certified, known.bound)?;
         let is_as_good =
             entry.value.zip(known.value).is_some_and(|(found, best)| tolerance::same(found, best));
         if !is_as_good {
@@ -100,21 +61,79 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
         (Standing::Infeasible, _) | (_, None) => entry.status.name().to_owned(),
         (_, Some(value)) => format!("{}, {}", amount(&entry, value), entry.status.name()),
     };
+    write(folder, &mut library, &entry, plan.as_deref())?;
+    let name = &entry.name;
+    output::result(&format!("{name}: {claims}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// Checks a plan of an instance, which must be as good as the best-known one.
+fn check(entry: &Entry, subject: &Subject, input: &Input, best: Option<f64>) -> Result<Checked> {
+    let checked = subject.check(input)?;
+    if let Some(violation) = checked.violations.first() {
+        return Err(CliError::new(O005, format!("the checker refuses the plan: {violation}"))
+            .at(input.label.clone())
+            .help("give a plan of this instance; `check` shows all that is wrong"));
+    }
+    if let Some((found, best)) = checked.value.zip(best)
+        && (found > best && !tolerance::same(found, best))
+    {
+        let (found, best) = (amount(entry, found), amount(entry, best));
+        return Err(CliError::new(O009, format!("the plan takes {found}, the best-known one {best}"))
+            .at(input.label.clone())
+            .help("give a plan that is at least as good"));
+    }
+    Ok(checked)
+}
+
+/// The bound that the proof of an instance gives, which must be as high as the known one. `certified` is the one that its
+/// plan proves.
+fn bound(
+    entry: &Entry,
+    subject: &Subject,
+    certified: Option<f64>,
+    known: Option<f64>,
+) -> Result<Option<f64>> {
+    let interrupt = interrupt::watch();
+    let bound = match &entry.proof {
+        Proof::None => None,
+        Proof::Published(_) => entry.bound,
+        Proof::Certificate => certified,
+        Proof::Bounds => subject.bound(&interrupt)?.bound,
+        Proof::Solver(_) => {
+            let solved = subject.solve(&interrupt)?;
+            if entry.value.is_none() && !solved.is_infeasible {
+                return Err(CliError::new(O008, "the instance has no plan, and is not infeasible")
+                    .at(place(entry))
+                    .help("give a plan"));
+            }
+            solved.bound.filter(|_| !solved.is_infeasible)
+        }
+    };
+    let holds = |known: f64| bound.is_some_and(|found| found >= known || tolerance::same(found, known));
+    if let Some(known) = known.filter(|&known| !holds(known)) {
+        let cause = format!("the proof gives no bound as high as the known one, {}", amount(entry, known));
+        return Err(CliError::new(O006, cause)
+            .at(place(entry))
+            .help("give a plan whose certificate proves it, or another `proof` in the index"));
+    }
+    Ok(bound)
+}
+
+/// Writes the plan of an instance, and its entry into the index.
+fn write(folder: &Path, library: &mut Library, entry: &Entry, plan: Option<&[u8]>) -> Result<()> {
     if let Some(plan) = plan {
         files::make_folder(&folder.join("plans"))?;
         files::write_with(&folder.join(entry.plan()), |file| {
             let mut packed = GzEncoder::new(file, Compression::best());
-            packed.write_all(&plan)?;
+            packed.write_all(plan)?;
             packed.finish().map(drop)
         })?;
     }
-    let name = entry.name.clone();
-    for other in library.index.instances.iter_mut().filter(|other| other.name == name) {
+    for other in library.index.instances.iter_mut().filter(|other| other.name == entry.name) {
         *other = entry.clone();
     }
     let text = toml::to_string(&library.index)
         .map_err(|error| CliError::new(X001, format!("cannot write TOML: {error}")))?;
-    files::write(&folder.join(INDEX), &format!("{HEAD}{text}"))?;
-    output::result(&format!("{name}: {claims}\n"))?;
-    Ok(Exit::Done)
+    files::write(&folder.join(INDEX), &format!("{HEAD}{text}"))
 }

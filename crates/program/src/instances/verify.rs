@@ -44,14 +44,7 @@ struct Verdict<'e> {
 
 pub(super) fn run(library: &Library, arguments: &VerifyArguments) -> Result<Exit> {
     let published = arguments.published.as_deref();
-    let entries: Vec<&Entry> = match &arguments.names[..] {
-        // Published files are verified if they exist or are requested by name.
-        [] => {
-            let all = library.index.instances.iter();
-            all.filter(|entry| published.is_some() || !entry.is_published()).collect()
-        }
-        names => names.iter().map(|name| library.find(name)).collect::<Result<_>>()?,
-    };
+    let entries = chosen(library, arguments)?;
     let interrupt = interrupt::watch();
     let started = Instant::now();
     let mut verdicts = Vec::new();
@@ -82,13 +75,13 @@ pub(super) fn run(library: &Library, arguments: &VerifyArguments) -> Result<Exit
     match arguments.json {
         true => output::data(&output::json(&verdicts)?)?,
         false => {
-            let skipped = library.index.instances.len() - entries.len();
             let mut text = table(&verdicts).text(output::width());
             text += &format!(
                 "\n{} verified, {refused} refused, in {}\n",
                 verdicts.len() - refused,
                 seconds(started.elapsed().as_secs_f64())
             );
+            let skipped = library.index.instances.len() - entries.len();
             if arguments.names.is_empty() && skipped > 0 {
                 text += &format!(
                     "{skipped} published instances were left out: --published FOLDER verifies them\n"
@@ -102,6 +95,17 @@ pub(super) fn run(library: &Library, arguments: &VerifyArguments) -> Result<Exit
         (0, true) => Exit::NoPlan,
         (0, false) => Exit::Done,
     })
+}
+
+/// The instances to verify. Published files are verified if they exist or are requested by name.
+fn chosen<'l>(library: &'l Library, arguments: &VerifyArguments) -> Result<Vec<&'l Entry>> {
+    match &arguments.names[..] {
+        [] => {
+            let all = library.index.instances.iter();
+            Ok(all.filter(|entry| arguments.published.is_some() || !entry.is_published()).collect())
+        }
+        names => names.iter().map(|name| library.find(name)).collect(),
+    }
 }
 
 fn table(verdicts: &[Verdict<'_>]) -> Grid {
@@ -144,72 +148,28 @@ fn verify(
     published: Option<&Path>,
     interrupt: &Arc<AtomicBool>,
 ) -> Result<Option<f64>> {
-    let refused =
-        |code: O, cause: String, help: &str| Err(CliError::new(code, cause).at(place(entry)).help(help));
     let model = model::text(library, entry, published).map_err(|error| named(error, entry))?;
     let found = digest(&model);
     if found != entry.model_sha256 {
         let cause = format!("the model has the digest {found}, the index has {}", entry.model_sha256);
-        return refused(O003, cause, "get the model that the index describes");
+        return Err(refused(entry, O003, cause, "get the model that the index describes"));
     }
     if entry.status != entry.standing() {
         let (claimed, follows) = (entry.status.name(), entry.standing().name());
         let cause = format!("the status is {claimed}, but value and bound say {follows}");
-        return refused(O006, cause, "correct the index");
+        return Err(refused(entry, O006, cause, "correct the index"));
     }
     if entry.is_published() && entry.plan_sha256.is_none() {
         return Ok(None);
     }
     let subject = Subject::new(entry, &model)?;
-    let size = subject.size().map_err(|error| named(error, entry))?;
-    if (size.parts, size.devices) != (entry.operators, entry.devices) {
-        let shown =
-            |devices: Option<u64>| devices.map(|count| format!(" on {count} devices")).unwrap_or_default();
-        let cause = format!(
-            "there are {} operators{}, the index has {}{}",
-            size.parts,
-            shown(size.devices),
-            entry.operators,
-            shown(entry.devices)
-        );
-        return refused(O003, cause, "correct the index");
-    }
-    let mut certified = None;
-    match (model::plan(library, entry).map_err(|error| named(error, entry))?, entry.value) {
-        (Some(plan), Some(value)) => {
-            let found = digest(&plan.bytes);
-            if Some(&found) != entry.plan_sha256.as_ref() {
-                let claimed = entry.plan_sha256.as_deref().unwrap_or_default();
-                let cause = format!("the plan has the digest {found}, the index has {claimed}");
-                return refused(O004, cause, "get the plan that the index describes");
-            }
-            let checked = subject.check(&plan).map_err(|error| named(error, entry))?;
-            if let Some(violation) = checked.violations.first() {
-                return refused(
-                    O005,
-                    format!("the checker refuses the plan: {violation}"),
-                    "give a correct plan",
-                );
-            }
-            if !checked.value.is_some_and(|found| tolerance::same(found, value)) {
-                let found = checked.value.map_or_else(|| "none".into(), |found| amount(entry, found));
-                let cause = format!("the plan has the value {found}, the index has {}", amount(entry, value));
-                return refused(O005, cause, "correct the value in the index");
-            }
-            certified = checked.bound.filter(|_| checked.is_proved);
-        }
-        (None, None) => {}
-        _ => return refused(O005, "a value and a plan need each other".into(), "give both or neither"),
-    }
+    check_size(entry, &subject)?;
+    let certified = check_plan(library, entry, &subject)?;
     let solved = match &entry.proof {
-        Proof::None | Proof::Published(_) => {
-            return match (&entry.proof, entry.bound) {
-                (Proof::None, Some(_)) => {
-                    refused(O006, "a bound is claimed without a proof".into(), "give `proof`")
-                }
-                _ => Ok(None),
-            };
+        Proof::None if entry.bound.is_some() => {
+            return Err(refused(entry, O006, "a bound is claimed without a proof", "give `proof`"));
         }
+        Proof::None | Proof::Published(_) => return Ok(None),
         Proof::Certificate => None,
         Proof::Bounds => Some(subject.bound(interrupt).map_err(|error| named(error, entry))?),
         Proof::Solver(_) => Some(subject.solve(interrupt).map_err(|error| named(error, entry))?),
@@ -218,32 +178,84 @@ fn verify(
     if entry.status == Standing::Infeasible || is_infeasible {
         return match is_infeasible && entry.status == Standing::Infeasible {
             true => Ok(None),
-            false => refused(
-                O006,
-                format!("the status is {}, but the solver does not confirm it", entry.status.name()),
-                "correct the status",
-            ),
+            false => {
+                let cause =
+                    format!("the status is {}, but the solver does not confirm it", entry.status.name());
+                Err(refused(entry, O006, cause, "correct the status"))
+            }
         };
     }
-    let proved = solved.as_ref().map_or(certified, |solved| solved.bound);
-    match (entry.bound, proved) {
-        (Some(claimed), Some(proved)) if proved >= claimed || tolerance::same(proved, claimed) => {}
-        (claimed, proved) => {
-            let shown =
-                |bound: Option<f64>| bound.map_or_else(|| "none".into(), |bound| amount(entry, bound));
-            let cause = format!(
-                "the bound is {}, the {} proves {}",
-                shown(claimed),
-                entry.proof.text(),
-                shown(proved)
-            );
-            return refused(O006, cause, "correct the bound, or give a proof of it");
-        }
-    }
+    check_bound(entry, solved.as_ref().map_or(certified, |solved| solved.bound))?;
     let better = solved.and_then(|solved| solved.value).zip(entry.value);
     Ok(better
         .filter(|&(found, known)| found < known && !tolerance::same(found, known))
         .map(|(found, _)| found))
+}
+
+/// A refusal of an instance.
+fn refused(entry: &Entry, code: O, cause: impl Into<String>, help: &str) -> CliError {
+    CliError::new(code, cause).at(place(entry)).help(help)
+}
+
+/// Checks the numbers of operators and devices.
+fn check_size(entry: &Entry, subject: &Subject) -> Result<()> {
+    let size = subject.size().map_err(|error| named(error, entry))?;
+    if (size.parts, size.devices) == (entry.operators, entry.devices) {
+        return Ok(());
+    }
+    let shown =
+        |devices: Option<u64>| devices.map(|count| format!(" on {count} devices")).unwrap_or_default();
+    let cause = format!(
+        "there are {} operators{}, the index has {}{}",
+        size.parts,
+        shown(size.devices),
+        entry.operators,
+        shown(entry.devices)
+    );
+    Err(refused(entry, O003, cause, "correct the index"))
+}
+
+/// Checks the plan and its value, and returns the bound that its certificate proves.
+fn check_plan(library: &Library, entry: &Entry, subject: &Subject) -> Result<Option<f64>> {
+    let plan = model::plan(library, entry).map_err(|error| named(error, entry))?;
+    let (plan, value) = match (plan, entry.value) {
+        (Some(plan), Some(value)) => (plan, value),
+        (None, None) => return Ok(None),
+        _ => {
+            let cause = "a value and a plan need each other";
+            return Err(refused(entry, O005, cause, "give both or neither"));
+        }
+    };
+    let found = digest(&plan.bytes);
+    if Some(&found) != entry.plan_sha256.as_ref() {
+        let claimed = entry.plan_sha256.as_deref().unwrap_or_default();
+        let cause = format!("the plan has the digest {found}, the index has {claimed}");
+        return Err(refused(entry, O004, cause, "get the plan that the index describes"));
+    }
+    let checked = subject.check(&plan).map_err(|error| named(error, entry))?;
+    if let Some(violation) = checked.violations.first() {
+        let cause = format!("the checker refuses the plan: {violation}");
+        return Err(refused(entry, O005, cause, "give a correct plan"));
+    }
+    if !checked.value.is_some_and(|found| tolerance::same(found, value)) {
+        let found = checked.value.map_or_else(|| "none".into(), |found| amount(entry, found));
+        let cause = format!("the plan has the value {found}, the index has {}", amount(entry, value));
+        return Err(refused(entry, O005, cause, "correct the value in the index"));
+    }
+    Ok(checked.bound.filter(|_| checked.is_proved))
+}
+
+/// Checks the bound against the one that is proved.
+fn check_bound(entry: &Entry, proved: Option<f64>) -> Result<()> {
+    if let (Some(claimed), Some(proved)) = (entry.bound, proved)
+        && (proved >= claimed || tolerance::same(proved, claimed))
+    {
+        return Ok(());
+    }
+    let shown = |bound: Option<f64>| bound.map_or_else(|| "none".into(), |bound| amount(entry, bound));
+    let cause =
+        format!("the bound is {}, the {} proves {}", shown(entry.bound), entry.proof.text(), shown(proved));
+    Err(refused(entry, O006, cause, "correct the bound, or give a proof of it"))
 }
 
 /// An error of a document of an instance, as a refusal of the instance.

@@ -75,7 +75,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
 }
 
 /// Thresholds that are neither excluded nor known to be feasible.
-struct Range {
+struct Thresholds {
     /// Every plan has a stage that takes at least as long.
     bound: f64,
     /// Lowest threshold that the search left undecided.
@@ -86,14 +86,14 @@ struct Range {
     excess: f64,
 }
 
-impl Range {
-    fn new(bound: f64, largest: f64) -> Range {
-        Range { bound, unknown: f64::INFINITY, largest, excess: 0.125 * bound.max(largest * 1e-6) }
+impl Thresholds {
+    fn new(bound: f64, largest: f64) -> Thresholds {
+        Thresholds { bound, unknown: f64::INFINITY, largest, excess: 0.125 * bound.max(largest * 1e-6) }
     }
 
     /// The next two thresholds, given the value of the best plan.
-    fn thresholds(&mut self, value: f64) -> [f64; 2] {
-        let Range { bound, unknown, largest, .. } = *self;
+    fn next(&mut self, value: f64) -> [f64; 2] {
+        let Thresholds { bound, unknown, largest, .. } = *self;
         let known = value.min(unknown);
         if known - bound <= NEAR * known && unknown == f64::INFINITY {
             // A plan just below the best one, or the proof that there is none, ends the search.
@@ -180,19 +180,19 @@ impl Search<'_> {
         context: &mut Context<'_>,
     ) -> Option<StopReason> {
         let (stop, memory) = (context.stop().clone(), context.limits.memory);
-        let mut range = Range::new(self.bound, self.largest());
+        let mut open = Thresholds::new(self.bound, self.largest());
         loop {
-            if self.is_closed(range.bound) {
+            if self.is_closed(open.bound) {
                 return None;
             }
             if let Some(reason) = stop.reason() {
                 return Some(reason);
             }
             let value = self.value();
-            if proves && value.is_finite() && context.gap_reached(value, range.bound) {
+            if proves && value.is_finite() && context.gap_reached(value, open.bound) {
                 return Some(StopReason::Gap);
             }
-            let thresholds = range.thresholds(value);
+            let thresholds = open.next(value);
             // A threshold that takes too long is postponed in favour of lower ones.
             let slice = context.time_slice(0.3).stop().clone();
             let run = |threshold| within(self.problem, &self.least, lattice, threshold, memory, &slice);
@@ -204,7 +204,7 @@ impl Search<'_> {
                     Answer::Plan(stages) => is_stuck &= !self.improve(stages, context),
                     Answer::Above(next) => {
                         is_stuck = false;
-                        if range.exclude(threshold, next) {
+                        if open.exclude(threshold, next) {
                             if proves {
                                 self.is_infeasible = self.best.is_none();
                                 self.bound = self.value();
@@ -213,14 +213,14 @@ impl Search<'_> {
                         }
                     }
                     // Lower thresholds take less time and memory.
-                    Answer::Unknown => range.unknown = range.unknown.min(threshold),
+                    Answer::Unknown => open.unknown = open.unknown.min(threshold),
                 }
             }
-            if proves && range.bound > self.bound {
-                self.bound = range.bound.min(self.value());
+            if proves && open.bound > self.bound {
+                self.bound = open.bound.min(self.value());
                 context.emit(Event::Bound { value: round_down(self.bound), source: NAME });
             }
-            if is_stuck && range.is_exhausted() {
+            if is_stuck && open.is_exhausted() {
                 return Some(slice.reason().unwrap_or(StopReason::Memory));
             }
         }

@@ -138,12 +138,7 @@ pub(super) fn grow(
     }
     let work: f64 = level.ids().map(|cluster| level.mean(cluster)).sum();
     let speeds: f64 = parts.iter().map(|part| part.1).sum();
-    let mut filling = Filling::new(instance, level);
-    let mut exchanged = Keyed::<ClusterId, _>::filled(0.0f64, level.len());
-    let mut waits: Keyed<ClusterId, usize> =
-        level.ids().map(|cluster| level.previous(cluster).len()).collect();
-    let mut ready: Vec<ClusterId> = order.into_iter().filter(|&cluster| waits[cluster] == 0).collect();
-    let mut heap = BinaryHeap::new();
+    let mut growth = Growth::new(instance, level, order, place);
     // Cumulative work at which the current part ends.
     let (mut part, mut until, mut taken) = (0, 0.0, 0.0);
     let mut next_part = true;
@@ -151,54 +146,115 @@ pub(super) fn grow(
         if std::mem::take(&mut next_part) {
             let share = if speeds > 0.0 { parts[part].1 / speeds } else { 1.0 };
             until += work * share;
-            // No cluster communicates with an empty part yet.
-            heap.clear();
-            ready.retain(|&cluster| filling.device_of[cluster].is_none());
-            for &cluster in &ready {
-                exchanged[cluster] = 0.0;
-                let place = place[cluster];
-                heap.push(Candidate { exchanged: 0.0, place, cluster });
-            }
+            growth.begin_part();
         }
-        let Some(candidate) = heap.pop() else { break };
-        let cluster = candidate.cluster;
-        if filling.device_of[cluster].is_some() || candidate.exchanged < exchanged[cluster] {
-            continue;
-        }
+        let Some(cluster) = growth.next() else { break };
         let wanted = parts[part].0;
+        let filling = &mut growth.filling;
         let device = match filling.has_room(cluster, wanted) {
             true => wanted,
             false => filling.cheapest(cluster, |device| filling.busy[device])?,
         };
         filling.put(cluster, device);
         taken += level.mean(cluster);
-        for &(next, _) in level.next(cluster) {
-            waits[next] -= 1;
-            if waits[next] == 0 {
-                ready.push(next);
-                exchanged[next] = 0.0;
-                let links = level.links(next).iter();
-                let mine = links.filter(|link| filling.device_of[link.0] == Some(wanted));
-                exchanged[next] = mine.map(|link| link.1).sum();
-                let (exchanged, place) = (exchanged[next], place[next]);
-                heap.push(Candidate { exchanged, place, cluster: next });
-            }
-        }
-        for &(other, seconds) in level.links(cluster) {
-            let is_ready = waits[other] == 0 && filling.device_of[other].is_none();
-            let is_next = level.next(cluster).binary_search_by_key(&other, |next| next.0).is_ok();
-            if is_ready && !is_next && device == wanted {
-                exchanged[other] += seconds;
-                let (exchanged, place) = (exchanged[other], place[other]);
-                heap.push(Candidate { exchanged, place, cluster: other });
-            }
+        growth.release(cluster, wanted);
+        if device == wanted {
+            growth.attract(cluster);
         }
         if taken >= until && part + 1 < parts.len() {
             part += 1;
             next_part = true;
         }
     }
-    filling.finish()
+    growth.filling.finish()
+}
+
+/// The clusters that a growing part may take next.
+struct Growth<'a, 'p> {
+    level: &'a Level,
+    filling: Filling<'a, 'p>,
+    /// Rank of every cluster among those that communicate as much with the part.
+    place: Keyed<ClusterId, u32>,
+    /// Seconds that every cluster communicates with the part.
+    exchanged: Keyed<ClusterId, f64>,
+    /// Predecessors of every cluster that are not taken.
+    waits: Keyed<ClusterId, usize>,
+    /// Clusters whose predecessors are taken.
+    ready: Vec<ClusterId>,
+    /// Clusters by what they communicate with the part; only the last entry of each is valid.
+    heap: BinaryHeap<Candidate>,
+}
+
+impl<'a, 'p> Growth<'a, 'p> {
+    fn new(
+        instance: &'a Instance<'p>,
+        level: &'a Level,
+        order: Vec<ClusterId>,
+        place: Keyed<ClusterId, u32>,
+    ) -> Growth<'a, 'p> {
+        let waits: Keyed<ClusterId, usize> =
+            level.ids().map(|cluster| level.previous(cluster).len()).collect();
+        Growth {
+            level,
+            filling: Filling::new(instance, level),
+            place,
+            exchanged: Keyed::filled(0.0, level.len()),
+            ready: order.into_iter().filter(|&cluster| waits[cluster] == 0).collect(),
+            waits,
+            heap: BinaryHeap::new(),
+        }
+    }
+
+    /// Begins a part, with which no cluster communicates yet.
+    fn begin_part(&mut self) {
+        self.heap.clear();
+        self.ready.retain(|&cluster| self.filling.device_of[cluster].is_none());
+        for index in 0..self.ready.len() {
+            self.push(self.ready[index], 0.0);
+        }
+    }
+
+    /// Sets what a cluster communicates with the part.
+    fn push(&mut self, cluster: ClusterId, exchanged: f64) {
+        self.exchanged[cluster] = exchanged;
+        self.heap.push(Candidate { exchanged, place: self.place[cluster], cluster });
+    }
+
+    /// The cluster that communicates most with the part.
+    fn next(&mut self) -> Option<ClusterId> {
+        while let Some(Candidate { exchanged, cluster, .. }) = self.heap.pop() {
+            if self.filling.device_of[cluster].is_none() && exchanged >= self.exchanged[cluster] {
+                return Some(cluster);
+            }
+        }
+        None
+    }
+
+    /// Adds the clusters that only waited for one that was taken. The part is on `device`.
+    fn release(&mut self, cluster: ClusterId, device: DeviceId) {
+        let level = self.level;
+        for &(next, _) in level.next(cluster) {
+            self.waits[next] -= 1;
+            if self.waits[next] == 0 {
+                self.ready.push(next);
+                let links = level.links(next).iter();
+                let mine = links.filter(|link| self.filling.device_of[link.0] == Some(device));
+                self.push(next, mine.map(|link| link.1).sum());
+            }
+        }
+    }
+
+    /// Counts what others communicate with a cluster that the part has taken.
+    fn attract(&mut self, cluster: ClusterId) {
+        let level = self.level;
+        for &(other, seconds) in level.links(cluster) {
+            let is_ready = self.waits[other] == 0 && self.filling.device_of[other].is_none();
+            let is_next = level.next(cluster).binary_search_by_key(&other, |next| next.0).is_ok();
+            if is_ready && !is_next {
+                self.push(other, self.exchanged[other] + seconds);
+            }
+        }
+    }
 }
 
 /// HEFT over clusters, with randomly perturbed estimates if a generator is given. O(clusters · devices · degree).

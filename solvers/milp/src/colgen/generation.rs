@@ -248,9 +248,7 @@ impl<'a> Generation<'a> {
     ) -> Result<Verdict, LpError> {
         let mut master = Master::new(&self.weights, &self.devices, self.coverage)?;
         self.shares.clear();
-        let reach = threshold * (1.0 + LOAD_ROUNDING);
-        let within = |index: &usize| self.columns[*index].needs <= reach;
-        let mut joined: Vec<usize> = (0..self.columns.len()).filter(within).collect();
+        let mut joined = self.within(threshold);
         for &index in &joined {
             join(&mut master, self.kinds, &self.columns[index])?;
         }
@@ -276,14 +274,11 @@ impl<'a> Generation<'a> {
             let Some(answer) = self.price(&prices, &dual, threshold, self.effort(level), stop) else {
                 return Ok(Verdict::Spent);
             };
-            let sum: f64 = prices.units.iter().sum();
-            let scale: f64 = prices.units.iter().map(|price| price.abs()).sum();
-            let counts = self.devices.iter().map(|&count| f64::from(count));
-            let held: f64 = answer.most.iter().zip(counts).map(|(limit, count)| limit * count).sum();
-            let excess = sum - held;
+            let excess = self.excess(&prices, &answer);
             if centre.as_ref().is_none_or(|(best, _)| excess > *best) {
                 *centre = Some((excess, prices.clone()));
             }
+            let scale: f64 = prices.units.iter().map(|price| price.abs()).sum();
             if excess > MARGIN * scale {
                 return Ok(Verdict::Excluded(Prices { units: prices.units, devices: answer.most }));
             }
@@ -303,6 +298,20 @@ impl<'a> Generation<'a> {
             }
         }
         Ok(Verdict::Spent)
+    }
+
+    /// Indices of the columns that a threshold allows.
+    fn within(&self, threshold: f64) -> Vec<usize> {
+        let reach = threshold * (1.0 + LOAD_ROUNDING);
+        (0..self.columns.len()).filter(|&index| self.columns[index].needs <= reach).collect()
+    }
+
+    /// What the prices of the units exceed those of the devices by.
+    fn excess(&self, prices: &Prices, reply: &Reply) -> f64 {
+        let sum: f64 = prices.units.iter().sum();
+        let counts = self.devices.iter().map(|&count| f64::from(count));
+        let held: f64 = reply.most.iter().zip(counts).map(|(limit, count)| limit * count).sum();
+        sum - held
     }
 
     fn effort(&self, level: usize) -> PricingEffort {

@@ -114,6 +114,17 @@ struct Label {
     profit: f64,
 }
 
+impl Label {
+    /// The label after one more decision.
+    fn after(&self, step: &Label) -> Label {
+        Label {
+            first: self.first + step.first,
+            second: self.second + step.second,
+            profit: self.profit + step.profit,
+        }
+    }
+}
+
 /// Parameters of a labelling pass.
 struct Search<'a> {
     prices: &'a Keyed<UnitId, f64>,
@@ -262,6 +273,27 @@ impl<'a> Pricing<'a> {
         label.profit + f64::from(table[state.index() * (self.cells + 1) + cells]) > search.goal
     }
 
+    /// Decisions on a unit at the active states of a layer, by the state that they lead to: that state, the index of the
+    /// active one, and whether the unit is inside.
+    fn collect_moves(
+        &self,
+        unit: UnitId,
+        active: &Keyed<u32, (StateId, std::ops::Range<usize>)>,
+        moves: &mut Vec<(StateId, u32, bool)>,
+    ) {
+        moves.clear();
+        for (index, &(state, _)) in active.enumerate() {
+            let [outside, inside] = self.states.next(state);
+            if outside != FORBIDDEN {
+                moves.push((outside, index, false));
+            }
+            if inside != FORBIDDEN && self.kind.allowed[unit] {
+                moves.push((inside, index, true));
+            }
+        }
+        moves.sort_unstable();
+    }
+
     /// The forward pass.
     fn labels(&self, search: &Search<'_>, table: &[f32]) -> Labels {
         let kind = self.kind;
@@ -276,17 +308,7 @@ impl<'a> Pricing<'a> {
         let mut gathered: Vec<(Label, u32)> = Vec::new();
         let (mut looked, mut look) = (0, 0);
         for &unit in self.states.order() {
-            moves.clear();
-            for (index, &(state, _)) in active.enumerate() {
-                let [outside, inside] = self.states.next(state);
-                if outside != FORBIDDEN {
-                    moves.push((outside, index, false));
-                }
-                if inside != FORBIDDEN && self.kind.allowed[unit] {
-                    moves.push((inside, index, true));
-                }
-            }
-            moves.sort_unstable();
+            self.collect_moves(unit, &active, &mut moves);
             let next_base = trail.len();
             let mut next_labels: Vec<Label> = Vec::new();
             let mut next_active = Keyed::new();
@@ -298,12 +320,7 @@ impl<'a> Pricing<'a> {
                     let cut = self.cut.map_or(0.0, |cut| cut[*source][usize::from(inside)]);
                     let step = step(kind, unit, inside, cut, search.prices);
                     for number in range.clone() {
-                        let label = &labels[number];
-                        let label = Label {
-                            first: label.first + step.first,
-                            second: label.second + step.second,
-                            profit: label.profit + step.profit,
-                        };
+                        let label = labels[number].after(&step);
                         if self.promising(search, table, label, state) {
                             gathered.push((label, u32::new(base + number) << 1 | u32::from(inside)));
                         }

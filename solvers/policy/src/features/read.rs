@@ -73,13 +73,12 @@ pub fn input(subject: &Subject<'_, '_>, base: &Base, value: f64, bound: f64) -> 
     }
 }
 
-fn of_units(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], sums: &Sums) -> Vec<f32> {
+/// Per unit, the number of its operators in total and by pass, and their seconds by kind.
+fn counts(subject: &Subject<'_, '_>) -> (Vec<[f64; 4]>, Vec<[f64; KINDS]>) {
     let (instance, level) = (subject.instance, &subject.level);
-    let (units, devices) = (level.len(), instance.device_count());
     let graph = instance.graph();
-    // Per unit: operators in total and by pass, and seconds by kind.
-    let mut count = vec![[0.0f64; 4]; units];
-    let mut kinds = vec![[0.0f64; KINDS]; units];
+    let mut count = vec![[0.0f64; 4]; level.len()];
+    let mut kinds = vec![[0.0f64; KINDS]; level.len()];
     for op in graph.operators() {
         let unit = level.cluster_of(graph.class_of(op));
         let operator = graph.operator(op);
@@ -93,6 +92,13 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], sums: &Sum
         kinds[unit.index()][coarse(operator.kind.as_deref())] +=
             instance.mean_seconds(op) + f64::MIN_POSITIVE;
     }
+    (count, kinds)
+}
+
+fn of_units(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], sums: &Sums) -> Vec<f32> {
+    let level = &subject.level;
+    let (units, devices) = (level.len(), subject.instance.device_count());
+    let (count, kinds) = counts(subject);
     let mut rank: Keyed<ClusterId, f64> = Keyed::filled(0.0, units);
     for (position, &unit) in subject.order.iter().enumerate() {
         rank[unit] = ratio(position as f64, (units - 1) as f64);

@@ -113,7 +113,6 @@ impl Batch {
             let rows = figures.len();
             Tensor::from_vec(figures, (rows, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
         };
-        let pairs = incapable.len();
         Ok(Batch {
             dtype,
             unit: concat(|input| &input.unit, UNIT)?,
@@ -136,9 +135,7 @@ impl Batch {
             pairs_of_unit: segments(units, &unit_of_pair)?,
             unit_of_pair: gather(units, unit_of_pair)?,
             device_of_pair: gather(devices, device_of_pair)?,
-            incapable: Tensor::from_vec(incapable, (pairs, 1), &Device::Cpu)?
-                .to_dtype(dtype)?
-                .to_device(device)?,
+            incapable: column(incapable)?,
             segments: Segments::new(inputs, config, dtype, device)?,
             sizes: inputs.iter().map(|input| [input.units, input.devices]).collect(),
         })

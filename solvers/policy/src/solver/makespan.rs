@@ -5,6 +5,7 @@ use std::time::Instant;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
+use stagewright_makespan::guidance::Guidance;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better, solution};
 use stagewright_makespan::{MULTILEVEL, anneal, assigned, starts};
@@ -66,47 +67,12 @@ pub(super) fn solve(
     if let Some(why) = &reason {
         context.emit(Event::Phase { name: why.clone() });
     }
-    // Guidance from the network's reading of the last plan that it has read.
-    let mut guide = None;
-    if let Some((network, subject)) = &reader {
-        for refinement in 0..REFINEMENTS {
-            if run.is_over(&bound, context) {
-                break;
-            }
-            let (prediction, base) = run.ask(network, subject, bound.value, context)?;
-            context.emit(Event::Phase { name: "plans sampled from the network".into() });
-            let found = run.draw(subject, &base, &prediction, parts.draws, refinement, context)?;
-            guide = Some(guidance(subject, &base, &prediction));
-            if !run.take(found, context) {
-                break;
-            }
-            guide = None;
-        }
-    }
+    let guide = match &reader {
+        Some(reader) => run.refine(reader, &bound, parts.draws, context)?,
+        None => None,
+    };
     if parts.search {
-        let mut is_new = false;
-        let is_timed = context.stop().remaining().is_some();
-        let skipped = if is_timed { 0 } else { SEARCHES.len() - UNTIMED_SEARCHES };
-        for (number, share) in (1..).zip(SEARCHES).skip(skipped) {
-            if run.is_over(&bound, context) {
-                break;
-            }
-            let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
-            if let Some((network, subject)) = &reader
-                && (guide.is_none() || is_new && run.reads_within(READING * share * left))
-            {
-                let (prediction, base) = run.ask(network, subject, bound.value, context)?;
-                guide = Some(guidance(subject, &base, &prediction));
-                is_new = false;
-            }
-            context.emit(Event::Phase { name: "search".into() });
-            let mut part = context.time_slice(share);
-            // Every search has its own random streams, far from those of other seeds.
-            part.shift_seed(number << 32);
-            let from = run.best.clone().unwrap_or_else(|| run.base.clone());
-            let found = anneal(instance, from, guide.as_ref(), &bound, &mut part)?;
-            is_new |= run.take(Some(found), context);
-        }
+        run.search(reader.as_ref(), guide, &bound, context)?;
     }
     let statistics = vec![
         ("own_simulations", run.evaluator.runs),
@@ -117,6 +83,9 @@ pub(super) fn solve(
     let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
     Ok(Solution { statistics, reason, ..solution })
 }
+
+/// A network, and the subject that it reads.
+type Reader<'n, 's, 'p> = (&'n Network, Subject<'s, 'p>);
 
 /// State of a solve.
 struct Run<'s, 'p> {
@@ -147,6 +116,66 @@ impl<'s, 'p> Run<'s, 'p> {
             let schedule = Schedule::of_placement(self.instance, &plan.placement);
             let found = Best::better_of(None, &mut self.evaluator, schedule);
             self.take(found, context);
+        }
+        Ok(())
+    }
+
+    /// Draws schedules from the network, which reads the best schedule anew as long as they are better. Returns the guidance
+    /// of the last reading, unless a better schedule came from it.
+    fn refine(
+        &mut self,
+        (network, subject): &Reader<'_, 's, 'p>,
+        bound: &LowerBound,
+        draws: usize,
+        context: &mut Context<'_>,
+    ) -> Result<Option<Guidance>, SolveError> {
+        let mut guide = None;
+        for refinement in 0..REFINEMENTS {
+            if self.is_over(bound, context) {
+                break;
+            }
+            let (prediction, base) = self.ask(network, subject, bound.value, context)?;
+            context.emit(Event::Phase { name: "plans sampled from the network".into() });
+            let found = self.draw(subject, &base, &prediction, draws, refinement, context)?;
+            guide = Some(guidance(subject, &base, &prediction));
+            if !self.take(found, context) {
+                break;
+            }
+            guide = None;
+        }
+        Ok(guide)
+    }
+
+    /// Searches from the best schedule, with guidance from the network's reading of the last schedule that it has read.
+    fn search(
+        &mut self,
+        reader: Option<&Reader<'_, 's, 'p>>,
+        mut guide: Option<Guidance>,
+        bound: &LowerBound,
+        context: &mut Context<'_>,
+    ) -> Result<(), SolveError> {
+        let mut is_new = false;
+        let is_timed = context.stop().remaining().is_some();
+        let skipped = if is_timed { 0 } else { SEARCHES.len() - UNTIMED_SEARCHES };
+        for (number, share) in (1..).zip(SEARCHES).skip(skipped) {
+            if self.is_over(bound, context) {
+                break;
+            }
+            let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
+            if let Some((network, subject)) = reader
+                && (guide.is_none() || is_new && self.reads_within(READING * share * left))
+            {
+                let (prediction, base) = self.ask(network, subject, bound.value, context)?;
+                guide = Some(guidance(subject, &base, &prediction));
+                is_new = false;
+            }
+            context.emit(Event::Phase { name: "search".into() });
+            let mut part = context.time_slice(share);
+            // Every search has its own random streams, far from those of other seeds.
+            part.shift_seed(number << 32);
+            let from = self.best.clone().unwrap_or_else(|| self.base.clone());
+            let found = anneal(self.instance, from, guide.as_ref(), bound, &mut part)?;
+            is_new |= self.take(Some(found), context);
         }
         Ok(())
     }

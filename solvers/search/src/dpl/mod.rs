@@ -193,7 +193,20 @@ fn search_orders(
     if effort == OrderEffort::Plain || orders.is_empty() {
         return Ok(best);
     }
-    let mut best_order = orders.swap_remove(chosen.map_or(0, |(index, _)| index));
+    let order = orders.swap_remove(chosen.map_or(0, |(index, _)| index));
+    perturb(problem, units, order, space, &mut best, context)?;
+    Ok(best)
+}
+
+/// Splits orders that differ a little from the best one.
+fn perturb(
+    problem: &Problem,
+    units: &Units,
+    mut best_order: Vec<UnitId>,
+    space: &UsageSpace,
+    best: &mut Option<Plan>,
+    context: &mut Context<'_>,
+) -> Result<()> {
     context.emit(Event::Phase { name: "perturbed orders".into() });
     let count = units.len();
     // A chain has only one order.
@@ -207,11 +220,11 @@ fn search_orders(
         let order = perturbed(units, &best_order, &mut rng);
         let positions = Positions::new(problem, units, &order);
         let line = Line { order: &order, positions: &positions, space };
-        if try_line(problem, units, line, &mut best, context)?.is_some() {
+        if try_line(problem, units, line, best, context)?.is_some() {
             best_order = order;
         }
     }
-    Ok(best)
+    Ok(())
 }
 
 /// Splits further orders, each a topological order of the units, and keeps plans that improve on the best so far.

@@ -75,36 +75,7 @@ pub(super) fn anneal(
         let shifts = neighbourhood.draw(walk.assignment(), rng);
         // Δ may be at most −T ln u, with u uniform.
         let limit = energy - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
-        let after = match *shifts {
-            [] => continue,
-            [(unit, to)] => {
-                if !walk.assignment().has_room(unit, to) {
-                    continue;
-                }
-                let after = walk.energy_after(unit, to);
-                if after > limit {
-                    continue;
-                }
-                walk.shift(shifts.iter().copied());
-                after
-            }
-            _ => {
-                undo.clear();
-                let back = |&(unit, _): &Shift| (unit, walk.assignment().device_of(unit));
-                undo.extend(shifts.iter().map(back));
-                walk.shift(shifts.iter().copied());
-                let after = walk.energy();
-                let mut last = None;
-                let mut fit = || {
-                    shifts.iter().all(|&(_, to)| last.replace(to) == Some(to) || walk.assignment().fits(to))
-                };
-                if after > limit || !fit() {
-                    walk.shift(undo.iter().copied());
-                    continue;
-                }
-                after
-            }
-        };
+        let Some(after) = make(&mut walk, shifts, limit, &mut undo) else { continue };
         energy = after;
         let value = walk.assignment().value();
         if value < best.value * BETTER {
@@ -113,4 +84,38 @@ pub(super) fn anneal(
         }
     }
     best
+}
+
+/// Makes a move if the devices have room and the energy is at most `limit` after it, and returns this energy. `undo` is a
+/// workspace.
+fn make(walk: &mut Walk<'_>, shifts: &[Shift], limit: f64, undo: &mut Vec<Shift>) -> Option<f64> {
+    match *shifts {
+        [] => None,
+        [(unit, to)] => {
+            if !walk.assignment().has_room(unit, to) {
+                return None;
+            }
+            let after = walk.energy_after(unit, to);
+            if after > limit {
+                return None;
+            }
+            walk.shift(shifts.iter().copied());
+            Some(after)
+        }
+        _ => {
+            undo.clear();
+            let back = |&(unit, _): &Shift| (unit, walk.assignment().device_of(unit));
+            undo.extend(shifts.iter().map(back));
+            walk.shift(shifts.iter().copied());
+            let after = walk.energy();
+            let mut last = None;
+            let mut fit =
+                || shifts.iter().all(|&(_, to)| last.replace(to) == Some(to) || walk.assignment().fits(to));
+            if after > limit || !fit() {
+                walk.shift(undo.iter().copied());
+                return None;
+            }
+            Some(after)
+        }
+    }
 }

@@ -81,29 +81,11 @@ impl Refutation<'_> {
         let mut together = Vec::new();
         let mut branch: Option<(f64, u32, [OpId; 2])> = None;
         for (arc, ends) in reach.arcs() {
-            let [from, to] = ends;
-            if graph.class_of(from) == graph.class_of(to) || node.apart[arc as usize] {
+            let [from, to] = ends.map(|op| graph.class_of(op));
+            if from == to || node.apart[arc as usize] {
                 continue;
             }
-            let pools = 0..problem.pools().len();
-            let (mut with_head, mut with_tail) = (0.0, 0.0);
-            if pools.clone().any(|pool| reach.arrival(arc, pool) > reach.head(to, pool)) {
-                with_head = machine.of_class(problem, class(to), |op, pool| {
-                    let job = Job::new(&reach, op, pool);
-                    if op == to { Job { head: job.head.max(reach.arrival(arc, pool)), ..job } } else { job }
-                });
-            }
-            if pools.clone().any(|pool| reach.departure(arc, pool) > reach.tail(from, pool)) {
-                with_tail = machine.of_class(problem, class(from), |op, pool| {
-                    let job = Job::new(&reach, op, pool);
-                    if op == from {
-                        Job { tail: job.tail.max(reach.departure(arc, pool)), ..job }
-                    } else {
-                        job
-                    }
-                });
-            }
-            let apart = f64::max(with_head, with_tail);
+            let apart = apart(problem, &reach, &mut machine, arc, ends);
             if apart >= self.target {
                 together.push(ends);
             }
@@ -122,6 +104,27 @@ impl Refutation<'_> {
             None => Examined::Open,
         }
     }
+}
+
+/// The larger bound of the classes at both ends of an arc if these are apart; zero if the transfer changes neither.
+fn apart(problem: &Problem, reach: &Reach, machine: &mut Machine, arc: u32, [from, to]: [OpId; 2]) -> f64 {
+    let graph = problem.graph();
+    let class = |op: OpId| graph.class(graph.class_of(op));
+    let pools = 0..problem.pools().len();
+    let (mut with_head, mut with_tail) = (0.0, 0.0);
+    if pools.clone().any(|pool| reach.arrival(arc, pool) > reach.head(to, pool)) {
+        with_head = machine.of_class(problem, class(to), |op, pool| {
+            let job = Job::new(reach, op, pool);
+            if op == to { Job { head: job.head.max(reach.arrival(arc, pool)), ..job } } else { job }
+        });
+    }
+    if pools.clone().any(|pool| reach.departure(arc, pool) > reach.tail(from, pool)) {
+        with_tail = machine.of_class(problem, class(from), |op, pool| {
+            let job = Job::new(reach, op, pool);
+            if op == from { Job { tail: job.tail.max(reach.departure(arc, pool)), ..job } } else { job }
+        });
+    }
+    f64::max(with_head, with_tail)
 }
 
 /// Bounds of a node.

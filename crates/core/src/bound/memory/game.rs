@@ -94,6 +94,26 @@ impl Prices {
     }
 }
 
+/// Kinds with equal seconds and memory, as one column.
+fn columns(stores: &[Store], costs: &Keyed<ClassId, Vec<Cost>>) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    for (kind, store) in stores.iter().enumerate().filter(|(_, store)| store.devices > 0.0) {
+        let same = |column: &&mut Column| {
+            let first = column.kinds[0];
+            column.store.memory == store.memory && costs.iter().all(|row| row[first] == row[kind])
+        };
+        if let Some(column) = columns.iter_mut().find(same) {
+            column.kinds.push(kind);
+            column.store.devices += store.devices;
+        } else {
+            let (kinds, store) = (vec![kind], *store);
+            let (scarce, needs) = (Vec::new(), Vec::new());
+            columns.push(Column { kinds, store, scarce, quantum: None, needs });
+        }
+    }
+    columns
+}
+
 impl Game {
     /// A game in which classes that fit nowhere should reach a target, zero without one.
     pub(super) fn new(
@@ -103,21 +123,7 @@ impl Game {
         target: f64,
         stop: &Stop,
     ) -> Game {
-        let mut columns: Vec<Column> = Vec::new();
-        for (kind, store) in stores.iter().enumerate().filter(|(_, store)| store.devices > 0.0) {
-            let same = |column: &&mut Column| {
-                let first = column.kinds[0];
-                column.store.memory == store.memory && costs.iter().all(|row| row[first] == row[kind])
-            };
-            if let Some(column) = columns.iter_mut().find(same) {
-                column.kinds.push(kind);
-                column.store.devices += store.devices;
-            } else {
-                let (kinds, store) = (vec![kind], *store);
-                let (scarce, needs) = (Vec::new(), Vec::new());
-                columns.push(Column { kinds, store, scarce, quantum: None, needs });
-            }
-        }
+        let columns = columns(stores, costs);
         let mut rows: Vec<Row> = Vec::new();
         let mut of_rows: Vec<Cost> = Vec::new();
         let mut known: FxHashMap<Vec<u64>, usize> = FxHashMap::default();

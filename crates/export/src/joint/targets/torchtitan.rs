@@ -88,7 +88,13 @@ fn write(plan: &Joint) -> Result<Export> {
         fields("training", &training),
         policy.map_or("None".to_owned(), |policy| format!("{policy}.Config()")),
     );
-    Ok(Export::new(text)
+    Ok(noted(Export::new(text), plan, policy))
+}
+
+/// Notes on where torchtitan differs from a plan.
+fn noted(export: Export, plan: &Joint, policy: Option<&str>) -> Export {
+    let (execution, stages) = (plan.execution, plan.stages.len());
+    export
         .note(notes::devices(plan))
         .note("modules are named as in torchtitan's models: tok_embeddings, layers.N, norm, lm_head")
         .also(figures(plan.options, None))
@@ -117,7 +123,7 @@ fn write(plan: &Joint) -> Result<Export> {
         .also(
             (stages == 1 && plan.zero() == 0 && execution.data > 1 && execution.microbatches > 1)
                 .then(|| "torchtitan reduces gradients after every microbatch, and the plan once".into()),
-        ))
+        )
 }
 
 /// Name of the schedule in PyTorch.

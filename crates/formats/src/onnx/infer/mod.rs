@@ -61,27 +61,13 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
         "Dropout" => dropout(call),
         "Cast" => cast(call),
         "CastLike" => same(call.input(0)?, call.input(1)?.elem),
-        "QuantizeLinear" => {
-            let elem = call.optional(2).map_or(DataType::Uint8 as i32, |zero| zero.elem);
-            same(call.input(0)?, elem)
-        }
-        "DynamicQuantizeLinear" => {
-            let scale = Value::new(DataType::Float as i32, Vec::new());
-            let zero = Value::new(DataType::Uint8 as i32, Vec::new());
-            Ok(vec![Value::new(zero.elem, call.input(0)?.dims.clone()), scale, zero])
-        }
-        "EyeLike" | "RandomNormalLike" | "RandomUniformLike" => {
-            let like = call.input(0)?;
-            let elem = call.int("dtype").and_then(|elem| i32::try_from(elem).ok()).unwrap_or(like.elem);
-            Ok(vec![Value::new(elem, like.dims.clone())])
-        }
+        "QuantizeLinear" => quantize(call),
+        "DynamicQuantizeLinear" => dynamic_quantize(call),
+        "EyeLike" | "RandomNormalLike" | "RandomUniformLike" => made_like(call),
         "DequantizeLinear" => same(call.input(0)?, call.input(1)?.elem),
         "Not" | "IsNaN" | "IsInf" => Ok(vec![fold::unary(call, call.input(0)?, DataType::Bool as i32)]),
         "Shape" => reshape::shape(call),
-        "Size" => {
-            let size = super::work::elements(&call.input(0)?.dims);
-            Ok(vec![Value::new(DataType::Int64 as i32, Vec::new()).with(Some(vec![size]))])
-        }
+        "Size" => size(call),
         "Constant" => reshape::constant(call),
         "ConstantOfShape" => reshape::constant_of_shape(call),
         "Range" => reshape::range(call),
@@ -106,10 +92,7 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
         "OneHot" => layout::one_hot(call),
         "TopK" => layout::top_k(call),
         "ArgMax" | "ArgMin" => layout::arg_max(call),
-        "ReduceSumInteger" => {
-            let wide = |value: Value| Value::new(DataType::Int32 as i32, value.dims);
-            Ok(layout::reduce(call)?.into_iter().map(wide).collect())
-        }
+        "ReduceSumInteger" => reduce_integers(call),
         kind if kind.starts_with("Reduce") => layout::reduce(call),
         kind if is_among(kind, LIKE_FIRST_INPUT) => {
             let first = call.input(0)?;
@@ -154,6 +137,37 @@ fn cast(call: &Call<'_>) -> Inferred {
     let round = |number: &f64| if value::is_integer(to) { number.trunc() } else { *number };
     let content = from.content.as_ref().map(|content| content.iter().map(round).collect());
     Ok(vec![Value::new(to, from.dims.clone()).with(content)])
+}
+
+fn quantize(call: &Call<'_>) -> Inferred {
+    let elem = call.optional(2).map_or(DataType::Uint8 as i32, |zero| zero.elem);
+    same(call.input(0)?, elem)
+}
+
+/// The quantised input, its scale and its zero point.
+fn dynamic_quantize(call: &Call<'_>) -> Inferred {
+    let scale = Value::new(DataType::Float as i32, Vec::new());
+    let zero = Value::new(DataType::Uint8 as i32, Vec::new());
+    Ok(vec![Value::new(zero.elem, call.input(0)?.dims.clone()), scale, zero])
+}
+
+/// A matrix of the shape of the input, and of its type unless another is given.
+fn made_like(call: &Call<'_>) -> Inferred {
+    let like = call.input(0)?;
+    let elem = call.int("dtype").and_then(|elem| i32::try_from(elem).ok()).unwrap_or(like.elem);
+    Ok(vec![Value::new(elem, like.dims.clone())])
+}
+
+/// Number of elements.
+fn size(call: &Call<'_>) -> Inferred {
+    let size = super::work::elements(&call.input(0)?.dims);
+    Ok(vec![Value::new(DataType::Int64 as i32, Vec::new()).with(Some(vec![size]))])
+}
+
+/// Sums of integers, which are wider.
+fn reduce_integers(call: &Call<'_>) -> Inferred {
+    let wide = |value: Value| Value::new(DataType::Int32 as i32, value.dims);
+    Ok(layout::reduce(call)?.into_iter().map(wide).collect())
 }
 
 fn dropout(call: &Call<'_>) -> Inferred {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use stagewright::core::document::{
-    ClassDocument, ClusterDocument, CostsDocument, KindDocument, LinkCostsDocument, LinkDocument,
-    OperatorCostsDocument, TransferKind,
+    ClassDocument, ClusterDocument, CostsDocument, GraphDocument, KindDocument, LinkCostsDocument,
+    LinkDocument, OperatorCostsDocument, OperatorDocument, TransferKind,
 };
 use stagewright::costs::fitted_link;
 use stagewright::formats::{Notation, write_cluster};
@@ -37,16 +37,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
     let mut model = machine::model(&arguments.model, &options)?;
     let folder = machine::folder()?;
     machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;
-    let shares: BTreeMap<&str, f64> = model
-        .imported
-        .graph
-        .operators
-        .iter()
-        .map(|operator| {
-            let (flop, bytes) = (operator.flop.unwrap_or(0.0), operator.bytes_moved.unwrap_or(0.0));
-            (operator.name.as_str(), (flop / SHARES.0).max(bytes / SHARES.1))
-        })
-        .collect();
+    let shares = shares(&model.imported.graph);
     let share = |name: &str| shares.get(name).copied().unwrap_or(0.0);
     let runs = arguments.runs.max(1);
     let measured = match profile(&host, &model.whole, &share, runs, arguments.host.seed, folder.path()) {
@@ -57,16 +48,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         }
         Err(error) => return Err(machine::failed(&model.label, &error)),
     };
-    let rows = match &arguments.machine {
-        Some(_) => match links(&host) {
-            Err(RunError::Interrupted) => {
-                output::note("note: interrupted before the links were measured, so no cluster was written");
-                None
-            }
-            rows => Some(rows.map_err(|error| machine::failed("--machine", &error))?),
-        },
-        None => None,
-    };
+    let rows = arguments.machine.as_ref().map(|_| link_rows(&host)).transpose()?.flatten();
     let source = format!("ONNX Runtime on {} cores at once, optimisation {}", host.cores.len(), level(&host));
     let mut costs = CostsDocument::new(model.imported.graph.name.clone());
     costs.operators.push(OperatorCostsDocument {
@@ -98,6 +80,26 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         output::result(&table(&measured, &host))?;
     }
     Ok(Exit::Done)
+}
+
+/// Shares of the operators in the seconds of a kernel, before they are scaled to one.
+fn shares(graph: &GraphDocument) -> BTreeMap<&str, f64> {
+    let share = |operator: &OperatorDocument| {
+        let (flop, bytes) = (operator.flop.unwrap_or(0.0), operator.bytes_moved.unwrap_or(0.0));
+        (flop / SHARES.0).max(bytes / SHARES.1)
+    };
+    graph.operators.iter().map(|operator| (operator.name.as_str(), share(operator))).collect()
+}
+
+/// Bytes and seconds of transfers between two cores; `None` if an interrupt ended the measurement.
+fn link_rows(host: &Host) -> Result<Option<Vec<[f64; 2]>>> {
+    match links(host) {
+        Err(RunError::Interrupted) => {
+            output::note("note: interrupted before the links were measured, so no cluster was written");
+            Ok(None)
+        }
+        rows => Ok(Some(rows.map_err(|error| machine::failed("--machine", &error))?)),
+    }
 }
 
 fn level(host: &Host) -> &'static str {

@@ -69,16 +69,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     }
     let outcome = outcome(&plan, predicted_s, &run, &all);
     if let Some(measured) = all.last().filter(|_| arguments.trace.is_some() || arguments.html.is_some()) {
-        let (samples, spans) = timeline(&plan, measured);
-        if let Some(path) = &arguments.trace {
-            let devices: Vec<&str> = plan.devices.iter().map(|device| device.name.as_str()).collect();
-            files::write_with(path, |file| trace::write(file, &devices, &spans))?;
-        }
-        if let Some(path) = &arguments.html {
-            let (model, outcome) = (model.label.as_str(), &outcome);
-            let page = html::run::RunPage { model, plan: &plan, outcome, spans: &spans, samples };
-            files::write_with(path, |file| html::run::write(&page, file))?;
-        }
+        write_timeline(arguments, &model.label, &plan, &outcome, measured)?;
     }
     if arguments.json {
         output::data(&output::json(&outcome)?)?;
@@ -86,6 +77,26 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
         output::result(&outcome.table(&plan.objective, output::width()))?;
     }
     Ok(Exit::Done)
+}
+
+/// Writes what the devices did in a run, as a trace and as a page.
+fn write_timeline(
+    arguments: &RunArguments,
+    model: &str,
+    plan: &PlanDocument,
+    outcome: &RunOutcome,
+    measured: &Measured,
+) -> Result<()> {
+    let (samples, spans) = timeline(plan, measured);
+    if let Some(path) = &arguments.trace {
+        let devices: Vec<&str> = plan.devices.iter().map(|device| device.name.as_str()).collect();
+        files::write_with(path, |file| trace::write(file, &devices, &spans))?;
+    }
+    if let Some(path) = &arguments.html {
+        let page = html::run::RunPage { model, plan, outcome, spans: &spans, samples };
+        files::write_with(path, |file| html::run::write(&page, file))?;
+    }
+    Ok(())
 }
 
 /// Rejects plans that cannot be run as processes; returns the predicted seconds per sample.

@@ -41,42 +41,25 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
              instead of `seconds` they are the same on all",
         );
     }
-    let bar = stderr().is_terminal().then(|| {
-        let bar = ProgressBar::new(1);
-        if let Ok(style) = ProgressStyle::with_template("{elapsed} {msg} {pos}/{len} {wide_bar} {eta}") {
-            bar.set_style(style);
-        }
-        bar
-    });
-    let show = |message: &str, done: u64, total: u64| {
-        if let Some(bar) = &bar {
-            bar.set_message(message.to_owned());
-            bar.set_length(total);
-            bar.set_position(done);
-        }
-    };
-    let note = |line: &str| match &bar {
-        Some(bar) => bar.suspend(|| output::note(line)),
-        None => output::note(line),
-    };
+    let progress = Progress::new();
     let watch = Watch {
         threads: resolve::threads(arguments.threads)?,
         labeller: nodes.as_ref().map(|nodes| nodes as &dyn Labeller),
         interrupt: interrupt::watch(),
         labelled: &|done, total, kind| {
-            show(&format!("labels {kind}"), done, total);
-            if bar.is_none() && (done == total || done.is_multiple_of(LABELS)) {
+            progress.show(&format!("labels {kind}"), done, total);
+            if progress.bar.is_none() && (done == total || done.is_multiple_of(LABELS)) {
                 output::note(&format!("labels {kind}: {done} of {total}"));
             }
         },
-        stepped: &|done, total| show("steps", done, total),
-        measured: &|measured| note(&line(measured)),
+        stepped: &|done, total| progress.show("steps", done, total),
+        measured: &|measured| progress.note(&line(measured)),
     };
     let outcome = train(&document, beside, &folder, &watch).map_err(|error| {
         let failure = nodes.as_ref().and_then(Nodes::failure);
         failure.unwrap_or_else(|| at(&label, error))
     })?;
-    if let Some(bar) = &bar {
+    if let Some(bar) = &progress.bar {
         bar.finish_and_clear();
     }
     let how = match (outcome.is_interrupted, outcome.is_early) {
@@ -93,6 +76,41 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
         None => format!("{} steps, {how}; no measurement yet\n", outcome.steps),
     })?;
     Ok(if outcome.is_interrupted { Exit::NoPlan } else { Exit::Done })
+}
+
+/// Progress of a run.
+struct Progress {
+    /// The bar, in a terminal.
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        let bar = stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(1);
+            if let Ok(style) = ProgressStyle::with_template("{elapsed} {msg} {pos}/{len} {wide_bar} {eta}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Progress { bar }
+    }
+
+    fn show(&self, message: &str, done: u64, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message.to_owned());
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    }
+
+    /// Prints a line above the bar.
+    fn note(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::note(line)),
+            None => output::note(line),
+        }
+    }
 }
 
 /// The folder of a run, opened.

@@ -57,6 +57,11 @@ const BETWEEN_CHECKS: usize = 1 << 10;
 /// Bytes of an entry of the table of sets, without the set itself.
 const KEY_BYTES: usize = 32;
 
+/// Bytes of lists of positions.
+fn list_bytes(lists: &[Vec<Position>]) -> usize {
+    lists.iter().map(|list| size_of_val(&**list) + size_of::<Vec<Position>>()).sum()
+}
+
 impl Ideals {
     /// The prefixes of an order.
     pub fn prefixes(order: Vec<UnitId>) -> Ideals {
@@ -87,8 +92,7 @@ impl Ideals {
         let mut ready: Vec<Vec<Position>> =
             vec![order.ids().filter(|&position| predecessors[position].is_empty()).collect()];
         // Bytes of `ready` and `next_ready`.
-        let mut lists: usize =
-            ready.iter().map(|joining| size_of_val(&**joining) + size_of::<Vec<Position>>()).sum();
+        let mut lists = list_bytes(&ready);
         for size in 0..=len {
             let (from, to) = (sizes[size].index(), sets.count());
             sizes.push(IdealId::new(to));
@@ -112,16 +116,12 @@ impl Ideals {
                             let child = IdealId(u32::try_from(sets.count()).ok()?);
                             sets.bits.extend_from_slice(&set);
                             let inside = |position: &Position| bits::contains(&set, position.index());
-                            let freed = successors[unit].iter().copied();
-                            let freed = freed.filter(|&next| predecessors[next].iter().all(inside));
-                            let mut joining: Vec<Position> = ready[index - from]
-                                .iter()
-                                .copied()
-                                .filter(|&other| other != unit)
-                                .chain(freed)
-                                .collect();
+                            let is_free = |next: &Position| predecessors[*next].iter().all(inside);
+                            let freed = successors[unit].iter().filter(|next| is_free(next));
+                            let others = ready[index - from].iter().filter(|&&other| other != unit);
+                            let mut joining: Vec<Position> = others.chain(freed).copied().collect();
                             joining.sort_unstable();
-                            lists += size_of_val(&*joining) + size_of::<Vec<Position>>();
+                            lists += list_bytes(std::slice::from_ref(&joining));
                             next_ready.push(joining);
                             next.insert(set, child);
                             child
@@ -131,10 +131,7 @@ impl Ideals {
                 }
                 first.push(u32::try_from(transitions.len()).ok()?);
             }
-            lists -= ready
-                .iter()
-                .map(|joining| size_of_val(&**joining) + size_of::<Vec<Position>>())
-                .sum::<usize>();
+            lists -= list_bytes(&ready);
             ready = next_ready;
         }
         Some(Ideals { order, sets: Some(sets), first, transitions, sizes })

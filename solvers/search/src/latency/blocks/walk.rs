@@ -194,27 +194,10 @@ impl<'a> Walker<'a> {
                 self.steps = 0;
                 halted = self.limits.stop.reason().is_some();
             }
+            let Some((sums, path)) = self.extend(pool, sums.zip(call), path.zip(hosts), unit) else {
+                continue;
+            };
             let below = self.limits.below;
-            let sums = sums.zip(call).and_then(|(sums, least)| {
-                let sums = self.with_call(pool, sums, unit)?;
-                (least + sums.compute + sums.received < below).then_some(sums)
-            });
-            let path = path.zip(hosts).and_then(|(path, least)| {
-                let ready = self.with_host(unit)?;
-                let path = path.max(ready);
-                (least + path < below).then_some((path, ready))
-            });
-            if sums.is_none() && path.is_none() {
-                continue;
-            }
-            self.add(unit, path.map_or(0.0, |path| path.1));
-            // The sums bound the memory from below.
-            let sums = sums.filter(|_| self.fits(pool));
-            if sums.is_none() && path.is_none() {
-                self.remove(unit);
-                continue;
-            }
-            let path = path.map(|path| path.0);
             let below = below - self.tail(to);
             if let (Some(sums), Some(least)) = (sums, call)
                 && least + sums.load() < below
@@ -231,6 +214,38 @@ impl<'a> Walker<'a> {
             self.frames.push(Frame { ideal: to, added: unit, next: 0, call: sums, path });
         }
         if halted { Err(Halted) } else { Ok(()) }
+    }
+
+    /// Adds a unit to the block, if it can still be a call on the pool or a block of the hosts. Takes and returns the sums of a
+    /// call and the longest path on the hosts; the former with the minimum values before such a block.
+    fn extend(
+        &mut self,
+        pool: &PoolCosts,
+        call: Option<(BlockSums, f64)>,
+        hosts: Option<(f64, f64)>,
+        unit: Position,
+    ) -> Option<(Option<BlockSums>, Option<f64>)> {
+        let below = self.limits.below;
+        let sums = call.and_then(|(sums, least)| {
+            let sums = self.with_call(pool, sums, unit)?;
+            (least + sums.compute + sums.received < below).then_some(sums)
+        });
+        let path = hosts.and_then(|(path, least)| {
+            let ready = self.with_host(unit)?;
+            let path = path.max(ready);
+            (least + path < below).then_some((path, ready))
+        });
+        if sums.is_none() && path.is_none() {
+            return None;
+        }
+        self.add(unit, path.map_or(0.0, |path| path.1));
+        // The sums bound the memory from below.
+        let sums = sums.filter(|_| self.fits(pool));
+        if sums.is_none() && path.is_none() {
+            self.remove(unit);
+            return None;
+        }
+        Some((sums, path.map(|path| path.0)))
     }
 
     /// The sums of a call with one more unit; `None` if the call cannot have it.

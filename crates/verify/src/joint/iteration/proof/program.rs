@@ -223,15 +223,8 @@ impl Program<'_> {
                     if state + kept + workspace <= limit {
                         target.improve(least);
                     } else {
-                        let key = (index, self.layers.interval(start, end), row.from);
-                        let points = match choices.entry(key) {
-                            Entry::Occupied(known) => known.into_mut(),
-                            Entry::Vacant(open) => {
-                                let points =
-                                    self.points(side, start..end, in_flight, limit - state, effort)?;
-                                open.insert(points)
-                            }
-                        };
+                        let room = limit - state;
+                        let points = self.points(choices, index, start..end, row.from, room, effort)?;
                         points.iter().filter_map(next).for_each(|next| target.improve(next));
                     }
                 }
@@ -269,23 +262,31 @@ impl Program<'_> {
         next.is_reached().then_some(next)
     }
 
-    /// The points of a stage whose fastest configurations do not fit.
-    fn points(
+    /// The points of a stage on a kind whose fastest configurations do not fit, found once for every interval; `from` counts
+    /// the stages from it to the last.
+    fn points<'c>(
         &self,
-        side: &Side,
+        choices: &'c mut Choices,
+        kind: usize,
         range: Range<usize>,
-        in_flight: [f64; 2],
+        from: usize,
         room: f64,
         effort: &mut Effort,
-    ) -> Result<Vec<Point>, Exhausted> {
+    ) -> Result<&'c [Point], Exhausted> {
+        let open = match choices.entry((kind, self.layers.interval(range.start, range.end), from)) {
+            Entry::Occupied(known) => return Ok(known.into_mut()),
+            Entry::Vacant(open) => open,
+        };
         effort.spend(range.len() as u64)?;
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         self.layers.class_of[range].iter().for_each(|&class| *counts.entry(class).or_default() += 1);
         let groups = counts.into_iter().filter_map(|(class, count)| {
-            let settings = &side.place.classes[class].as_ref()?.settings;
+            let settings = &self.sides[kind].place.classes[class].as_ref()?.settings;
             Some(Group { count, settings })
         });
-        configurations::fastest(&groups.collect::<Vec<_>>(), in_flight, room, effort)
+        let in_flight = self.in_flight(from);
+        let points = configurations::fastest(&groups.collect::<Vec<_>>(), in_flight, room, effort)?;
+        Ok(open.insert(points))
     }
 }
 

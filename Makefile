@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-limits bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag siblings bench-siblings bench-policy policy bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits bench-costs bench-pipelines reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -82,64 +82,38 @@ doc: setup
 site: doc
 	$(CARGO) run -p stagewright-site -- target/site
 
-bench: setup
-	$(CARGO) build --release --bin stagewright
-	target/release/stagewright bench data/suites/reference-throughput.toml
+# Suites of data/suites by their targets: the free splits and the latency of the published instances; free splits of built-in
+# workloads; training graphs of about 1, 10, 50 and 80 thousand operators; training steps under dataflow execution; the tables of
+# the field's papers by solvers that learn nothing; searches from the plan of a small sibling, an hour and a half; and the learned
+# policy, three hours. OPTIONS="--jobs 2" are options of `stagewright bench`.
+bench: SUITES := reference-throughput
+bench-free: SUITES := reference-free
+bench-latency: SUITES := reference-latency
+bench-own-free: SUITES := own-free
+bench-large: SUITES := large-graphs
+bench-makespan: SUITES := makespan
+bench-gdp: SUITES := gdp-2 gdp-4 gdp-8
+bench-placeto: SUITES := placeto
+bench-hsdag: SUITES := hsdag
+bench-siblings: SUITES := siblings siblings-free
+bench-policy: SUITES := policy-steps policy-small policy-throughput policy-large
 
-# Free splits of the published instances.
-bench-free: setup
-	$(CARGO) build --release --bin stagewright
-	target/release/stagewright bench data/suites/reference-free.toml
+# The field's learned systems on small models and on held-out families: a night, or half as long with JOBS=2 on two cores. The
+# larger models of the papers, ten minutes a solver, and at equal simulations: some 14 hours, half of it with JOBS=2. Both resume
+# an interrupted run of the same program; times are comparable only at the same JOBS.
+JOBS ?= 1
+bench-systems bench-systems-large: OPTIONS := --jobs $(JOBS) --journal target/systems.journal
+bench-systems: systems
+bench-systems: SUITES := systems-small systems-calls systems-held-out systems-hsdag
+bench-systems-large: SUITES := systems-2 systems-4 systems-8 systems-calls-2 systems-calls-4 systems-calls-8
 
-# Latency of the published instances.
-bench-latency: setup
+OPTIONS ?=
+SUITE_TARGETS := bench bench-free bench-latency bench-own-free bench-large bench-makespan bench-gdp bench-placeto bench-hsdag \
+  bench-siblings bench-policy bench-systems bench-systems-large
+.PHONY: $(SUITE_TARGETS)
+$(SUITE_TARGETS): setup
 	$(CARGO) build --release --bin stagewright
-	target/release/stagewright bench data/suites/reference-latency.toml
-
-# Free splits of built-in workloads at layer granularity.
-bench-own-free: setup
-	$(CARGO) build --release --bin stagewright
-	mkdir -p target/workloads/free
-	$(call on_cluster,bert-large,2xa100+2xv100-32gb,bert --variant large --training --batch 16 --precision fp16)
-	$(call on_cluster,vit-l16,a100-and-v100,vit --variant l16 --training --batch 64 --precision fp16)
-	$(call on_cluster,inception-v3,2xv100+2xp100,inception-v3 --training --batch 64 --precision fp16)
-	$(call on_cluster,gpt-2-xl,4xt4,gpt --variant 2-xl --training --batch 7 --precision fp16)
-	$(call on_cluster,mixtral-8x7b,4xrtx-4090,mixtral --variant 8x7b --precision bf16)
-	$(call on_cluster,resnet-50,2xt4+1xepyc-7742+1xxeon-8480,resnet --variant 50 --batch 32 --precision fp16)
-	$(call on_cluster,gnmt-8,4xp100-pcie:fp32+2xepyc-7742,gnmt --variant 8 --training --batch 64)
-	$(call on_cluster,dlrm,4xv100-32gb:fp32+2xepyc-7742,dlrm --variant terabyte --training --batch 2048)
-	$(call on_cluster,bert-large-pretraining,two-v100-servers-10gbe,bert --variant large-pretraining --training --batch 8 --precision fp16)
-	target/release/stagewright bench data/suites/own-free.toml
-
-# A workload by layers, with its cluster: $(call on_cluster,NAME,CLUSTER,WORKLOAD).
-define on_cluster
-target/release/stagewright workload $(3) --cost-rules 1 --granularity layer | \
-	target/release/stagewright convert - target/workloads/free/$(1).json --cluster $(2)
-endef
-
-# Training graphs of about 1, 10, 50 and 80 thousand operators.
-bench-large: setup
-	$(CARGO) build --release --bin stagewright
-	mkdir -p target/workloads
-	target/release/stagewright workload resnet --variant 152 --batch 32 --training --cost-rules 1 --out target/workloads/resnet-152.json
-	target/release/stagewright workload gnmt --variant 2 --batch 128 --sequence 40 --training --cost-rules 1 --out target/workloads/gnmt-2-40.json
-	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 75 --training --cost-rules 1 --out target/workloads/gnmt-8-75.json
-	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 110 --training --cost-rules 1 --out target/workloads/gnmt-8-110.json
-	target/release/stagewright bench data/suites/large-graphs.toml
-
-# Training steps of the models that learned placement is measured on, under dataflow execution.
-bench-makespan: setup
-	$(CARGO) build --release --bin stagewright
-	$(call step,makespan/inception-v3,inception-v3 --batch 32 --training,2)
-	$(call step,makespan/nasnet,nasnet-a --batch 32 --training,2)
-	$(call step,makespan/amoebanet,amoebanet-d --batch 32 --training,2)
-	$(call step,makespan/rnnlm-2,rnnlm --batch 64 --training,2)
-	$(call step,makespan/gnmt-2,gnmt --variant 2 --batch 128 --training,2)
-	$(call step,makespan/transformer-xl,transformer-xl --batch 16 --training,2)
-	$(call step,makespan/wavenet,wavenet --batch 8 --training,2)
-	$(call step,makespan/bert-base,bert --variant base --batch 16 --training,2)
-	$(call step,makespan/mixtral,mixtral --batch 1 --layers 2 --training,2)
-	target/release/stagewright bench data/suites/makespan.toml
+	for suite in $(SUITES); do target/release/stagewright bench $(OPTIONS) data/suites/$$suite.toml || exit; done
 
 # Instances of the contest on intra-operator parallelism: up to five minutes each, without HiGHS and candle.
 bench-iopddl: rust
@@ -176,165 +150,12 @@ TASK_GRAPHS ?=
 bench-published-makespan: rust
 	$(CARGO) bench --no-default-features --bench published_makespan -- $(TASK_GRAPHS)
 
-# The tables of the field's papers: the same models, on as many devices, by solvers that learn nothing. The papers' own systems
-# are in `bench-systems`.
-bench-gdp: setup
-	$(CARGO) build --release --bin stagewright
-	$(call step,gdp-2/rnnlm-2,rnnlm --variant 2 --batch 64 --training)
-	$(call step,gdp-2/gnmt-2,gnmt --variant 2 --batch 128 --training)
-	$(call step,gdp-2/transformer-xl-2,transformer-xl --variant 2 --batch 16 --training)
-	$(call step,gdp-2/inception-v3,inception-v3 --batch 32 --training)
-	$(call step,gdp-2/wavenet-2,wavenet --variant 2 --batch 8 --training)
-	$(call step,gdp-4/rnnlm-4,rnnlm --variant 4 --batch 64 --training)
-	$(call step,gdp-4/gnmt-4,gnmt --variant 4 --batch 128 --training)
-	$(call step,gdp-4/transformer-xl-4,transformer-xl --variant 4 --batch 16 --training)
-	$(call step,gdp-4/amoebanet,amoebanet-d --batch 32 --training)
-	$(call step,gdp-4/wavenet-4,wavenet --variant 4 --batch 8 --training)
-	$(call step,gdp-8/rnnlm-8,rnnlm --variant 8 --batch 64 --training)
-	$(call step,gdp-8/gnmt-8,gnmt --variant 8 --batch 128 --training)
-	$(call step,gdp-8/transformer-xl-8,transformer-xl --variant 8 --batch 16 --training)
-	target/release/stagewright bench data/suites/gdp-2.toml
-	target/release/stagewright bench data/suites/gdp-4.toml
-	target/release/stagewright bench data/suites/gdp-8.toml
-
-bench-placeto: setup
-	$(CARGO) build --release --bin stagewright
-	$(call step,placeto/inception-v3,inception-v3 --batch 32 --training)
-	$(call step,placeto/nasnet,nasnet-a --batch 32 --training)
-	$(call step,placeto/nmt,gnmt --variant 2 --batch 64 --training)
-	target/release/stagewright bench data/suites/placeto.toml
-
-bench-hsdag: setup
-	$(CARGO) build --release --bin stagewright
-	$(hsdag_graphs)
-	target/release/stagewright bench data/suites/hsdag.toml
-
-define hsdag_graphs
-$(call step,hsdag/inception-v3,inception-v3 --batch 1)
-$(call step,hsdag/resnet-50,resnet --variant 50 --batch 1)
-$(call step,hsdag/bert-base,bert --variant base --batch 1)
-endef
-
-# A workload in a file of its own, by cost rules 1 unless given: $(call step,NAME,WORKLOAD,RULES).
-define step
-@mkdir -p target/workloads/$(dir $(1))
-target/release/stagewright workload $(2) --cost-rules $(or $(3),1) --out target/workloads/$(1).json
-endef
-
-# The learned policy on large steps, and on random problems of families that it was not trained on: three hours.
-# PROBLEMS=50 LARGE=10 is a part.
-PROBLEMS ?= 500
-LARGE ?= 40
-bench-policy: siblings
-	$(call problems,policy-small,held-out-small,$(PROBLEMS))
-	$(call problems,policy-large,held-out-large,$(LARGE))
-	target/release/stagewright bench data/suites/policy-steps.toml
-	target/release/stagewright bench data/suites/policy-small.toml
-	target/release/stagewright bench data/suites/policy-throughput.toml
-	target/release/stagewright bench data/suites/policy-large.toml
-
-# Searches that start from the plan of a small sibling, the same model with fewer time steps or layers: twenty large training
-# steps, whose siblings are planned for 30 s each, and free splits, whose siblings have half the batch. An hour and a half, on two
-# cores.
-bench-siblings: siblings
-	for step in target/workloads/siblings/*.json; do small=target/workloads/siblings/small/$$(basename $$step .json); \
-	  target/release/stagewright plan $$small.json --objective makespan --time-limit 30s --threads 2 --out $$small.plan.json || exit; \
-	done
-	$(foreach cluster,2xa100+2xv100-32gb 4xt4 2xv100+2xp100,$(call halves,bert-base,$(cluster),bert --variant base,16 32))
-	$(foreach cluster,2xa100+2xv100-32gb 4xv100-32gb+4xp100,$(call halves,bert-large,$(cluster),bert --variant large,8 16))
-	$(foreach cluster,a100-and-v100 2xa100+2xt4,$(call halves,vit-l16,$(cluster),vit --variant l16,32 64))
-	$(call halves,vit-b16,2xv100+2xp100,vit --variant b16,64)
-	$(call halves,inception-v3,2xv100+2xp100,inception-v3,32 64)
-	$(call halves,inception-v3,4xt4,inception-v3,64)
-	$(foreach cluster,2xt4+1xepyc-7742 2xv100+2xp100 4xp100,$(call halves,resnet-50,$(cluster),resnet --variant 50,64))
-	$(call halves,resnet-101,2xv100+2xp100,resnet --variant 101,64)
-	$(call halves,resnet-152,2xv100+2xp100,resnet --variant 152,32)
-	$(foreach cluster,4xt4 2xa100+2xv100-32gb,$(call halves,gpt-2-small,$(cluster),gpt --variant 2-small,8))
-	$(foreach cluster,4xt4 2xa100+2xv100-32gb,$(call halves,gpt-2-medium,$(cluster),gpt --variant 2-medium,8))
-	$(call halves,gnmt-4,4xp100-pcie,gnmt --variant 4,128)
-	$(foreach cluster,4xp100-pcie 4xv100-32gb+4xp100,$(call halves,gnmt-8,$(cluster),gnmt --variant 8,128))
-	target/release/stagewright bench data/suites/siblings.toml
-	target/release/stagewright bench data/suites/siblings-free.toml
-
-# The large training steps and their siblings. GNMT-8 of 70 tokens is by cost rules 1, as in other tables.
-siblings: setup
-	$(CARGO) build --release --bin stagewright
-	$(call sibling,gnmt-8-50,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 50,--sequence 10)
-	$(call sibling,gnmt-8-70,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128 --cost-rules 1,--sequence 70,--sequence 10)
-	$(call sibling,gnmt-8-110,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 110,--sequence 10)
-	$(call sibling,gnmt-8-70-4,4xp100:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 70,--sequence 10)
-	$(call sibling,gnmt-8-60-64,8xv100-32gb:fp32@nvlink,gnmt --variant 8,--batch 64 --sequence 60,--batch 128 --sequence 10)
-	$(call sibling,gnmt-4-60,4xv100-32gb:fp32@nvlink,gnmt --variant 4 --batch 128,--sequence 60,--sequence 10)
-	$(call sibling,gnmt-4-100,4xv100-32gb:fp32@nvlink,gnmt --variant 4 --batch 128,--sequence 100,--sequence 10)
-	$(call sibling,gnmt-4-80-8,8xp100:fp32@nvlink,gnmt --variant 4 --batch 128,--sequence 80,--sequence 10)
-	$(call sibling,gnmt-2-110,2xv100-32gb:fp32@nvlink,gnmt --variant 2 --batch 128,--sequence 110,--sequence 15)
-	$(call sibling,gnmt-2-150,4xv100-32gb:fp32@nvlink,gnmt --variant 2 --batch 128,--sequence 150,--sequence 15)
-	$(call sibling,rnnlm-2-305,2xp100:fp32@nvlink,rnnlm --variant 2 --batch 64,--sequence 305,--sequence 30)
-	$(call sibling,rnnlm-4-200,4xp100:fp32@nvlink,rnnlm --variant 4 --batch 64,--sequence 200,--sequence 20)
-	$(call sibling,rnnlm-8-100,8xv100-32gb:fp32@nvlink,rnnlm --variant 8 --batch 64,--sequence 100,--sequence 10)
-	$(call sibling,rnnlm-8-150,4xv100-32gb:fp32@nvlink,rnnlm --variant 8 --batch 64,--sequence 150,--sequence 15)
-	$(call sibling,rnnlm-4-155-8,8xp100:fp32@nvlink,rnnlm --variant 4 --batch 128,--sequence 155,--sequence 15)
-	$(call sibling,wavenet-100,4xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 100,--layers 10)
-	$(call sibling,wavenet-200,8xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 200,--layers 20)
-	$(call sibling,nasnet-60,8xv100-32gb:fp32@nvlink,nasnet-a --batch 32,--layers 60,--layers 12)
-	$(call sibling,amoebanet-150,8xv100-32gb:fp32@nvlink,amoebanet-d --batch 16,--layers 150,--layers 18)
-	$(call sibling,bert-500,8xa100,bert --variant large --batch 4,--layers 500,--layers 24)
-
-# A training step with its cluster, and a sibling: $(call sibling,NAME,CLUSTER,WORKLOAD,SIZES,SIBLING'S SIZES).
-define sibling
-@mkdir -p target/workloads/siblings/small
-target/release/stagewright workload $(3) $(4) --training | \
-	target/release/stagewright convert - target/workloads/siblings/$(1).json --cluster $(2)
-target/release/stagewright workload $(3) $(5) --training | \
-	target/release/stagewright convert - target/workloads/siblings/small/$(1).json --cluster $(2)
-
-endef
-
-# Training steps by layers at every batch of a list, with the plan for half the batch:
-# $(call halves,NAME,CLUSTER,WORKLOAD,BATCHES).
-halves = $(foreach batch,$(4),$(call half,$(1)-$(batch)-$(2),$(2),$(3),$(batch)))
-
-define half
-@mkdir -p target/workloads/siblings-free/small
-target/release/stagewright workload $(3) --batch $(4) --training --precision fp16 --granularity layer | \
-	target/release/stagewright convert - target/workloads/siblings-free/$(1).json --cluster $(2)
-target/release/stagewright workload $(3) --batch $$(($(4) / 2)) --training --precision fp16 --granularity layer | \
-	target/release/stagewright convert - target/workloads/siblings-free/small/$(1).json --cluster $(2)
-target/release/stagewright plan target/workloads/siblings-free/small/$(1).json --split free --solver bnp --time-limit 30s \
-	--threads 2 --out target/workloads/siblings-free/small/$(1).plan.json
-
-endef
-
-# Random problems in a folder of their own: $(call problems,NAME,RECIPE,COUNT).
-define problems
-rm -rf target/workloads/$(1)
-target/release/stagewright workload --recipe data/policy/$(2).toml --count $(3) --out target/workloads/$(1)
-endef
-
 # The checkpoint in data/policy anew: see data/policy/README.md. Resumes an interrupted run.
 policy: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright train data/policy/imitation.toml --out target/policy/imitation
 	cp target/policy/imitation/best.safetensors data/policy/checkpoint.safetensors
 	cp target/policy/imitation/metrics.csv data/policy/imitation.csv
-
-# The field's learned systems on five small models and on HELD_OUT problems of held-out families: a night, or half as long with
-# JOBS=2 on two cores. Resumes an interrupted run of the same program; times are comparable only at the same JOBS.
-HELD_OUT ?= 24
-JOBS ?= 1
-BENCH_SYSTEMS := target/release/stagewright bench --jobs $(JOBS) --journal target/systems.journal
-bench-systems: systems
-	$(call step,systems-small/inception-v3,inception-v3 --batch 32 --training)
-	$(call step,systems-small/resnet-50,resnet --variant 50 --batch 32 --training)
-	$(call step,systems-small/bert-base,bert --variant base --batch 16 --training)
-	$(call step,systems-small/transformer-xl-2,transformer-xl --variant 2 --batch 16 --training)
-	$(call step,systems-small/wavenet-2,wavenet --variant 2 --batch 8 --training)
-	$(call problems,systems-held-out,held-out-systems,$(HELD_OUT))
-	$(hsdag_graphs)
-	$(BENCH_SYSTEMS) data/suites/systems-small.toml
-	$(BENCH_SYSTEMS) data/suites/systems-calls.toml
-	$(BENCH_SYSTEMS) data/suites/systems-held-out.toml
-	$(BENCH_SYSTEMS) data/suites/systems-hsdag.toml
 
 # The systems trained on many graphs. Resumes an interrupted run.
 systems: setup
@@ -345,25 +166,3 @@ define trained
 target/release/stagewright train data/policy/systems/$(1).toml --out target/policy/systems/$(1)
 
 endef
-
-# The larger models of the papers, ten minutes a solver, and at equal simulations: some 14 hours, half of it with JOBS=2 (see
-# `bench-systems`).
-bench-systems-large: setup
-	$(CARGO) build --release --bin stagewright
-	$(call step,systems-2/rnnlm-2,rnnlm --variant 2 --batch 64 --training)
-	$(call step,systems-2/gnmt-2,gnmt --variant 2 --batch 128 --training)
-	$(call step,systems-2/nasnet,nasnet-a --batch 32 --training)
-	$(call step,systems-4/rnnlm-4,rnnlm --variant 4 --batch 64 --training)
-	$(call step,systems-4/gnmt-4,gnmt --variant 4 --batch 128 --training)
-	$(call step,systems-4/transformer-xl-4,transformer-xl --variant 4 --batch 16 --training)
-	$(call step,systems-4/amoebanet,amoebanet-d --batch 32 --training)
-	$(call step,systems-4/wavenet-4,wavenet --variant 4 --batch 8 --training)
-	$(call step,systems-8/rnnlm-8,rnnlm --variant 8 --batch 64 --training)
-	$(call step,systems-8/gnmt-8,gnmt --variant 8 --batch 128 --training)
-	$(call step,systems-8/transformer-xl-8,transformer-xl --variant 8 --batch 16 --training)
-	$(BENCH_SYSTEMS) data/suites/systems-2.toml
-	$(BENCH_SYSTEMS) data/suites/systems-4.toml
-	$(BENCH_SYSTEMS) data/suites/systems-8.toml
-	$(BENCH_SYSTEMS) data/suites/systems-calls-2.toml
-	$(BENCH_SYSTEMS) data/suites/systems-calls-4.toml
-	$(BENCH_SYSTEMS) data/suites/systems-calls-8.toml

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-limits reproduce policy
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -71,64 +71,38 @@ doc: setup
 site: doc
 	$(CARGO) run -p stagewright-site -- target/site
 
-bench: setup
-	$(CARGO) build --release --bin stagewright
-	target/release/stagewright bench data/suites/reference-throughput.toml
+# Suites of data/suites by their targets: the free splits and the latency of the published instances; free splits of built-in
+# workloads; training graphs of about 1, 10, 50 and 80 thousand operators; training steps under dataflow execution; the tables of
+# the field's papers by solvers that learn nothing; searches from the plan of a small sibling, an hour and a half; and the learned
+# policy, three hours. OPTIONS="--jobs 2" are options of `stagewright bench`.
+bench: SUITES := reference-throughput
+bench-free: SUITES := reference-free
+bench-latency: SUITES := reference-latency
+bench-own-free: SUITES := own-free
+bench-large: SUITES := large-graphs
+bench-makespan: SUITES := makespan
+bench-gdp: SUITES := gdp-2 gdp-4 gdp-8
+bench-placeto: SUITES := placeto
+bench-hsdag: SUITES := hsdag
+bench-siblings: SUITES := siblings siblings-free
+bench-policy: SUITES := policy-steps policy-small policy-throughput policy-large
 
-# Free splits of the published instances.
-bench-free: setup
-	$(CARGO) build --release --bin stagewright
-	target/release/stagewright bench data/suites/reference-free.toml
+# The field's learned systems on small models and on held-out families: a night, or half as long with JOBS=2 on two cores. The
+# larger models of the papers, ten minutes a solver, and at equal simulations: some 14 hours, half of it with JOBS=2. Both resume
+# an interrupted run of the same program; times are comparable only at the same JOBS.
+JOBS ?= 1
+bench-systems bench-systems-large: OPTIONS := --jobs $(JOBS) --journal target/systems.journal
+bench-systems: systems
+bench-systems: SUITES := systems-small systems-calls systems-held-out systems-hsdag
+bench-systems-large: SUITES := systems-2 systems-4 systems-8 systems-calls-2 systems-calls-4 systems-calls-8
 
-# Latency of the published instances.
-bench-latency: setup
+OPTIONS ?=
+SUITE_TARGETS := bench bench-free bench-latency bench-own-free bench-large bench-makespan bench-gdp bench-placeto bench-hsdag \
+  bench-siblings bench-policy bench-systems bench-systems-large
+.PHONY: $(SUITE_TARGETS)
+$(SUITE_TARGETS): setup
 	$(CARGO) build --release --bin stagewright
-	target/release/stagewright bench data/suites/reference-latency.toml
-
-# Free splits of built-in workloads at layer granularity.
-bench-own-free: setup
-	$(CARGO) build --release --bin stagewright
-	mkdir -p target/workloads/free
-	$(call on_cluster,bert-large,2xa100+2xv100-32gb,bert --variant large --training --batch 16 --precision fp16)
-	$(call on_cluster,vit-l16,a100-and-v100,vit --variant l16 --training --batch 64 --precision fp16)
-	$(call on_cluster,inception-v3,2xv100+2xp100,inception-v3 --training --batch 64 --precision fp16)
-	$(call on_cluster,gpt-2-xl,4xt4,gpt --variant 2-xl --training --batch 7 --precision fp16)
-	$(call on_cluster,mixtral-8x7b,4xrtx-4090,mixtral --variant 8x7b --precision bf16)
-	$(call on_cluster,resnet-50,2xt4+1xepyc-7742+1xxeon-8480,resnet --variant 50 --batch 32 --precision fp16)
-	$(call on_cluster,gnmt-8,4xp100-pcie:fp32+2xepyc-7742,gnmt --variant 8 --training --batch 64)
-	$(call on_cluster,dlrm,4xv100-32gb:fp32+2xepyc-7742,dlrm --variant terabyte --training --batch 2048)
-	$(call on_cluster,bert-large-pretraining,two-v100-servers-10gbe,bert --variant large-pretraining --training --batch 8 --precision fp16)
-	target/release/stagewright bench data/suites/own-free.toml
-
-# A workload by layers, with its cluster: $(call on_cluster,NAME,CLUSTER,WORKLOAD).
-define on_cluster
-target/release/stagewright workload $(3) --cost-rules 1 --granularity layer | \
-	target/release/stagewright convert - target/workloads/free/$(1).json --cluster $(2)
-endef
-
-# Training graphs of about 1, 10, 50 and 80 thousand operators.
-bench-large: setup
-	$(CARGO) build --release --bin stagewright
-	mkdir -p target/workloads
-	target/release/stagewright workload resnet --variant 152 --batch 32 --training --cost-rules 1 --out target/workloads/resnet-152.json
-	target/release/stagewright workload gnmt --variant 2 --batch 128 --sequence 40 --training --cost-rules 1 --out target/workloads/gnmt-2-40.json
-	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 75 --training --cost-rules 1 --out target/workloads/gnmt-8-75.json
-	target/release/stagewright workload gnmt --variant 8 --batch 128 --sequence 110 --training --cost-rules 1 --out target/workloads/gnmt-8-110.json
-	target/release/stagewright bench data/suites/large-graphs.toml
-
-# Training steps of the models that learned placement is measured on, under dataflow execution.
-bench-makespan: setup
-	$(CARGO) build --release --bin stagewright
-	$(call step,makespan/inception-v3,inception-v3 --batch 32 --training,2)
-	$(call step,makespan/nasnet,nasnet-a --batch 32 --training,2)
-	$(call step,makespan/amoebanet,amoebanet-d --batch 32 --training,2)
-	$(call step,makespan/rnnlm-2,rnnlm --batch 64 --training,2)
-	$(call step,makespan/gnmt-2,gnmt --variant 2 --batch 128 --training,2)
-	$(call step,makespan/transformer-xl,transformer-xl --batch 16 --training,2)
-	$(call step,makespan/wavenet,wavenet --batch 8 --training,2)
-	$(call step,makespan/bert-base,bert --variant base --batch 16 --training,2)
-	$(call step,makespan/mixtral,mixtral --batch 1 --layers 2 --training,2)
-	target/release/stagewright bench data/suites/makespan.toml
+	for suite in $(SUITES); do target/release/stagewright bench $(OPTIONS) data/suites/$$suite.toml || exit; done
 
 # Instances of the contest on intra-operator parallelism: up to five minutes each, without HiGHS and candle.
 bench-iopddl: rust
@@ -155,18 +129,22 @@ TASK_GRAPHS ?=
 bench-published-makespan: rust
 	$(CARGO) bench --no-default-features --bench published_makespan -- $(TASK_GRAPHS)
 
-# A workload in a file of its own, by cost rules 1 unless given: $(call step,NAME,WORKLOAD,RULES).
-define step
-@mkdir -p target/workloads/$(dir $(1))
-target/release/stagewright workload $(2) --cost-rules $(or $(3),1) --out target/workloads/$(1).json
-endef
-
 # The checkpoint in data/policy anew: see data/policy/README.md. Resumes an interrupted run.
 policy: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright train data/policy/imitation.toml --out target/policy/imitation
 	cp target/policy/imitation/best.safetensors data/policy/checkpoint.safetensors
 	cp target/policy/imitation/metrics.csv data/policy/imitation.csv
+
+# The systems trained on many graphs. Resumes an interrupted run.
+systems: setup
+	$(CARGO) build --release --bin stagewright
+	$(foreach system,gdp placeto hsdag hdp,$(call trained,$(system)))
+
+define trained
+target/release/stagewright train data/policy/systems/$(1).toml --out target/policy/systems/$(1)
+
+endef
 
 # Experiments behind figures of the documentation.
 include research/research.mk

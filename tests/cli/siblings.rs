@@ -100,3 +100,45 @@ fn a_suite_starts_from_plans_of_siblings() {
         stdout(&output).lines().filter(|line| line.contains("| mine ")).map(str::to_owned).collect();
     assert!(rows[0].contains("| optimal |"), "{rows:?}");
 }
+
+/// The plan of a workload's sibling is that of `plan` with the variant's solver and the case's objective.
+#[test]
+fn a_suite_plans_siblings_of_its_workloads() {
+    let suite = "name = \"x\"\nsolvers = [\"anew\", \"mine\"]\nseeds = [3]\n\
+                 objectives = [{ objective = \"makespan\", simulations = 200 }]\n\
+                 variants = [{ name = \"mine\", solver = \"annealing\", sibling = \"10m\" }, \
+                 { name = \"anew\", solver = \"annealing\" }]\n\
+                 [[workloads]]\nname = \"long\"\nmodel = \"rnnlm\"\nsequence = 6\ntraining = true\n\
+                 cluster = \"2xv100:fp32@nvlink\"\nsibling = { sequence = 3 }\n";
+    let folder = folder(&[("suite.toml", suite)]);
+    let in_folder = |name: &str| path(&folder, name);
+    let (file, table, journal) = (in_folder("suite.toml"), in_folder("table.csv"), in_folder("journal"));
+    let bench = || {
+        let output = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        stderr(&output).lines().count()
+    };
+    assert_eq!(bench(), 2);
+    for (name, steps) in [("small.json", "3"), ("long.json", "6")] {
+        let made = run(&["workload", "rnnlm", "--sequence", steps, "--training", "--out", &in_folder(name)]);
+        assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    }
+    let plan = |model: &str, more: &[&str]| {
+        let call =
+            ["plan", model, CLUSTER, "--objective=makespan", "--solver=annealing", "--simulations=200"];
+        let output = run(&[&call[..], more].concat());
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        output
+    };
+    let start = in_folder("start.json");
+    plan(&in_folder("small.json"), &["--out", &start]);
+    let expected = json(&plan(&in_folder("long.json"), &["--json", "--seed=3", "--start", &start]));
+    let expected = expected["objective"]["value_s"].as_f64().expect("a value");
+    let rows = super::suites::rows_of(&table);
+    let [anew, mine] = [&rows[0], &rows[1]].map(|row| row[4].parse::<f64>().expect("a value"));
+    assert!((mine / expected - 1.0).abs() < 1e-9, "{mine} and {expected}");
+    assert_ne!(anew, mine, "a search from nothing ends elsewhere");
+    assert_eq!(bench(), 0, "nothing is run again");
+    std::fs::write(&file, suite.replace("sequence = 3", "sequence = 4")).expect("room");
+    assert_eq!(bench(), 1, "the case with the sibling");
+}

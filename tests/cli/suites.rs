@@ -551,3 +551,95 @@ fn plans_take_part_in_a_suite() {
         }
     }
 }
+
+/// A workload with a cluster, another with options of its own, problems of a recipe, and a file.
+#[test]
+fn workloads_and_problems_are_inputs_of_a_suite() {
+    let recipe = std::fs::read_to_string(root().join("data/policy/held-out-small.toml")).expect("a recipe");
+    let suite = "name = \"made\"\ninputs = [\"file.json\"]\nsolvers = [\"one-device\", \"heft\"]\n\
+                 objectives = [{ objective = \"makespan\" }]\nworkloads_of = \"other.toml\"\n\
+                 every_workload = { precision = \"fp16\" }\n\
+                 problems = [{ recipe = \"recipe.toml\", count = 2 }]\n\
+                 [[workloads]]\nname = \"step\"\nmodel = \"vgg\"\nvariant = \"11\"\nbatch = 4\ntraining = true\n\
+                 cluster = \"2xv100:fp32@nvlink\"\n\
+                 [[workloads]]\nname = \"cut\"\nmodel = \"bert\"\nlayers = 1\ncluster = \"mine\"\ntraining = false\n";
+    let other = "name = \"other\"\nworkloads = [{ name = \"vit\", model = \"vit\", cluster = \"4xt4\", layers = 1 }]\n";
+    let folder = folder(&[
+        ("suite.toml", &suite),
+        ("other.toml", other),
+        ("recipe.toml", &recipe),
+        ("mine", &std::fs::read_to_string(demo("cluster.toml")).expect("a cluster")),
+    ]);
+    let in_folder = |name: &str| path(&folder, name);
+    let (file, table, journal) = (in_folder("suite.toml"), in_folder("table.csv"), in_folder("journal"));
+    let graph = in_folder("graph.json");
+    let vgg =
+        ["workload", "vgg", "--variant=11", "--batch=4", "--training", "--precision=fp16", "--out", &graph];
+    assert_eq!(code(&run(&vgg)), Some(0));
+    let converted = run(&["convert", &graph, &in_folder("file.json"), "--cluster", "2xv100:fp32@nvlink"]);
+    assert_eq!(code(&converted), Some(0), "{}", stderr(&converted));
+    let bench = || {
+        let output = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        stderr(&output).lines().count()
+    };
+    assert_eq!(bench(), 12);
+    let rows = rows_of(&table);
+    let names: Vec<&str> = rows.iter().step_by(2).map(|row| row[0].as_str()).collect();
+    assert_eq!((&names[..4], names.len()), (&["file", "vit", "step", "cut"][..], 6));
+    assert!(names[4].ends_with("-0") && names[5].ends_with("-1"), "numbers of problems: {names:?}");
+    assert!(rows.iter().all(|row| row[3] == "feasible" || row[3] == "optimal"), "{rows:?}");
+    assert_eq!(rows[0][4..7], rows[4][4..7], "the workload is what `workload` and `convert` make");
+    assert_eq!(bench(), 0, "nothing is run again");
+    // What a graph is made from is in the key: its own options, those of all, its cluster, and the recipe.
+    let change = |file: &str, from: &str, to: &str| {
+        let text = std::fs::read_to_string(in_folder(file)).expect("a file");
+        assert!(text.contains(from), "{text}");
+        std::fs::write(in_folder(file), text.replace(from, to)).expect("room");
+        bench()
+    };
+    assert_eq!(change("suite.toml", "batch = 4", "batch = 2"), 2);
+    assert_eq!(change("suite.toml", "precision = \"fp16\"", "precision = \"bf16\""), 4);
+    assert_eq!(change("mine", "65e12", "60e12"), 2);
+    assert_eq!(change("recipe.toml", "seed = ", "seed = 1"), 4);
+    assert_eq!(change("other.toml", "layers = 1", "layers = 2"), 2);
+}
+
+#[test]
+fn workloads_of_a_suite_without_a_graph_are_refused() {
+    let folder = pair();
+    let file = path(&folder, "suite.toml");
+    let whole = std::fs::read_to_string(&file).expect("a suite");
+    let workload = |more: &str| format!("[[workloads]]\nname = \"w\"\n{more}\n");
+    let vgg = |more: &str| workload(&format!("model = \"vgg\"\n{more}"));
+    let sibling = "[[variants]]\nname = \"mine\"\nsolver = \"dp\"\nsibling = \"1s\"\n";
+    let mine = whole.replace("\"dp\"", "\"mine\"");
+    for (text, code, place, said) in [
+        (workload("model = \"vg\""), "B002", ": workloads.w", "unknown workload family `vg`"),
+        (vgg("variant = \"12\""), "B002", ": workloads.w", "has no variant `12`"),
+        (vgg("layers = 3"), "B002", ": workloads.w", "has no size `layers`"),
+        (vgg("batch = 0"), "B002", ": workloads.w", "batch is 0"),
+        (vgg("batch = true"), "B002", ": workloads.w", "--batch"),
+        (vgg("training = 1"), "B002", ": workloads.w", "--training"),
+        (vgg("precision = \"fp1\""), "B002", ": workloads.w", "fp1"),
+        (vgg("optimizer = \"sgd\""), "B002", ": workloads.w", "--training"),
+        (vgg("out = \"file\""), "B002", ": workloads.w", "`out` is not an option of a workload"),
+        (vgg("sibling = { batch = 0 }"), "B002", ": workloads.w", "batch is 0"),
+        (vgg("cluster = \"3xnothing\""), "B001", ": workloads.w", "nothing"),
+        (vgg("") + &vgg(""), "B002", ": workloads.w", "defined twice"),
+        (workload(""), "B002", ":5", "missing field `model`"),
+        ("problems = [{ recipe = \"absent\", count = 1 }]\n".into(), "B001", ": problems", "`absent`"),
+        ("problems = [{ recipe = \"suite.toml\", count = 1 }]\n".into(), "T00", ":1", "unknown field"),
+        ("problems = [{ recipe = \"suite.toml\", count = 0 }]\n".into(), "B002", ": problems", "count is 0"),
+        ("workloads_of = \"absent.toml\"\n".into(), "I001", "absent.toml", "no"),
+        (sibling.into(), "B002", "suite.toml", "`mine` starts from siblings, and `model` has none"),
+    ] {
+        let suite = if text == sibling { &mine } else { &whole };
+        std::fs::write(&file, format!("{suite}{text}")).expect("room");
+        let refused = run(&["bench", &file]);
+        let story = stderr(&refused);
+        assert_eq!(super::code(&refused), Some(2), "{text}: {story}");
+        assert!(story.starts_with(&format!("error[{code}")), "{text}: {story}");
+        assert!(story.contains(&format!("{place}\n")) && story.contains(said), "{text}: {story}");
+    }
+}

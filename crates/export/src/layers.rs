@@ -1,6 +1,7 @@
 //! Layers of a plan with their operators. A backward operator belongs to the layer of its forward
 //! operator.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::error::{ExportError, Result};

@@ -50,8 +50,9 @@ stagewright::core::codes! {
     pub enum B {
         /// missing file in a suite
         ///
-        /// A pattern under `inputs` or `clusters` of a suite matches no file. Patterns are relative to the suite file, or begin
-        /// with `$STAGEWRIGHT_SHARED`; a cluster may also be a built-in name. Correct the pattern, or create the file.
+        /// A pattern under `inputs` or `clusters` of a suite matches no file, or the cluster of a workload, the recipe of problems or
+        /// the checkpoint of a variant does not exist. Paths are relative to the suite file, or begin with `$STAGEWRIGHT_SHARED`; a
+        /// cluster may also be a built-in name. Correct the path, or create the file.
         B001,
 
         /// invalid suite file
@@ -59,7 +60,9 @@ stagewright::core::codes! {
         /// The file is not valid TOML, a field is unknown, missing or of the wrong type, `repeat` is 0 or above a million,
         /// `threads` is 0 or above 512, inputs, clusters, objectives, solvers, plans and seeds together make more than 100,000 cases, a
         /// plan has the name of a solver, `exec:NAME` has no command under `[[exec]]`, or `look_at` or `convergence` names something that
-        /// is not one of the solvers. The suites in `data/suites` show most fields, and `docs/solvers.md` plans and commands.
+        /// is not one of the solvers. Two workloads have the same name, their options are not those of `stagewright workload` or
+        /// describe no graph, or a variant with `sibling` has an input without one. The suites in `data/suites` show most fields,
+        /// and `docs/solvers.md` plans and commands.
         B002,
 
         /// invalid baseline file

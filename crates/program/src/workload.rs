@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use stagewright::core::document::GraphDocument;
+use stagewright::core::problem::Problem;
 use stagewright::formats::write_graph;
 use stagewright::report::table::{WorkloadRow, workloads};
 use stagewright::report::units::flop;
@@ -34,13 +35,7 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit> {
 /// Writes the first `count` problems of a recipe, each as a graph that carries its cluster.
 fn instances(path: &Path, count: u64, out: &Path) -> Result<Exit> {
     resolve::count("--count", count, 1..=MAX_PROBLEMS)?;
-    let input = files::read(path)?;
-    let wrong = |error: RecipeError| {
-        CliError::new(error.code(), error.to_string())
-            .at(format!("{}:{}", input.label, error.place()))
-            .help(error.help())
-    };
-    let recipe = Recipe::from_toml(&String::from_utf8_lossy(&input.bytes)).map_err(wrong)?;
+    let recipe = recipe(path)?;
     let file_of = |index| out.join(format!("{}.json", instance::name(&recipe, index)));
     if (0..count).any(|index| files::is_same(path, &file_of(index))) {
         return Err(files::would_overwrite("--out", path, "give another folder"));
@@ -48,12 +43,27 @@ fn instances(path: &Path, count: u64, out: &Path) -> Result<Exit> {
     files::make_folder(out)?;
     for index in 0..count {
         let Instance { problem, .. } = instance(&recipe, index);
-        let cluster = Some(problem.cluster().document().clone());
-        let graph = GraphDocument { cluster, ..problem.graph().document().clone() };
-        files::write(&file_of(index), &write_graph(&graph))?;
+        files::write(&file_of(index), &write_graph(&with_own_cluster(&problem)))?;
     }
     output::note(&format!("{count} problems in {}", out.display()));
     Ok(Exit::Done)
+}
+
+/// Reads a training recipe.
+pub(super) fn recipe(path: &Path) -> Result<Recipe> {
+    let input = files::read(path)?;
+    let wrong = |error: RecipeError| {
+        CliError::new(error.code(), error.to_string())
+            .at(format!("{}:{}", input.label, error.place()))
+            .help(error.help())
+    };
+    Recipe::from_toml(&String::from_utf8_lossy(&input.bytes)).map_err(wrong)
+}
+
+/// The graph of a problem, which carries the cluster.
+pub(super) fn with_own_cluster(problem: &Problem) -> GraphDocument {
+    let cluster = Some(problem.cluster().document().clone());
+    GraphDocument { cluster, ..problem.graph().document().clone() }
 }
 
 /// The graph of a family.

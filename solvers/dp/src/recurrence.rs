@@ -131,7 +131,7 @@ impl<'a> Recurrence<'a> {
         Run { best: best.map(|last| reconstruct(problem, lattice, &table, last)), halt }
     }
 
-    /// What the tasks of a batch need.
+    /// Inputs of the tasks of a batch.
     fn rules<'r>(
         &self,
         pass: usize,

@@ -1,34 +1,35 @@
 //! A case: runs of `plan --json` in child processes.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use stagewright::core::document::{JointPlanDocument, PlanDocument, StrategyPlanDocument};
+use stagewright::core::document::{GraphDocument, JointPlanDocument, PlanDocument, StrategyPlanDocument};
 use stagewright::core::solver::StopReason;
+use stagewright::formats::write_graph;
 use stagewright::registry;
 use tempfile::NamedTempFile;
 
-use super::PEAK_MEMORY;
 use super::baseline::Baseline;
+use super::input::{Input, option, plain, stem};
 use super::moment::{self, Moment};
 use super::runs::Runs;
 use super::suite::Suite;
 use super::variant::Variant;
+use super::{PEAK_MEMORY, locked};
 use crate::code::B004;
 use crate::error::{CliError, Result};
 use crate::external::External;
-use crate::{cluster, instances};
+use crate::{cluster, files, instances};
 
 /// One combination of a suite.
 pub(super) struct Case {
     /// Index in the suite.
     pub(super) number: usize,
-    /// Model file.
-    pub(super) input: String,
+    /// The model.
+    pub(super) input: Input,
     /// Cluster file; `None` means the model's own.
     pub(super) cluster: Option<String>,
     /// Options of `plan` for the objective.
@@ -86,7 +87,7 @@ pub(super) struct Row {
     /// it.
     #[serde(skip)]
     pub(super) mark: &'static str,
-    /// The model and cluster file, which distinguish cases with equal names.
+    /// What identifies the model, and the cluster file, which distinguish cases with equal names.
     pub(super) files: [String; 2],
     /// Whether an interrupt cut off the runs of the case, which no journal keeps.
     #[serde(skip)]
@@ -122,7 +123,7 @@ impl Case {
     pub(super) fn describe(&self) -> String {
         let objective = self.objective();
         let objective = if objective.is_empty() { String::new() } else { format!(" ({objective})") };
-        format!("{} with {}{objective}", stem(&self.input), self.solver)
+        format!("{} with {}{objective}", self.input.name(), self.solver)
     }
 
     /// Position of the digest of the program in the key.
@@ -137,8 +138,8 @@ impl Case {
     pub(super) fn key(&self, suite: &Suite, program: &str) -> Vec<String> {
         let digest = |file: &Path| cluster::digest_of_file(file).unwrap_or_default();
         // A cluster may be given by name, not as a file.
-        let contents = [Some(&self.input), self.cluster.as_ref()]
-            .map(|path| path.map(|path| digest(Path::new(path))).unwrap_or_default());
+        let contents = [self.input.files(), self.cluster.as_ref().map(PathBuf::from)]
+            .map(|file| file.as_deref().map(digest).unwrap_or_default());
         let key = [program.to_owned(), format!("runs {}", suite.repeat), self.solver.clone()]
             .into_iter()
             .chain(contents);
@@ -146,14 +147,18 @@ impl Case {
             Method::Solver => Vec::new(),
             Method::Variant(variant) => {
                 let checkpoint = variant.checkpoint.as_deref().map(digest);
-                let start = variant.start(&stem(&self.input)).as_deref().map(digest);
-                [checkpoint, variant.finetune.clone(), start].map(Option::unwrap_or_default).into()
+                let start = variant.start(&self.input.name()).as_deref().map(digest);
+                let sibling =
+                    variant.sibling.as_ref().map(|time| format!("{time} {}", self.input.sibling_id()));
+                [checkpoint, variant.finetune.clone(), start, sibling].map(Option::unwrap_or_default).into()
             }
             Method::Command(command) => command.files().map(|file| digest(&file)).collect(),
             Method::Plan(file) => vec![digest(file)],
         };
         let watched = suite.convergence.as_ref().map(|_| "convergence".to_owned());
-        key.chain(method).chain(watched).chain(self.plan(suite)).chain(self.problem(suite)).collect()
+        let call =
+            self.plan(suite).into_iter().chain(self.problem(suite, self.seed)).chain([self.input.id()]);
+        key.chain(method).chain(watched).chain(call).collect()
     }
 
     /// Files that a run of the case reads; a cluster may be given by name.
@@ -161,13 +166,13 @@ impl Case {
         let method = match &self.method {
             Method::Solver => Vec::new(),
             Method::Variant(variant) => {
-                variant.checkpoint.iter().cloned().chain(variant.start(&stem(&self.input))).collect()
+                variant.checkpoint.iter().cloned().chain(variant.start(&self.input.name())).collect()
             }
             Method::Command(command) => command.files().collect(),
             Method::Plan(file) => vec![file.clone()],
         };
-        let given = [Some(&self.input), self.cluster.as_ref()].into_iter().flatten();
-        given.map(PathBuf::from).chain(method).collect()
+        let cluster = self.cluster.as_ref().map(PathBuf::from);
+        self.input.files().into_iter().chain(cluster).chain(method).collect()
     }
 
     /// The variant that the case runs, if it runs one.
@@ -188,12 +193,12 @@ impl Case {
     pub(super) fn row(&self) -> Row {
         Row {
             status: NOT_RUN.into(),
-            input: stem(&self.input),
+            input: self.input.name(),
             cluster: self.cluster.as_deref().map(stem).unwrap_or_default(),
             objective: self.objective(),
             solver: self.solver.clone(),
             seed: self.seed,
-            files: [self.input.clone(), self.cluster.clone().unwrap_or_default()],
+            files: [self.input.id(), self.cluster.clone().unwrap_or_default()],
             ..Row::default()
         }
     }
@@ -201,8 +206,10 @@ impl Case {
     /// Runs the case as often as the suite specifies, or until runs are ended.
     pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row> {
         let mut row = self.row();
+        let made = self.input.graph()?.map(|graph| self.model(&graph)).transpose()?;
+        let model = made.as_ref().map_or_else(|| self.input.id(), |file| file.path().display().to_string());
         for _ in 0..suite.repeat {
-            row.is_cut_off = !self.run_once(suite, runs, &mut row)?;
+            row.is_cut_off = !self.run_once(suite, runs, &model, &mut row)?;
             if row.is_cut_off {
                 break;
             }
@@ -213,15 +220,17 @@ impl Case {
     }
 
     /// Adds a run of the case to its row. Returns whether the run was completed.
-    fn run_once(&self, suite: &Suite, runs: &Runs, row: &mut Row) -> Result<bool> {
-        let adapted = match self.adapt(suite, runs)? {
-            Adapted::CutOff => return Ok(false),
-            Adapted::Refused(error) => {
+    fn run_once(&self, suite: &Suite, runs: &Runs, model: &str, row: &mut Row) -> Result<bool> {
+        let prepared =
+            self.adapt(suite, runs, model).and_then(|file| Ok((file, self.sibling_plan(suite, runs)?)));
+        let (adapted, start) = match prepared {
+            Ok(prepared) => prepared,
+            Err(Unprepared::CutOff) => return Ok(false),
+            Err(Unprepared::Refused(error)) => {
                 row.status = error;
                 return Ok(true);
             }
-            Adapted::No => None,
-            Adapted::To(file) => Some(file),
+            Err(Unprepared::Failed(error)) => return Err(error),
         };
         let given = self.variant().and_then(|variant| variant.checkpoint.as_deref());
         let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
@@ -233,11 +242,11 @@ impl Case {
             .transpose()?;
         let mut call = self.plan(suite);
         call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
+        call.extend(start.map(|file| option("start", file.display())));
         call.extend(watched.as_ref().map(|file| option("convergence", file.path().display())));
         let started = Instant::now();
-        let Some(output) = self.call(runs, call.into_iter().chain(self.problem(suite)))? else {
-            return Ok(false);
-        };
+        call.extend(self.problem(suite, self.seed));
+        let Some(output) = self.call(runs, call, model)? else { return Ok(false) };
         let took = started.elapsed().as_secs_f64();
         let plan = match self.method {
             Method::Plan(_) => Printed::given(&output.stdout),
@@ -263,7 +272,7 @@ impl Case {
             if row.value_s.is_some() && row.moments.is_empty() {
                 let cause = format!("a run has not reported its convergence: {}", story.trim_end());
                 return Err(CliError::new(B004, cause)
-                    .at(self.input.clone())
+                    .at(self.input.id())
                     .help("free disk space for temporary files"));
             }
         }
@@ -273,7 +282,7 @@ impl Case {
     /// Adds what a run printed to the row.
     fn keep(&self, plan: Printed, row: &mut Row) {
         row.status = match (&self.method, plan.value, plan.reason) {
-            // Why a command has no plan is not in this program.
+            // The reason why a command has no plan is unknown to this program.
             (Method::Command(_), None, Some(reason)) => reason,
             _ => plan.status,
         };
@@ -285,43 +294,75 @@ impl Case {
         row.operators = plan.operators;
     }
 
-    /// Adapts a checkpoint to the input, if the variant requests it. Its time does not count as the plan's.
-    fn adapt(&self, suite: &Suite, runs: &Runs) -> Result<Adapted> {
+    /// A checkpoint adapted to the input, if the variant requests it. Its time does not count as the plan's.
+    fn adapt(&self, suite: &Suite, runs: &Runs, model: &str) -> Result<Option<NamedTempFile>, Unprepared> {
         let Some((variant, time)) =
             self.variant().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
         else {
-            return Ok(Adapted::No);
+            return Ok(None);
         };
         let file = self.file("an adapted checkpoint")?;
         let mut call =
             vec!["finetune".into(), option("out", file.path().display()), option("time-limit", time)];
         call.extend(variant.checkpoint.iter().map(|file| option("checkpoint", file.display())));
-        let Some(output) = self.call(runs, call.into_iter().chain(self.problem(suite)))? else {
-            return Ok(Adapted::CutOff);
-        };
-        if output.status.success() {
-            return Ok(Adapted::To(file));
+        call.extend(self.problem(suite, self.seed));
+        let output = self.call(runs, call, model)?.ok_or(Unprepared::CutOff)?;
+        match output.status.success() {
+            true => Ok(Some(file)),
+            false => Err(Unprepared::Refused(said(&output, "error: the checkpoint could not be adapted"))),
         }
-        let story = String::from_utf8_lossy(&output.stderr);
-        let error = error_of(&story).unwrap_or("error: the checkpoint could not be adapted");
-        Ok(Adapted::Refused(error.into()))
+    }
+
+    /// The plan of the sibling, if the variant starts from it. Cases that differ only in their seed share it, and its time does
+    /// not count as the plan's.
+    fn sibling_plan(&self, suite: &Suite, runs: &Runs) -> Result<Option<PathBuf>, Unprepared> {
+        let asked = self.variant().and_then(|variant| Some((variant, variant.sibling.as_ref()?)));
+        let Some(((variant, time), graph)) = asked.zip(self.input.sibling()) else { return Ok(None) };
+        let mut call = vec!["plan".into(), option("solver", &variant.solver), option("time-limit", time)];
+        call.extend(variant.checkpoint.iter().map(|file| option("checkpoint", file.display())));
+        call.extend(self.problem(suite, 0));
+        let key = [call.clone(), vec![self.input.sibling_id()]].concat();
+        // Held while the plan is made, so that other cases wait for it.
+        let mut plans = locked(&suite.siblings);
+        if !plans.contains_key(&key) {
+            let (model, file) = (self.model(&graph?)?, self.file("the plan of a sibling")?);
+            call.push(option("out", file.path().display()));
+            let output =
+                self.call(runs, call, &model.path().display().to_string())?.ok_or(Unprepared::CutOff)?;
+            let plan = match output.status.success() {
+                true => Ok(file),
+                false => Err(said(&output, "error: there is no plan of the sibling")),
+            };
+            plans.insert(key.clone(), plan);
+        }
+        match &plans[&key] {
+            Ok(file) => Ok(Some(file.path().to_owned())),
+            Err(error) => Err(Unprepared::Refused(error.clone())),
+        }
+    }
+
+    /// Writes a graph to a temporary file.
+    fn model(&self, graph: &GraphDocument) -> Result<NamedTempFile> {
+        let file = self.file("a model")?;
+        files::write(file.path(), &write_graph(graph))?;
+        Ok(file)
     }
 
     /// Creates a temporary file, which is removed when dropped.
     fn file(&self, what: &str) -> Result<NamedTempFile> {
         NamedTempFile::new().map_err(|error| {
-            CliError::new(B004, format!("cannot create a file for {what}: {error}")).at(self.input.clone())
+            CliError::new(B004, format!("cannot create a file for {what}: {error}")).at(self.input.id())
         })
     }
 
-    /// Runs this program in a child process; `None` if runs were ended before it finished.
-    fn call(&self, runs: &Runs, options: impl Iterator<Item = String>) -> Result<Option<Output>> {
+    /// Runs this program on a model in a child process; `None` if runs were ended before it finished.
+    fn call(&self, runs: &Runs, options: Vec<String>, model: &str) -> Result<Option<Output>> {
         let failed = |doing: &str, error: std::io::Error| {
-            CliError::new(B004, format!("cannot {doing}: {error}")).at(self.input.clone())
+            CliError::new(B004, format!("cannot {doing}: {error}")).at(self.input.id())
         };
         let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
         let starts_others = matches!(self.method, Method::Command(_));
-        runs.run(Command::new(program).args(options), starts_others)
+        runs.run(Command::new(program).args(options).args(["--", model]), starts_others)
             .map_err(|error| failed("start a run", error))
     }
 
@@ -351,16 +392,16 @@ impl Case {
         call.push(solver);
         let is_zero_shot = self.variant().is_some_and(|variant| variant.zero_shot);
         call.extend(is_zero_shot.then(|| "--zero-shot".to_owned()));
-        let start = self.variant().and_then(|variant| variant.start(&stem(&self.input)));
+        let start = self.variant().and_then(|variant| variant.start(&self.input.name()));
         call.extend(start.map(|file| option("start", file.display())));
         let limits = [("time-limit", &suite.time_limit), ("gap", &suite.gap)];
         call.extend(limits.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
         call
     }
 
-    /// Arguments of the problem and its resources.
-    fn problem(&self, suite: &Suite) -> Vec<String> {
-        let mut call = vec![option("threads", suite.threads), option("seed", self.seed)];
+    /// Arguments of the problem and its resources, without the model.
+    fn problem(&self, suite: &Suite, seed: u64) -> Vec<String> {
+        let mut call = vec![option("threads", suite.threads), option("seed", seed)];
         let given = [("memory-limit", &suite.memory_limit), ("cluster", &self.cluster)];
         call.extend(given.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
         let objective = self
@@ -369,9 +410,8 @@ impl Case {
             .filter(|(name, _)| !self.is_given() || !OF_SOLVERS.contains(&name.as_str()));
         call.extend(objective.map(|(name, value)| option(&name.replace('_', "-"), plain(value))));
         if self.objective.is_empty() {
-            call.extend(instances::options(&self.input));
+            call.extend(instances::options(&self.input.id()));
         }
-        call.extend(["--".into(), self.input.clone()]);
         call
     }
 }
@@ -474,36 +514,30 @@ impl Printed {
     }
 }
 
-/// Result of adapting a checkpoint before a run.
-enum Adapted {
-    /// No adaptation was requested.
-    No,
-    /// The adapted checkpoint.
-    To(NamedTempFile),
-    /// The error of a failed adaptation.
+/// Why a run could not be prepared.
+enum Unprepared {
+    /// The error of the command that prepares it.
     Refused(String),
-    /// Runs were ended before the adaptation was done.
+    /// Runs were ended before.
     CutOff,
+    /// The command could not be run.
+    Failed(CliError),
+}
+
+impl From<CliError> for Unprepared {
+    fn from(error: CliError) -> Self {
+        Unprepared::Failed(error)
+    }
+}
+
+/// The error of a run, or a text if it reported none.
+fn said(output: &Output, otherwise: &str) -> String {
+    error_of(&String::from_utf8_lossy(&output.stderr)).unwrap_or(otherwise).to_owned()
 }
 
 /// The first line of an error in the output on standard error.
 fn error_of(story: &str) -> Option<&str> {
     story.lines().find(|line| line.starts_with("error"))
-}
-
-/// Formats an option with its value.
-fn option(name: &str, value: impl Display) -> String {
-    format!("--{name}={value}")
-}
-
-/// A file's name without folder and extension.
-pub(super) fn stem(path: &str) -> String {
-    Path::new(path).file_stem().map_or_else(|| path.into(), |stem| stem.to_string_lossy().into_owned())
-}
-
-/// Formats a value for the command line.
-fn plain(value: &toml::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

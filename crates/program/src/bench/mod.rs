@@ -7,6 +7,7 @@
 mod baseline;
 mod case;
 mod convergence;
+mod input;
 mod journal;
 mod merge;
 mod moment;

@@ -73,7 +73,7 @@ impl Bench {
                 let case = case.ok_or_else(|| self.other(&request))?;
                 let row = case.run(&self.suite, runs)?;
                 match row.is_cut_off {
-                    true => Err(CliError::new(B004, "the run was ended").at(case.input.clone())),
+                    true => Err(CliError::new(B004, "the run was ended").at(case.input.id())),
                     false => Ok(row),
                 }
             },
@@ -87,14 +87,14 @@ impl Bench {
             |index: usize| own.as_ref().is_some_and(|(_, key)| key.get(index) != request.key.get(index));
         let (place, cause) = match &own {
             Some(_) if differs(Case::PROGRAM) => (None, "the node has another build of the program"),
-            Some((case, _)) if differs(Case::INPUT) => (Some(&case.input), "the node has another input"),
+            Some((case, _)) if differs(Case::INPUT) => (Some(case.input.id()), "the node has another input"),
             Some((case, _)) if differs(Case::CLUSTER) => {
-                (case.cluster.as_ref(), "the node has another cluster file")
+                (case.cluster.clone(), "the node has another cluster file")
             }
             _ => (None, "the node has another suite"),
         };
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let place = [host.trim(), place.map_or("", String::as_str)].map(str::to_owned);
+        let place = [host.trim().to_owned(), place.unwrap_or_default()];
         let place: Vec<String> = place.into_iter().filter(|part| !part.is_empty()).collect();
         CliError::new(B007, cause)
             .at(place.join(": "))

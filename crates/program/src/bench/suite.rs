@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use clap::{Arg, Args};
 use serde::Deserialize;
 use stagewright::clusters;
 use stagewright::text::quoted;
+use tempfile::NamedTempFile;
 
 use super::baseline::BaselineTable;
-use super::case::{Case, Method, OF_SOLVERS, stem};
+use super::case::{Case, Method, OF_SOLVERS};
+use super::input::{
+    Input, MAX_CASES, Options, ProblemsEntry, SHARED, Workload, WorkloadEntry, problems, resolve,
+};
 use super::moment::Asked;
 use super::variant::Variant;
 use crate::args::{ObjectiveArguments, ParallelArguments};
@@ -20,13 +25,8 @@ use crate::given::Given;
 use crate::resolve::MAX_THREADS;
 use crate::{files, instances, output};
 
-/// Environment variable of the folder that `$STAGEWRIGHT_SHARED` at the start of a path means.
-const SHARED: &str = "STAGEWRIGHT_SHARED";
-
 /// More runs of a case are a mistake.
 const MAX_RUNS: usize = 1_000_000;
-/// More cases are a mistake.
-const MAX_CASES: usize = 100_000;
 
 /// A suite. Every input is solved on every cluster by every solver for every objective and seed.
 #[derive(Debug, Deserialize)]
@@ -36,7 +36,19 @@ pub(super) struct Suite {
     pub(super) name: String,
     /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`; instances as `instance:NAME`, with
     /// their own objectives if there is none.
+    #[serde(default)]
     inputs: Vec<String>,
+    /// Built-in workloads.
+    #[serde(default)]
+    workloads: Vec<WorkloadEntry>,
+    /// Options of every workload that does not give its own.
+    #[serde(default)]
+    every_workload: Options,
+    /// Suite whose workloads and problems are inputs as well, relative to this one.
+    workloads_of: Option<String>,
+    /// Random problems of training recipes.
+    #[serde(default)]
+    problems: Vec<ProblemsEntry>,
     /// Cluster files, globs and built-in names; if empty, the cluster of each model.
     #[serde(default)]
     clusters: Vec<String>,
@@ -79,8 +91,17 @@ pub(super) struct Suite {
     pub(super) convergence: Option<Asked>,
     /// Baseline values, if any.
     pub(super) baseline: Option<BaselineTable>,
+    /// All inputs.
+    #[serde(skip)]
+    found: Vec<Input>,
     #[serde(skip)]
     given: Given,
+    /// Plans of siblings, or why there is none, by how they were made.
+    #[serde(skip)]
+    pub(super) siblings: Mutex<BTreeMap<Vec<String>, Result<NamedTempFile, String>>>,
+    /// Path of the suite, for errors.
+    #[serde(skip)]
+    label: String,
     #[serde(skip)]
     folder: PathBuf,
 }
@@ -113,34 +134,32 @@ fn one() -> usize {
 impl Suite {
     /// Reads a suite and finds its inputs.
     pub(super) fn read(path: &Path) -> Result<Suite> {
-        let input = files::read(path)?;
-        let at = |place: String, cause: String| {
-            CliError::new(B002, cause).at(place).help("see data/suites for examples")
-        };
-        let bad = |cause: String| at(input.label.clone(), cause);
-        let text = std::str::from_utf8(&input.bytes).map_err(|error| bad(error.to_string()))?;
-        let mut suite: Suite = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            at(format!("{}:{}", input.label, 1 + before.matches('\n').count()), error.message().to_owned())
-        })?;
+        let mut suite = Suite::parse(path)?;
+        let label = suite.label.clone();
+        let bad = |cause: String| wrong(label.clone(), cause);
         for (field, count, most) in
             [("repeat", suite.repeat, MAX_RUNS), ("threads", suite.threads, MAX_THREADS)]
         {
             if !(1..=most).contains(&count) {
                 let cause = format!("{field} is {count}, expected 1 to {most}");
-                return Err(at(format!("{}: {field}", input.label), cause));
+                return Err(wrong(format!("{label}: {field}"), cause));
             }
         }
         if let Some(mistake) = suite.mistake() {
             return Err(bad(mistake));
         }
-        suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
         let variants = std::mem::take(&mut suite.variants).into_iter();
         suite.variants = variants.map(|variant| variant.beside(&suite.folder)).collect::<Result<_, _>>()?;
-        let inputs = std::mem::take(&mut suite.inputs);
-        for pattern in &inputs {
-            let found = suite.expand(pattern)?;
-            suite.inputs.extend(found);
+        for pattern in &suite.inputs {
+            suite.found.extend(suite.expand(pattern)?.into_iter().map(Input::File));
+        }
+        if let Some(other) = &suite.workloads_of {
+            let other = Suite::parse(&suite.folder.join(other))?;
+            suite.found.extend(other.made()?);
+        }
+        suite.found.extend(suite.made()?);
+        if let Some(mistake) = suite.mistake_of_siblings() {
+            return Err(bad(mistake));
         }
         for pattern in &std::mem::take(&mut suite.clusters) {
             // A file beside the suite takes precedence over a built-in cluster of the same name.
@@ -157,7 +176,7 @@ impl Suite {
                 None => String::new(),
             };
         }
-        let place = format!("{}: plans", input.label);
+        let place = format!("{label}: plans");
         let given = Given::parse(&suite.plans, &place)?.resolved(|plan| {
             let path = resolve(&suite.folder, plan);
             if path.is_none() {
@@ -165,7 +184,7 @@ impl Suite {
             }
             path
         });
-        given.fit(&suite.inputs.iter().map(|input| stem(input)).collect::<Vec<_>>(), &place)?;
+        given.fit(&suite.found.iter().map(Input::name).collect::<Vec<_>>(), &place)?;
         if let Some(twice) = given.names().find(|name| suite.solvers.iter().any(|solver| solver == name)) {
             let cause = format!("`{twice}` is the name of both a solver and a plan");
             return Err(CliError::new(B002, cause).at(place).help("give the plan another name: NAME=FILE"));
@@ -177,6 +196,44 @@ impl Suite {
                 "inputs, clusters, objectives, solvers and seeds make more than {MAX_CASES} cases"
             ))),
         }
+    }
+
+    /// Parses a suite file, without looking at its inputs.
+    fn parse(path: &Path) -> Result<Suite> {
+        let input = files::read(path)?;
+        let text = std::str::from_utf8(&input.bytes)
+            .map_err(|error| wrong(input.label.clone(), error.to_string()))?;
+        let suite: Suite = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = 1 + before.matches('\n').count();
+            wrong(format!("{}:{line}", input.label), error.message().to_owned())
+        })?;
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Suite { label: input.label, folder, ..suite })
+    }
+
+    /// The workloads and problems of a suite file, without those of another.
+    fn made(&self) -> Result<Vec<Input>> {
+        let mut made: Vec<Input> = Vec::new();
+        for entry in &self.workloads {
+            let place = format!("{}: workloads.{}", self.label, entry.name);
+            if made.iter().any(|input| input.name() == entry.name) {
+                return Err(wrong(place, format!("the workload `{}` is defined twice", entry.name)));
+            }
+            let workload = Workload::new(entry, &self.every_workload, &self.folder, &place)?;
+            made.push(Input::Workload(Arc::new(workload)));
+        }
+        for entry in &self.problems {
+            made.extend(problems(entry, &self.folder, &format!("{}: problems", self.label))?);
+        }
+        Ok(made)
+    }
+
+    /// Describes the first input without a sibling, if a variant starts from siblings.
+    fn mistake_of_siblings(&self) -> Option<String> {
+        let variant = self.variants.iter().find(|variant| variant.sibling.is_some())?;
+        let alone = self.found.iter().find(|input| input.sibling_id().is_empty())?;
+        Some(format!("the variant `{}` starts from siblings, and `{}` has none", variant.name, alone.name()))
     }
 
     /// Refuses a suite that runs commands: a suite from someone else could otherwise run arbitrary commands.
@@ -197,7 +254,8 @@ impl Suite {
 
     /// Describes what is invalid in the suite, if anything, without looking at files.
     fn mistake(&self) -> Option<String> {
-        if self.inputs.is_empty()
+        let has_inputs = !(self.inputs.is_empty() && self.workloads.is_empty() && self.problems.is_empty());
+        if !(has_inputs || self.workloads_of.is_some())
             || (self.solvers.is_empty() && self.plans.is_empty())
             || self.objectives.is_empty()
             || self.seeds.is_empty()
@@ -288,7 +346,7 @@ impl Suite {
     /// Number of combinations; `None` on overflow.
     fn case_count(&self) -> Option<usize> {
         let contenders = self.solvers.len() + self.plans.len();
-        let lists = [self.inputs.len(), self.clusters.len().max(1), self.objectives.len(), contenders];
+        let lists = [self.found.len(), self.clusters.len().max(1), self.objectives.len(), contenders];
         lists.into_iter().try_fold(self.seeds.len(), usize::checked_mul)
     }
 
@@ -300,11 +358,11 @@ impl Suite {
             self.clusters.iter().cloned().map(Some).collect()
         };
         let mut cases = Vec::new();
-        for input in &self.inputs {
+        for input in &self.found {
             for cluster in &clusters {
                 for objective in &self.objectives {
                     let solvers = self.solvers.iter().map(|solver| (solver.as_str(), self.method(solver)));
-                    let plans = self.given.named(&stem(input)).into_iter();
+                    let plans = self.given.named(&input.name()).into_iter();
                     for (solver, method) in
                         solvers.chain(plans.map(|(name, file)| (name, Method::Plan(file))))
                     {
@@ -327,6 +385,11 @@ impl Suite {
     }
 }
 
+/// The error for an invalid suite.
+fn wrong(place: String, cause: String) -> CliError {
+    CliError::new(B002, cause).at(place).help("see data/suites for examples")
+}
+
 /// Names of the options that an objective may have. None of them names a file, so a suite from elsewhere overwrites nothing.
 fn of_objectives() -> Vec<String> {
     let command =
@@ -335,34 +398,39 @@ fn of_objectives() -> Vec<String> {
     described.chain(OF_SOLVERS.map(str::to_owned)).collect()
 }
 
-/// Resolves a path relative to the suite's folder, or to the shared inputs; `None` if those are not available.
-fn resolve(folder: &Path, path: &str) -> Option<PathBuf> {
-    match path.strip_prefix('$').and_then(|rest| rest.strip_prefix(SHARED)) {
-        Some(rest) => {
-            let shared = std::env::var_os(SHARED).filter(|value| !value.is_empty())?;
-            Some(Path::new(&shared).join(rest.trim_start_matches('/')))
-        }
-        None => Some(folder.join(path)),
-    }
-}
-
-#[cfg(all(test, feature = "milp", feature = "policy", feature = "metis"))]
+#[cfg(test)]
 mod tests {
+    #[cfg(all(feature = "milp", feature = "policy", feature = "metis"))]
     use stagewright::registry;
 
     use super::*;
 
-    /// Files generated for a suite in `target`, and shared files, may be absent; all others must exist.
-    #[test]
-    fn shipped_suites_read_and_name_solvers_that_there_are() {
+    /// The shipped suites.
+    fn shipped() -> Vec<PathBuf> {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("data/suites");
         let files: Vec<PathBuf> =
             folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
         assert!(files.len() > 20);
-        for file in files {
-            let text = std::fs::read_to_string(&file).expect("a file");
-            let suite: Suite =
-                toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        files
+    }
+
+    #[test]
+    fn workloads_of_shipped_suites_make_graphs() {
+        let suites: Vec<Suite> = shipped()
+            .iter()
+            .map(|file| Suite::parse(file).unwrap_or_else(|error| panic!("{error:?}")))
+            .collect();
+        let made: usize =
+            suites.iter().map(|suite| suite.made().unwrap_or_else(|error| panic!("{error:?}")).len()).sum();
+        assert!(made > 500, "{made}");
+    }
+
+    /// Files generated for a suite in `target`, and shared files, may be absent; all others must exist.
+    #[cfg(all(feature = "milp", feature = "policy", feature = "metis"))]
+    #[test]
+    fn shipped_suites_read_and_name_solvers_that_there_are() {
+        for file in shipped() {
+            let suite = Suite::parse(&file).unwrap_or_else(|error| panic!("{error:?}"));
             assert_eq!(suite.mistake(), None, "{}", file.display());
             let named = |name: &str| registry::named(name).or_else(|| registry::ablation(name));
             let is_there =
@@ -382,9 +450,8 @@ mod tests {
             named.extend(checkpoints.map(|checkpoint| checkpoint.display().to_string()));
             let is_made =
                 |name: &str| name.starts_with("../../target/") || name.starts_with(&format!("${SHARED}/"));
-            let here = Suite { folder: folder.clone(), ..suite };
             for name in named.iter().filter(|name| !is_made(name) && clusters::find(name).is_err()) {
-                assert!(here.expand(name).is_ok(), "{}: there is no {name}", file.display());
+                assert!(suite.expand(name).is_ok(), "{}: there is no {name}", file.display());
             }
         }
     }

@@ -25,6 +25,8 @@ pub(super) struct Variant {
     pub(super) finetune: Option<String>,
     /// Value of `--start` of `plan`, relative to the suite file; `{}` stands for the stem of the model's file.
     start: Option<String>,
+    /// Value of `--time-limit` of a plan of the workload's sibling, which the case starts from.
+    pub(super) sibling: Option<String>,
     /// Folder of the suite.
     #[serde(skip)]
     folder: PathBuf,
@@ -42,6 +44,9 @@ impl Variant {
         }
         if self.zero_shot && self.checkpoint.is_none() {
             return Some(format!("the variant `{name}` is zero-shot and has no checkpoint"));
+        }
+        if self.start.is_some() && self.sibling.is_some() {
+            return Some(format!("the variant `{name}` has two plans to start from: `start` and `sibling`"));
         }
         let is_adapted = self.finetune.is_some();
         (is_adapted && !self.solver.starts_with("policy"))

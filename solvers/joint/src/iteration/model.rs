@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::document::{ClassDocument, GraphDocument, OperatorDocument, Pass};
 
 use super::error::ModelError;
-use super::network::{Network, Operator};
+use super::network::{Network, Operator, is_product};
 use super::sharding::{Conversion, Sharding};
 
 /// Maximum number of layers.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass};
+use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass, Role, role};
 
 use super::error::ModelError;
 

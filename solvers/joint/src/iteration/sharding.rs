@@ -1,8 +1,6 @@
 //! How the operators of a training graph are split over a tensor-parallel group: layouts of tensors, and the conversions
 //! between them.
 
-use stagewright_core::document::{OperatorDocument, Role, role};
-
 use super::network::{Network, Operator, is_element, is_product};
 
 /// How a tensor is spread over the devices of a group.

@@ -306,7 +306,7 @@ impl<'a> Generation<'a> {
         (0..self.columns.len()).filter(|&index| self.columns[index].needs <= reach).collect()
     }
 
-    /// What the prices of the units exceed those of the devices by.
+    /// Excess of the prices of the units over those of the devices.
     fn excess(&self, prices: &Prices, reply: &Reply) -> f64 {
         let sum: f64 = prices.units.iter().sum();
         let counts = self.devices.iter().map(|&count| f64::from(count));

@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contraction::{UnitId, Units};
-use stagewright_core::document::Split;
 use stagewright_core::ids::{Keyed, places};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;

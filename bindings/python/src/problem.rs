@@ -13,16 +13,14 @@ use serde_json::{Map, Value};
 use stagewright::bounds;
 use stagewright::code::{U001, U002, X001, Z001};
 use stagewright::core::cluster::Cluster;
-use stagewright::core::document::{
-    BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
-};
+use stagewright::core::document::{ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind};
 use stagewright::core::evaluate::{Values, evaluate};
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{self, ProblemError};
 use stagewright::core::simulate::{Flow, Outcome, Simulator, Template};
 use stagewright::core::solver::thread_pool;
-use stagewright::costs::{Coverage, import};
+use stagewright::costs::import;
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
 use stagewright::formats::{import_cluster, import_pins};

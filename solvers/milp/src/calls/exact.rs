@@ -20,6 +20,7 @@ use super::nodes::Nodes;
 use super::reach::Reach;
 use super::scope::{CallId, Scope};
 use super::seats::{SeatId, Seats};
+use super::writer::Range;
 use crate::cutnet::infeasible::explained;
 use crate::run::{Outcome, RunEffort, RunError, TOLERANCE, solve as solve_program};
 use crate::search::{Known, MAX_ENTRIES, Programs, Search, most_entries};

@@ -21,6 +21,7 @@ use super::neighbourhood::{Neighbourhood, SHAPES, Size, Timed};
 use super::reach::Reach;
 use super::scope::Scope;
 use super::seats::{SeatId, Seats};
+use super::writer::Range;
 use crate::adaptive::Adaptive;
 use crate::run::{RunEffort, solve as solve_program};
 use crate::search::most_entries;

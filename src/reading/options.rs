@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stagewright_core::document::{GradientsDocument, ModelOptionsDocument, TimeUnitDocument};
 use stagewright_formats::nearest::instead;
-use stagewright_formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
+use stagewright_formats::{FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 
 use crate::code::{U001, U005, U012};
 use crate::failure::{Failure, Result};
@@ -31,13 +31,16 @@ impl ModelOptions {
     }
 }
 
+/// The cost rules, as plans of earlier versions store them.
+const COST_RULES: u8 = 2;
+
 /// Options of every format, by their names in a plan's `model`.
 const OF_ANY: [&str; 5] = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];
 
 /// The options for importers. `place` is where an option was given, by its name in the document.
 ///
 /// # Errors
-/// If a size is zero (U001), or the format or the cost rules are unknown (U005, U001).
+/// If a size is zero, or the cost rules are not the present ones (U001), or the format is unknown (U005).
 pub fn import_options(
     options: &ModelOptionsDocument,
     place: impl Fn(&str) -> String,
@@ -50,6 +53,10 @@ pub fn import_options(
             return wrong(name, format!("the {name} must be at least 1"), "give at least 1");
         }
     }
+    if let Some(rules) = options.cost_rules.filter(|&rules| rules != COST_RULES) {
+        let help = "plan the model again, by the present rules";
+        return wrong("cost_rules", format!("there are no cost rules {rules} any more"), help);
+    }
     Ok(ImportOptions {
         format: format(options, &place)?,
         batch,
@@ -59,11 +66,6 @@ pub fn import_options(
         precision: options.precision,
         tied: if options.tied_together { Tied::Together } else { Tied::Copy },
         fusion: if options.without_fusion { Fusion::Off } else { Fusion::On },
-        cost_rules: match options.cost_rules {
-            None | Some(2) => CostRules::Two,
-            Some(1) => CostRules::One,
-            Some(other) => return wrong("cost_rules", format!("unknown cost rules {other}"), "use 1 or 2"),
-        },
         time_unit: options.time_unit.map(|unit| match unit {
             TimeUnitDocument::S => TimeUnit::Seconds,
             TimeUnitDocument::Ms => TimeUnit::Milliseconds,

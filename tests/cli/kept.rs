@@ -35,7 +35,6 @@ fn options_that_a_format_has_no_use_for_are_refused() {
         ("--context", "4"),
         ("--precision", "fp16"),
         ("--fusion", "off"),
-        ("--cost-rules", "1"),
         ("--time-unit", "ms"),
         ("--profile-class", "acc"),
         ("--gradients", "reversed"),

@@ -2,7 +2,6 @@
 
 mod command;
 mod figures;
-mod first_rules;
 mod graphs;
 
 use stagewright::workloads::{Options, Size, Sizes, family};

@@ -39,7 +39,6 @@ pub mod calls;
 pub mod cluster;
 pub mod clusters;
 pub mod code;
-pub mod constants;
 pub mod cost_graph;
 pub mod error;
 pub mod foreign;
@@ -77,7 +76,7 @@ pub use foreign::Foreign;
 pub use joint::{import_joint_plan, is_joint_plan, write_joint_plan};
 pub use native::write_graph;
 pub use notation::{Notation, read_json};
-pub use options::{CostRules, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
+pub use options::{Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 pub use pins::import_pins;
 pub use piper::{import_piper, is_piper};
 pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
@@ -180,7 +179,7 @@ pub const FORMATS: &[FormatEntry] = &[
         format: Format::Onnx,
         name: "onnx",
         description: "ONNX",
-        options: &["batch", "dims", "context", "sequences", "precision", "without_fusion", "cost_rules"],
+        options: &["batch", "dims", "context", "sequences", "precision", "without_fusion"],
         detect: onnx::detect,
         import: Import::Stream(onnx::import),
     },
@@ -196,7 +195,7 @@ pub const FORMATS: &[FormatEntry] = &[
         format: Format::OpenVino,
         name: "openvino",
         description: "OpenVINO IR XML",
-        options: &["precision", "without_fusion", "cost_rules"],
+        options: &["precision", "without_fusion"],
         detect: openvino::detect,
         import: Import::Bytes(openvino::import),
     },

@@ -26,8 +26,6 @@ pub struct ImportOptions {
     pub tied: Tied,
     /// Whether operators share kernels (ONNX, OpenVINO).
     pub fusion: Fusion,
-    /// Cost rules for operators without times (ONNX, OpenVINO).
-    pub cost_rules: CostRules,
     /// Unit of the file's times. Piper's files do not state one; for other formats this overrides the unit of
     /// the format.
     pub time_unit: Option<TimeUnit>,
@@ -75,16 +73,6 @@ pub enum Fusion {
     On,
     /// Every operator except views is a kernel of its own.
     Off,
-}
-
-/// Cost rules of operators; they also determine the version of the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CostRules {
-    /// Every operator is a kernel, constants belong to their readers: `stagewright.graph/1`.
-    One,
-    /// Views are free, kernels fused, parameters shared: `stagewright.graph/2`.
-    #[default]
-    Two,
 }
 
 /// A unit of time.

@@ -135,7 +135,6 @@ fn options(arguments: &WorkloadArguments) -> Options {
         }
     }
     Options {
-        cost_rules: arguments.cost_rules.unwrap_or_default(),
         sizes,
         training: arguments.training.then_some(arguments.optimizer.unwrap_or(Optimizer::Adam)),
         precision: arguments.precision,

@@ -1,12 +1,11 @@
 //! A graph whose tensors refer to operators by index; the form between tape and document.
 
 use stagewright_core::document::{
-    GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
+    GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
 };
 use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::ids::Keyed;
 
-use stagewright_formats::CostRules;
 use stagewright_formats::fusion::{self, Role, role};
 
 /// A tensor, by indices of operators.
@@ -33,11 +32,9 @@ pub(super) struct Shared {
 /// Operators and the tensors between them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
-    /// Cost rules for pricing operators; they also determine the version of the document.
-    pub(super) rules: CostRules,
     pub(super) operators: Keyed<OpId, OperatorDocument>,
     pub(super) edges: Keyed<TensorId, Edge>,
-    /// Shared parameters, under the second rules only.
+    /// Shared parameters.
     pub(super) shared: Vec<Shared>,
 }
 
@@ -92,7 +89,7 @@ impl Draft {
         self.edges.retain(Edge::is_there);
         let tensors = self.tensors();
         let operators = std::mem::take(&mut self.operators).into_vec();
-        let mut graph = GraphDocument { operators, tensors, ..empty(self.rules) };
+        let mut graph = GraphDocument { operators, tensors, ..empty() };
         fusion::fuse(&mut graph, &roles, together);
         for (edge, tensor) in self.edges.iter_mut().zip(&graph.tensors) {
             edge.bytes = tensor.bytes;
@@ -109,7 +106,7 @@ impl Draft {
             tensors: self.tensors(),
             parameters,
             operators: self.operators.into_vec(),
-            ..empty(self.rules)
+            ..empty()
         }
     }
 
@@ -161,10 +158,6 @@ impl Edge {
     }
 }
 
-fn empty(rules: CostRules) -> GraphDocument {
-    let schema = match rules {
-        CostRules::One => GRAPH_SCHEMA,
-        CostRules::Two => GRAPH_SCHEMA_2,
-    };
-    GraphDocument::new(schema, "")
+fn empty() -> GraphDocument {
+    GraphDocument::new(GRAPH_SCHEMA_2, "")
 }

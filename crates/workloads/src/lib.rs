@@ -35,7 +35,6 @@ use operators::{Activation, Conv, Loss, Window};
 pub use optimizer::Optimizer;
 use record::{Owner, Piece, Read, Record};
 pub use sizes::{Size, Sizes};
-pub use stagewright_formats::CostRules;
 use tape::Tape;
 use tensor::{Shape, Tensor};
 
@@ -111,9 +110,6 @@ pub struct Options {
     pub precision: Precision,
     /// The unit that an operator represents; a kernel by default.
     pub granularity: Granularity,
-    /// Cost rules for pricing operators; they also determine the version of the document. The second by
-    /// default.
-    pub cost_rules: CostRules,
 }
 
 /// A family of models.
@@ -202,15 +198,13 @@ impl<H: Sync> Family for Definition<H> {
         (self.record)(&mut tape, hyperparameters, &options.sizes)?;
         let tape = tape.finish()?;
         let draft = match options.training {
-            Some(optimizer) => step::training(&tape, optimizer, options.cost_rules)?,
-            None => step::inference(&tape, options.cost_rules),
+            Some(optimizer) => step::training(&tape, optimizer)?,
+            None => step::inference(&tape),
         };
         let draft = match options.granularity {
-            Granularity::Operator if options.cost_rules == CostRules::Two => draft.fused(|_, _| true),
-            Granularity::Operator => draft,
+            Granularity::Operator => draft.fused(|_, _| true),
             Granularity::Layer => coarsen::layers(draft),
         };
-        let batch = tape.batch.filter(|_| options.cost_rules == CostRules::Two);
-        Ok(GraphDocument { batch, ..draft.document(format!("{}-{name}", self.name)) })
+        Ok(GraphDocument { batch: tape.batch, ..draft.document(format!("{}-{name}", self.name)) })
     }
 }

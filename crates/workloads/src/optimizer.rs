@@ -8,7 +8,7 @@
 //! | `momentum` | w | w | 4 | 4 |
 //! | `adam` | w | w | 8 | 4 |
 //!
-//! `optimizer_bytes` of the update operator is everything but the parameters, so mixed-precision Adam takes
+//! `optimizer_bytes` are the moments and the master weights; the gradient is a tensor. With it, mixed-precision Adam takes
 //! the 16 bytes of Rajbhandari et al., "ZeRO" (SC 2020), section 3.1.
 
 /// Bytes per number of optimiser state.

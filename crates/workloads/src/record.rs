@@ -158,8 +158,7 @@ impl Record {
         self
     }
 
-    /// Sets the number of elements of parameters that the operator shares with their owner. It holds a copy, like the
-    /// stages of a pipeline.
+    /// Sets the number of elements of parameters that the operator shares with their owner.
     pub(crate) fn shares(mut self, owner: Owner, elements: f64) -> Self {
         self.shared = Some((owner, elements));
         self

@@ -4,22 +4,17 @@
 //! visited from the last to the first. The gradient of a tensor is the sum of the contributions of its readers,
 //! computed by an `accumulate` operator if there are several; the pieces of an operator read the gradients of its
 //! outputs and contribute those of its inputs and parameters. Only gradients that parameters depend on are computed.
-//! Every operator with parameters gets one update.
 //!
 //! Backward and update operators are colocated with their forward operator, and an accumulation with the first of the
-//! readers whose contributions it sums; contributions to the gradient of a variable are added one by one, each beside
-//! its reader.
+//! readers whose contributions it sums. `optimizer` defines the contents of an update.
 //!
-//! `optimizer` defines the contents of an update. The rest depends on the cost rules:
-//!
-//! | | first rules | second rules |
-//! | --- | --- | --- |
-//! | forward tensors that the backward pass reads | `activation_bytes`, every tensor once, at the first operator whose gradient needs it | the tensors themselves |
-//! | weights that two operators read | the owner's; a copy is workspace of the other; one update of the sum of the gradients | a shared parameter; an update beside each gradient |
-//! | weights of an unrolled layer (`variable`) | an operator that sends them to its readers; the sum of the gradients goes from step to step | a shared parameter; every step adds to the gradient in place, and one update follows |
-//! | inputs | a kernel | no launch |
-//! | outputs of inference | left out | tensors without readers |
-//! | precision, fusion | none | as the options say; see [`fusion`](stagewright_formats::fusion) |
+//! | in the model | in the graph |
+//! | --- | --- |
+//! | forward tensors that the backward pass reads | the tensors themselves |
+//! | weights that two operators read | a shared parameter; an update beside each gradient |
+//! | weights of an unrolled layer (`variable`) | a shared parameter; every step adds to the gradient in place, and one update follows |
+//! | inputs | operators without a launch |
+//! | outputs of inference | tensors without readers |
 
 use std::collections::BTreeMap;
 
@@ -32,14 +27,10 @@ use super::error::WorkloadError;
 use super::optimizer::Optimizer;
 use super::record::{Piece, Product, Read};
 use super::tape::{MAX_OPERATORS, Operator, Tape};
-use stagewright_formats::CostRules;
 
 /// The forward pass alone.
-pub(super) fn inference(tape: &Tape, rules: CostRules) -> Draft {
-    let mut draft = forward(tape, rules);
-    if rules == CostRules::One {
-        return draft;
-    }
+pub(super) fn inference(tape: &Tape) -> Draft {
+    let mut draft = forward(tape);
     for &output in tape.operators.iter().flat_map(|operator| &operator.outputs) {
         let edge = &mut draft.edges[output];
         edge.is_output = edge.consumers.is_empty();
@@ -51,9 +42,8 @@ fn is_variable(operator: &OperatorDocument) -> bool {
     operator.kind.as_deref() == Some(VARIABLE)
 }
 
-fn forward(tape: &Tape, rules: CostRules) -> Draft {
-    let mut draft = Draft { rules, ..Draft::default() };
-    let first = rules == CostRules::One;
+fn forward(tape: &Tape) -> Draft {
+    let mut draft = Draft::default();
     for operator in &tape.operators {
         draft.operator(OperatorDocument {
             kind: Some(operator.kind.into()),
@@ -61,11 +51,11 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
             flop: Some(operator.flop),
             bytes_moved: Some(operator.moved),
             parameter_bytes: operator.parameters * tape.width,
-            workspace_bytes: operator.workspace + if first { operator.copy } else { 0.0 },
-            kernels: if first { Vec::new() } else { Product::kernels(operator.product) },
-            precision: if first { None } else { Some(tape.precision) },
-            launches: (!first && operator.kind == INPUT).then_some(0.0),
-            experts: operator.experts.filter(|_| !first),
+            workspace_bytes: operator.workspace,
+            kernels: Product::kernels(operator.product),
+            precision: Some(tape.precision),
+            launches: (operator.kind == INPUT).then_some(0.0),
+            experts: operator.experts,
             ..OperatorDocument::named(operator.name.clone())
         });
     }
@@ -78,9 +68,7 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
             draft.read(input, id);
         }
     }
-    if !first {
-        share(tape, &mut draft);
-    }
+    share(tape, &mut draft);
     draft
 }
 
@@ -109,8 +97,8 @@ fn share(tape: &Tape, draft: &mut Draft) {
 ///
 /// # Errors
 /// If there are more than [`MAX_OPERATORS`] operators.
-pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> Result<Draft, WorkloadError> {
-    let mut draft = forward(tape, rules);
+pub(super) fn training(tape: &Tape, optimizer: Optimizer) -> Result<Draft, WorkloadError> {
+    let mut draft = forward(tape);
     for operator in draft.operators.iter_mut() {
         operator.colocation = Some(operator.name.clone());
     }
@@ -120,7 +108,6 @@ pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> R
         draft,
         gradients: Keyed::filled(Vec::new(), tape.values.len()),
         of_parameters: Keyed::filled(Vec::new(), tape.operators.len()),
-        stashed_by: Keyed::filled(None, tape.values.len()),
     };
     for op in tape.operators.ids().rev() {
         step.backward(op);
@@ -128,15 +115,7 @@ pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> R
             return Err(WorkloadError::TooManyOperators { most: MAX_OPERATORS });
         }
     }
-    if rules == CostRules::Two {
-        return Ok(step.draft.ordered(is_variable));
-    }
-    for (value, &by) in step.stashed_by.enumerate() {
-        if let Some(by) = by {
-            step.draft.operators[by].activation_bytes += tape.values[value].bytes;
-        }
-    }
-    Ok(step.draft)
+    Ok(step.draft.ordered(is_variable))
 }
 
 fn layer_of(operator: &Operator) -> Option<String> {
@@ -165,8 +144,6 @@ struct StepBuilder<'a> {
     gradients: Keyed<TensorId, Vec<Gradient>>,
     /// Per operator, the contributions to the gradient of its parameters.
     of_parameters: Keyed<OpId, Vec<Gradient>>,
-    /// Per value, the first operator whose gradient needs it.
-    stashed_by: Keyed<TensorId, Option<OpId>>,
 }
 
 impl StepBuilder<'_> {
@@ -184,13 +161,9 @@ impl StepBuilder<'_> {
                     1 => "grad_sum".to_owned(),
                     _ => format!("grad_sum.{place}"),
                 };
-                match (operator.kind == VARIABLE, self.draft.rules) {
-                    (true, CostRules::One) => return self.running_sum(op, parts),
-                    (true, CostRules::Two) => {
-                        self.sum_in_place(op, &parts);
-                        return None;
-                    }
-                    _ => {}
+                if operator.kind == VARIABLE {
+                    self.sum_in_place(op, &parts);
+                    return None;
                 }
                 // Beside the first reader, so that a single gradient goes back to the producer instead of all
                 // contributions.
@@ -211,9 +184,6 @@ impl StepBuilder<'_> {
                     self.gradients[value].extend(passed);
                 }
             }
-            if operator.kind == VARIABLE {
-                self.of_parameters[op].extend(outputs.first());
-            }
         }
         self.update_parameters(op);
     }
@@ -221,12 +191,6 @@ impl StepBuilder<'_> {
     /// Sums the gradients of the parameters of an operator, and records their updates.
     fn update_parameters(&mut self, op: OpId) {
         let parts = std::mem::take(&mut self.of_parameters[op]);
-        if self.draft.rules == CostRules::One {
-            if let Some(gradient) = self.sum(op, op, "grad_weight_sum", parts) {
-                self.update(op, op, gradient.bytes, &[gradient]);
-            }
-            return;
-        }
         // The gradient, and with it the update, is on the device of the copy.
         let mut by_reader: BTreeMap<OpId, Vec<Gradient>> = BTreeMap::new();
         for part in parts {
@@ -289,11 +253,6 @@ impl StepBuilder<'_> {
             let bytes = tape.values[value].bytes;
             moved += bytes;
             self.draft.read(value, own);
-            // Weights of a variable are not activations. Operators come in reverse order, so the last to read the value
-            // is the first.
-            if tape.operators[tape.values[value].producer].kind != VARIABLE {
-                self.stashed_by[value] = Some(op);
-            }
         }
         for &input in &piece.inputs {
             let value = operator.inputs[input];
@@ -312,9 +271,7 @@ impl StepBuilder<'_> {
         }
         let document = &mut self.draft.operators[own];
         document.flop = Some(piece.flop);
-        if self.draft.rules == CostRules::Two {
-            document.kernels = Product::kernels(piece.product);
-        }
+        document.kernels = Product::kernels(piece.product);
         document.bytes_moved = Some(moved);
         document.workspace_bytes = piece.workspace;
     }
@@ -339,18 +296,6 @@ impl StepBuilder<'_> {
         Some(Gradient { edge, bytes, from: home })
     }
 
-    /// Sums the contributions to the gradient of a variable, with one addition beside each further reader: the steps of
-    /// an unrolled layer add to the sum of the steps after them, so a split between steps sends one sum instead of all
-    /// contributions.
-    fn running_sum(&mut self, op: OpId, parts: Vec<Gradient>) -> Option<Gradient> {
-        let (&first, more) = parts.split_first()?;
-        let sum = more.iter().enumerate().fold(first, |sum, (place, &part)| {
-            let name = format!("grad_sum.{place}");
-            self.sum(op, part.from, &name, vec![sum, part]).unwrap_or(part)
-        });
-        Some(sum)
-    }
-
     /// Records the update of the parameters of `owner` beside an operator that reads them, once their gradient is
     /// available.
     fn update(&mut self, owner: OpId, reader: OpId, gradient_bytes: f64, gradients: &[Gradient]) {
@@ -366,16 +311,10 @@ impl StepBuilder<'_> {
         let held = self.tape.operators[owner].parameters * state;
         // Rows of an embedding without an index have no gradient and are left alone.
         let touched = gradient_bytes / width;
-        let first = self.draft.rules == CostRules::One;
         let document = &mut self.draft.operators[own];
         document.kind = Some(self.optimizer.name().into());
         document.flop = Some(self.optimizer.flop() * touched);
         document.bytes_moved = Some(gradient_bytes + touched * 2.0 * (width + state));
-        if first {
-            // Under the second rules, the gradient is a tensor.
-            document.optimizer_bytes = gradient_bytes + held;
-            return;
-        }
         document.precision = Some(Precision::Fp32);
         match self.shared(owner) {
             Some(shared) => shared.optimizer_bytes = held,
@@ -388,7 +327,7 @@ impl StepBuilder<'_> {
         let (operator, home) = (&self.tape.operators[op], &self.tape.operators[home]);
         self.draft.operator(OperatorDocument {
             kind: Some(format!("{}_{suffix}", operator.kind)),
-            precision: (self.draft.rules == CostRules::Two).then_some(self.tape.precision),
+            precision: Some(self.tape.precision),
             pass,
             colocation: Some(home.name.clone()),
             layer: layer_of(home),
@@ -438,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_residual_sums_its_gradients_and_passes_through_its_sum() {
-        let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
+        let draft = training(&residual(), Optimizer::Adam).unwrap();
         let names: Vec<&str> =
             draft.operators.iter().skip(5).map(|operator| operator.name.as_str()).collect();
         assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
@@ -454,39 +393,41 @@ mod tests {
 
     #[test]
     fn costs_of_a_step_are_those_of_its_parts() {
-        let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
+        let draft = training(&residual(), Optimizer::Adam).unwrap();
         let (x, y, weights) = (4.0 * 30.0, 4.0 * 50.0, 4.0 * 20.0);
         let weight = operator(&draft, "a.grad_weight");
         assert_eq!((weight.flop, weight.bytes_moved), (Some(2.0 * 10.0 * 3.0 * 5.0), Some(y + x + weights)));
         let sum = operator(&draft, "a.grad_sum");
         assert_eq!((sum.flop, sum.bytes_moved), (Some(50.0), Some(3.0 * y)));
         let update = operator(&draft, "a.update");
-        assert_eq!((update.pass, update.optimizer_bytes), (Pass::Update, 3.0 * weights));
+        assert_eq!((update.pass, update.optimizer_bytes), (Pass::Update, 2.0 * weights));
         // Reads the gradient; reads and writes the parameters and two moments.
         assert_eq!(update.bytes_moved, Some(weights + 2.0 * 3.0 * weights));
-        let stashed = |name: &str| operator(&draft, name).activation_bytes;
-        assert_eq!((stashed("a"), stashed("b"), stashed("sum"), stashed("loss")), (x, y, 0.0, y));
     }
 
     #[test]
-    fn shared_parameters_are_updated_once_with_all_their_gradients() {
+    fn each_reader_of_a_shared_parameter_updates_its_copy() {
         let mut tape = Tape::new(Kept::Fp16, true);
         let tokens = tape.indices("tokens", [4, 1]);
         let (x, table) = tape.embedding("table", tokens, 100, [4, 8]);
         let y = tape.tied("head", x, 100, table);
         tape.loss("loss", y, Loss::Square);
-        let draft = training(&tape.finish().unwrap(), Optimizer::Momentum, CostRules::One).unwrap();
-        assert_eq!(operator(&draft, "head").parameter_bytes, 0.0);
-        assert_eq!(operator(&draft, "head").workspace_bytes, 1600.0, "its copy of the table");
-        let sum = operator(&draft, "table.grad_weight_sum");
-        assert_eq!(sum.colocation.as_deref(), Some("table"));
-        // The gradient, one moment and the master weights of 800 parameters.
-        assert_eq!(operator(&draft, "table.update").optimizer_bytes, 800.0 * (2.0 + 4.0 + 4.0));
-        assert_eq!(draft.operators.iter().filter(|operator| operator.pass == Pass::Update).count(), 1);
+        let draft = training(&tape.finish().unwrap(), Optimizer::Momentum).unwrap();
+        let [shared] = &draft.shared[..] else { panic!("one table: {:?}", draft.shared) };
+        assert_eq!((shared.name.as_str(), shared.bytes), ("table.weight", 1600.0));
+        // One moment and the master weights of 800 parameters.
+        assert_eq!(shared.optimizer_bytes, 800.0 * (4.0 + 4.0));
+        let readers: Vec<&str> = shared.readers.iter().map(|&op| draft.operators[op].name.as_str()).collect();
+        assert_eq!(readers, ["table", "head"]);
+        for reader in readers {
+            let update = operator(&draft, &format!("{reader}.update"));
+            assert_eq!((update.pass, update.colocation.as_deref()), (Pass::Update, Some(reader)));
+            assert_eq!(operator(&draft, reader).parameter_bytes, 0.0);
+        }
     }
 
     #[test]
-    fn the_gradient_of_a_variable_is_summed_from_step_to_step() {
+    fn the_gradient_of_a_variable_is_summed_in_place() {
         let mut tape = Tape::new(Kept::Fp32, true);
         let weights = tape.variable("w", [8, 8]);
         let mut x = tape.input("x", [2, 8]);
@@ -494,13 +435,24 @@ mod tests {
             x = tape.contract(&format!("step{step}"), x, weights, 8, [2, 8]);
         }
         tape.loss("loss", x, Loss::Square);
-        let draft = training(&tape.finish().unwrap(), Optimizer::Sgd, CostRules::One).unwrap();
-        // The last step sends its contribution to the one before it, which adds its own, and so on.
-        let beside = |name: &str| operator(&draft, name).colocation.clone();
-        assert_eq!(beside("w.grad_sum.0").as_deref(), Some("step1"));
-        assert_eq!(beside("w.grad_sum.1").as_deref(), Some("step0"));
-        assert_eq!(readers(&draft, "w.grad_sum.0"), [["w.grad_sum.1"]]);
-        assert_eq!(readers(&draft, "w.grad_sum.1"), [["w.update"]]);
-        assert_eq!(operator(&draft, "w.grad_sum.1").flop, Some(64.0));
+        let draft = training(&tape.finish().unwrap(), Optimizer::Sgd).unwrap();
+        // The update is beside the first step and waits for all; the steps before the last add to its gradient.
+        let update = draft.operators.ids().find(|&op| draft.operators[op].name == "w.update").unwrap();
+        assert_eq!(draft.operators[update].colocation.as_deref(), Some("step0"));
+        let parts = draft.edges.iter().filter(|edge| edge.consumers == [update]);
+        let parts: Vec<(&str, Option<f64>, f64)> = parts
+            .map(|edge| {
+                let piece = &draft.operators[edge.producer];
+                (piece.name.as_str(), piece.flop, edge.bytes)
+            })
+            .collect();
+        let part = |name, flop| (name, Some(flop), 0.0);
+        assert_eq!(
+            parts,
+            [part("step2.grad_1", 256.0), part("step1.grad_1", 320.0), part("step0.grad_1", 320.0)]
+        );
+        let [shared] = &draft.shared[..] else { panic!("one variable: {:?}", draft.shared) };
+        assert_eq!((shared.bytes, shared.optimizer_bytes, shared.readers.len()), (256.0, 256.0, 3));
+        assert!(draft.operators.iter().all(|operator| operator.name != "w"), "a variable is no operator");
     }
 }

@@ -50,8 +50,6 @@ pub(crate) struct Operator {
     pub(crate) product: Option<Product>,
     pub(crate) moved: f64,
     pub(crate) workspace: f64,
-    /// Bytes of the operator's copy of another operator's parameters.
-    pub(crate) copy: f64,
     /// Value saved for the backward pass besides inputs and outputs.
     pub(crate) saved: Option<TensorId>,
     pub(crate) pass_through: Vec<usize>,
@@ -224,8 +222,8 @@ impl Tape {
         let mut value = |bytes| self.values.push(Value { producer: own, bytes, differentiable });
         let outputs: Vec<TensorId> = sizes.iter().map(|&bytes| value(bytes)).collect();
         let saved = (record.saved > 0.0).then(|| value(record.saved));
-        let copy = record.shared.map_or(0.0, |(_, elements)| elements * self.width);
-        let weight_bytes = record.parameters * self.width + copy;
+        let shared = record.shared.map_or(0.0, |(_, elements)| elements);
+        let weight_bytes = record.parameters * self.width + shared * self.width;
         let read: f64 = record.inputs.iter().map(|input| self.values[input.value].bytes).sum();
         let written: f64 = sizes.iter().sum();
         let full = self.full_name(name);
@@ -240,7 +238,6 @@ impl Tape {
             product: record.product,
             moved: record.moved.unwrap_or(read + weight_bytes + written),
             workspace: record.workspace,
-            copy,
             saved,
             pass_through: record.pass_through,
             pieces: record.pieces,

@@ -198,7 +198,8 @@ pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
             ObjectiveKind::Latency | ObjectiveKind::Makespan => stays,
         }
     };
-    graph.operators().map(bytes_of).sum()
+    let shared = graph.parameters().iter().map(|shared| shared.bytes + shared.optimizer_bytes);
+    graph.operators().map(bytes_of).chain(shared).sum()
 }
 
 /// A copy of a cluster with its limited memories multiplied by `times`, but increased by at least `least` bytes per

@@ -78,10 +78,11 @@ pub fn name(recipe: &Recipe, index: u64) -> String {
     format!("{}-{seed}-{index}", family.name)
 }
 
-/// Total bytes of operators and tensors.
+/// Total bytes of operators, shared parameters and tensors.
 fn all_bytes(graph: &Graph) -> f64 {
     let operators: f64 = graph.operators().map(|op| graph.operator(op).bytes()).sum();
-    operators + graph.tensors().map(|tensor| graph.bytes(tensor)).sum::<f64>()
+    let shared = graph.parameters().iter().map(|shared| shared.bytes + shared.optimizer_bytes).sum::<f64>();
+    operators + shared + graph.tensors().map(|tensor| graph.bytes(tensor)).sum::<f64>()
 }
 
 /// A plan that is found quickly and without a time limit, so that it depends on the problem only: everything on one

@@ -76,7 +76,6 @@ def load(
     whole_layers: bool = False,
     tied: Literal["copy", "together"] = "copy",
     fusion: bool = True,
-    cost_rules: Literal[1, 2] = 2,
     time_unit: Literal["s", "ms", "us", "ns"] | None = None,
     keep_input_costs: bool = False,
     profile_class: str | None = None,
@@ -95,7 +94,6 @@ def load(
         whole_layers: Keep the operators of every layer on one device.
         tied: A copy of weights that several operators read on each device, or all their readers together.
         fusion: Fuse the operators that runtimes run in one kernel (ONNX, OpenVINO).
-        cost_rules: Version of the rules by which operators are priced (ONNX, OpenVINO).
         time_unit: Unit of profiled times; required for the files of Piper.
         keep_input_costs: Keep the profiled times of input nodes (PipeDream).
         profile_class: Device class of profiled times (PipeDream, Piper, cost graphs).
@@ -115,7 +113,6 @@ def load(
         "whole_layers": whole_layers or None,
         "tied_together": True if tied == "together" else None,
         "without_fusion": True if not fusion else None,
-        "cost_rules": cost_rules if cost_rules != 2 else None,
         "time_unit": time_unit,
         "keep_input_costs": keep_input_costs or None,
         "profile_class": profile_class,

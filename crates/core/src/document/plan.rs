@@ -150,7 +150,7 @@ pub struct ModelOptionsDocument {
     /// Whether every operator launches a kernel of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_fusion: bool,
-    /// Version of the cost rules, if it is not the current one.
+    /// Version of the cost rules, in plans of earlier versions. Only the rules 2 are left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_rules: Option<u8>,
     /// Unit of the model's times.

@@ -90,8 +90,8 @@ stagewright_core::codes! {
         ///
         /// In the reference format a node is forward or backward and has one size, which a device holds once. An update pass,
         /// activations stashed for each microbatch in flight, and the live tensors and shared parameters of `stagewright.graph/2` are
-        /// refused, because without them the problem would be a different one. Merge updates into backward operators, count
-        /// bytes held once as `parameter_bytes`, or import with `--cost-rules 1`.
+        /// refused, because without them the problem would be a different one. Merge updates into backward operators, and count
+        /// bytes held once as `parameter_bytes` of a `stagewright.graph/1`.
         R017,
     }
 }

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | node that depends on an input | operator, named after the node or else its first output; layer from PyTorch's metadata or from the name |
 //! | node that depends on constants alone | nothing: it is folded into a constant |
-//! | output, weight, constant, cache | a tensor or a parameter: see `version2`, or `version1` for earlier costs |
+//! | output, weight, constant, cache | a tensor or a parameter: see `document` |
 //! | inputs of the model | nothing: their location is unspecified |
 //!
 //! A multiply-add counts as two FLOP; biases, activations and normalisations are included. An unknown
@@ -26,14 +26,13 @@ mod body;
 mod call;
 mod cost;
 mod declared;
+mod document;
 mod equal;
 mod infer;
 mod inline;
 pub mod proto;
 mod slim;
 mod value;
-mod version1;
-mod version2;
 mod view;
 mod walk;
 mod whole;
@@ -41,7 +40,7 @@ mod whole;
 use prost::Message;
 
 use super::error::{At, InputError, Result};
-use super::options::{CostRules, ImportOptions};
+use super::options::ImportOptions;
 use super::text::Sniff;
 use super::{Format, Imported, Stream, names, work};
 use crate::code::{M004, M007};
@@ -76,10 +75,7 @@ pub(super) fn import(label: &str, stream: &mut dyn Stream, options: &ImportOptio
         return Err(InputError::at_path(M004, label, "graph.node", message, help));
     }
     let name = if graph.name().is_empty() { names::stem(label) } else { graph.name() };
-    let graph = match options.cost_rules {
-        CostRules::One => version1::document(name, &walked),
-        CostRules::Two => version2::document(name, &walked, options),
-    };
+    let graph = document::document(name, &walked, options);
     Ok(Imported { graph, format: Format::Onnx, ids: None })
 }
 

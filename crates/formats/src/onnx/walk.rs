@@ -19,7 +19,7 @@ use super::work::is_amount;
 use super::{cost, domain, infer, inline};
 use crate::code::{M001, M002, M008, M009};
 use crate::error::{InputError, Result};
-use crate::options::{CostRules, ImportOptions};
+use crate::options::ImportOptions;
 
 /// Largest number of weights recorded for a constant computed from several: no constant of a model has more.
 const MAX_WEIGHTS: usize = 256;
@@ -128,8 +128,6 @@ pub(super) struct Walk<'a> {
     pub(super) scopes: Vec<Scope<'a>>,
     /// First constant of each identity.
     firsts: FxHashMap<Identity, usize>,
-    /// Whether the cost rules count regions of external files.
-    has_regions: bool,
     pub(super) walked: Walked<'a>,
 }
 
@@ -154,7 +152,6 @@ pub(super) fn walk<'a>(
         versions: model.opset_import.iter().map(|opset| (domain(opset.domain()), opset.version())).collect(),
         scopes: vec![scope],
         firsts: FxHashMap::default(),
-        has_regions: options.cost_rules == CostRules::Two,
         walked: Walked {
             values: Vec::new(),
             operators: Vec::new(),
@@ -437,8 +434,7 @@ impl<'a> Walk<'a> {
     ) -> Result<()> {
         let own = self.walked.values.len();
         let external = tensor.filter(|tensor| tensor.data_location() == DataLocation::External);
-        let region = external.filter(|_| self.has_regions);
-        let region = region.and_then(|tensor| Identity::region(&value, tensor));
+        let region = external.and_then(|tensor| Identity::region(&value, tensor));
         let root = region.map_or(own, |region| *self.firsts.entry(region).or_insert(own));
         self.add(path, name, value, Origin::Constant { root })?;
         let values = &mut self.walked.values;

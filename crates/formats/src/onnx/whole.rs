@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
+use super::document::{free, operator_names};
 use super::proto::ModelProto;
-use super::version2::{free, operator_names};
 use super::walk;
 use super::{inline, not_a_model, without_nodes};
 use crate::error::Result;

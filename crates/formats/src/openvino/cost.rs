@@ -65,12 +65,6 @@ pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
     })
 }
 
-/// Bytes read and written, from the shapes of the ports.
-pub(super) fn bytes_moved(layer: &Layer<'_>) -> f64 {
-    let bytes = |ports: &[Port<'_>]| ports.iter().map(Port::bytes).collect::<Vec<_>>();
-    moved(layer.kind, &bytes(&layer.inputs), &bytes(&layer.outputs))
-}
-
 /// Bytes read and written, given those of inputs and outputs. Views move none, and layers that select a part
 /// of their input read that part.
 pub(super) fn moved(kind: &str, inputs: &[f64], outputs: &[f64]) -> f64 {

@@ -17,20 +17,19 @@
 //! that depend on a `Parameter` are operators, with FLOP and bytes moved for the roofline; the others are
 //! constants, as with ONNX. `Parameter` and `Result` themselves are not placed. A layer of unknown type has
 //! no FLOP and is priced by its bytes alone, which the command line reports; a layer with a body of its own
-//! is an error. The cost rules determine the version of the document, as with ONNX.
+//! is an error.
 
 mod cost;
+mod document;
 mod equal;
 mod net;
-mod version1;
-mod version2;
 
 use std::collections::VecDeque;
 
 use roxmltree::{Document, ParsingOptions};
 
 use super::error::{At, InputError, Result};
-use super::options::{CostRules, ImportOptions};
+use super::options::ImportOptions;
 use super::text::{Sniff, end_of, text};
 use super::work::is_amount;
 use super::{Format, Imported, names};
@@ -59,28 +58,25 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     };
     check_elements(text).map_err(|(offset, what)| malformed(what.into(), end_of(&text[..offset])))?;
     let parsing = ParsingOptions { nodes_limit: MAX_ELEMENTS, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, parsing).map_err(|error| {
+    let xml = Document::parse_with_options(text, parsing).map_err(|error| {
         let place = match error {
             roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => end_of(text),
             _ => At::Line { line: error.pos().row, column: error.pos().col },
         };
         malformed(error.to_string(), place)
     })?;
-    let root = document.root_element();
+    let root = xml.root_element();
     if !root.has_tag_name("net") {
         return Err(malformed(format!("the file is a <{}>", root.tag_name().name()), At::Whole));
     }
-    let mut net = Net { label, document: &document, cast: options.precision, layers: Vec::new() };
+    let mut net = Net { label, document: &xml, cast: options.precision, layers: Vec::new() };
     net.read_layers(root)?;
     net.read_edges(root)?;
     if net.layers.is_empty() {
         return Err(InputError::empty(label, "the model has no layers"));
     }
     let name = root.attribute("name").filter(|name| !name.is_empty()).unwrap_or(names::stem(label));
-    let graph = match options.cost_rules {
-        CostRules::One => version1::document(&net, name)?,
-        CostRules::Two => version2::document(&net, name, options.fusion)?,
-    };
+    let graph = document::document(&net, name, options.fusion)?;
     Ok(Imported { graph, format: Format::OpenVino, ids: None })
 }
 
@@ -152,6 +148,7 @@ impl Net<'_> {
         }
         computed
     }
+
     /// Follows an input through conversions and other views to its stored constant.
     fn root(&self, mut from: (usize, usize)) -> (usize, usize) {
         // A chain of views longer than the number of layers is a cycle.

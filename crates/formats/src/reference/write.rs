@@ -26,7 +26,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String> {
     };
     if graph.is_version_2() {
         let message = "the memory of a `stagewright.graph/2` is not a sum over its operators";
-        let help = "write a graph of version 1; `--cost-rules 1` imports one from ONNX and OpenVINO";
+        let help = "write a graph of version 1, as measured profiles make";
         return Err(InputError::at_path(R017, label, "schema", message, help));
     }
     let (accelerator, host) = kinds(label, cluster)?;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use stagewright::core::document::Schedule;
-use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
+use stagewright::workloads::{Granularity, Optimizer, Precision};
 
 pub(crate) use bench::*;
 pub(crate) use costs::*;
@@ -393,10 +393,6 @@ pub(crate) struct WorkloadArguments {
     /// Granularity of the graph's operators
     #[arg(long, value_parser = granularity(), default_value = "operator")]
     pub(crate) granularity: Granularity,
-    /// Cost rules of operators: kernels fused, weights shared, every tensor in memory (2), or the rules before that (1)
-    /// [default: 2]
-    #[arg(long, value_parser = cost_rules())]
-    pub(crate) cost_rules: Option<CostRules>,
     /// Precision of weights and activations
     #[arg(long, value_parser = workload_precision(), default_value = "fp32")]
     pub(crate) precision: Precision,

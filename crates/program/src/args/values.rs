@@ -3,7 +3,7 @@
 use super::OptimizationLevel;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use stagewright::core::document::{Schedule, TransferKind};
-use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
+use stagewright::workloads::{self, Granularity, Optimizer};
 
 /// Declares parsers of values by name.
 macro_rules! values {
@@ -17,7 +17,6 @@ macro_rules! values {
 values! {
     schedule: Schedule = "none" => Schedule::None, "gpipe" => Schedule::GPipe, "1f1b" => Schedule::OneFOneB,
         "interleaved" => Schedule::Interleaved, "zero-bubble" => Schedule::ZeroBubble;
-    cost_rules: CostRules = "1" => CostRules::One, "2" => CostRules::Two;
     optimization: OptimizationLevel = "none" => OptimizationLevel::None, "basic" => OptimizationLevel::Basic,
         "extended" => OptimizationLevel::Extended;
     transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use stagewright_core::document::GraphDocument;
 
 use super::super::draw::one_of;
-use stagewright_workloads::{CostRules, Granularity, Optimizer, Options, Precision, Size, Sizes, family};
+use stagewright_workloads::{Granularity, Optimizer, Options, Precision, Size, Sizes, family};
 
 /// Batch sizes of all models.
 const BATCHES: &[u64] = &[1, 2, 4, 8, 16, 32, 64];
@@ -137,9 +137,7 @@ impl Ladder {
         precision: Precision,
         training: Option<Optimizer>,
     ) -> GraphDocument {
-        // Training problems use version 1 of the cost rules, on which the published policies were trained.
-        let cost_rules = CostRules::One;
-        let options = Options { sizes, training, precision, granularity, cost_rules };
+        let options = Options { sizes, training, precision, granularity };
         family(self.model)
             .and_then(|family| family.generate(Some(variant), &options))
             .expect("the sizes of a ladder make a model")

@@ -30,7 +30,7 @@ pub const LABELS_SCHEMA: &str = "stagewright.labels/1";
 
 /// Version of the instance generator. It must be increased with every change of the instances that a recipe draws;
 /// otherwise old labels would be used for different problems.
-pub const GENERATION: u32 = 1;
+pub const GENERATION: u32 = 2;
 
 /// The first line of a file of labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

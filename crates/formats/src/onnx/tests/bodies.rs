@@ -47,7 +47,6 @@ fn a_loop_is_one_operator_with_the_work_of_its_trips() {
     assert_eq!(made, [value, 7.0 * value], "collected with the trips in front");
     let none = graph_of(&looped(Some(0)), None);
     assert_eq!((none.operators[0].flop, none.tensors[1].bytes), (Some(0.0), 0.0));
-    earlier(&looped(Some(7)), None);
 }
 
 /// The producer of a captured value comes before the loop.

@@ -33,12 +33,6 @@ fn unfused(model: &Model, batch: Option<u64>) -> GraphDocument {
     import_model("model.onnx", &model.bytes(), &options).unwrap_or_else(|error| panic!("{error}")).graph
 }
 
-/// Imports by the first cost rules.
-fn earlier(model: &Model, batch: Option<u64>) -> GraphDocument {
-    let options = ImportOptions { batch, cost_rules: CostRules::One, ..ImportOptions::default() };
-    import_model("model.onnx", &model.bytes(), &options).unwrap_or_else(|error| panic!("{error}")).graph
-}
-
 /// Code and text of the error.
 fn rejection(model: &Model) -> (&'static str, String) {
     let error = import_bytes(&model.bytes(), None).expect_err("a faulty model");

@@ -5,7 +5,7 @@ use super::model::{Model, int, ints};
 use super::*;
 use crate::options::Tied;
 
-/// Elements of the output of one node whose inputs have these shapes, as a tensor that a `Relu` reads.
+/// Elements of the output of one node whose inputs have these shapes: a `Relu` that reads it has an operation for each.
 fn output(
     kind: &str,
     inputs: &[&[i64]],
@@ -26,9 +26,8 @@ fn output(
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     model.node(kind, &names, &["y"], attributes).node("Relu", &["y"], &["z"], vec![]);
-    let graph = earlier(&model, None);
-    graph.tensors.iter().find(|tensor| tensor.name.as_deref() == Some("y")).expect("read by the Relu").bytes
-        / 4.0
+    let graph = unfused(&model, None);
+    graph.operators.iter().find(|operator| operator.name == "z").and_then(|relu| relu.flop).expect("the Relu")
 }
 
 #[test]
@@ -80,7 +79,7 @@ fn the_ellipsis_of_an_equation_stands_for_axes() {
         };
         model.node("Einsum", &names[..inputs.len()], &["y"], vec![equation]);
         model.node("Relu", &["y"], &["z"], vec![]);
-        let options = ImportOptions { cost_rules: CostRules::One, ..ImportOptions::default() };
+        let options = ImportOptions { fusion: Fusion::Off, ..ImportOptions::default() };
         import_model("model.onnx", &model.bytes(), &options).map(|imported| {
             (imported.graph.operators[0].flop.unwrap(), imported.graph.tensors[0].bytes / 4.0)
         })
@@ -163,12 +162,6 @@ fn large_shared_constants_tie_their_readers_together_and_small_ones_do_not() {
     let options = ImportOptions { tied: Tied::Together, ..ImportOptions::default() };
     let together = import_model("model.onnx", &model.bytes(), &options).expect("the same model").graph;
     assert!(together.parameters[0].together);
-    // By the first cost rules.
-    let graph = earlier(&model, None);
-    let colocation: Vec<_> = graph.operators.iter().map(|operator| operator.colocation.as_deref()).collect();
-    assert_eq!(colocation, [Some("tied"), None, None, Some("tied")]);
-    let bytes: Vec<f64> = graph.operators.iter().map(|operator| operator.parameter_bytes).collect();
-    assert_eq!(bytes, [160_000.0, 4.0, 4.0, 0.0]);
 }
 
 #[test]

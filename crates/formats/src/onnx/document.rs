@@ -1,4 +1,4 @@
-//! Documents of version 2: shared parameters, every tensor, and the kernels that runtimes really launch.
+//! The document of a model: shared parameters, every tensor, and the kernels that runtimes really launch.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
@@ -31,7 +31,7 @@ use super::walk::{Operator, Origin, Walked};
 use crate::batch::{self, Input};
 use crate::fusion::{self, Role, role};
 use crate::names::is_among;
-use crate::options::{CostRules, Fusion, ImportOptions};
+use crate::options::{Fusion, ImportOptions};
 use crate::readers::Readers;
 use crate::work::ARGUMENT_BYTES;
 
@@ -102,10 +102,7 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
 
 /// Per operator, whether it is a view.
 pub(super) fn free(walked: &Walked<'_>, options: &ImportOptions) -> Vec<bool> {
-    match options.cost_rules {
-        CostRules::One => vec![false; walked.operators.len()],
-        CostRules::Two => Views::new(walked, options.fusion == Fusion::On).is_free,
-    }
+    Views::new(walked, options.fusion == Fusion::On).is_free
 }
 
 /// Names of the operators, unique.

@@ -1,4 +1,4 @@
-//! Documents of version 2: shared parameters, outputs of the model, and the kernels that runtimes really
+//! The document of a model: shared parameters, outputs of the model, and the kernels that runtimes really
 //! launch.
 //!
 //! Documents are made like those of ONNX. Constants are folded, and so are shapes, which every port states.

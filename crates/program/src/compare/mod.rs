@@ -56,17 +56,8 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     let given = Given::parse(&arguments.plan, "--plan")?;
     one_standard_input(arguments, &given)?;
     given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>(), "--plan")?;
-    if entrants.is_empty() && arguments.plan.is_empty() {
-        return Err(CliError::new(U001, "nothing takes part")
-            .at("--solvers")
-            .help("give a solver or a --plan"));
-    }
+    refuse(arguments, entrants.is_empty())?;
     let baseline = baseline(arguments, &entrants, &given)?;
-    if arguments.html.is_some() && arguments.models.len() > 1 {
-        return Err(CliError::new(U001, "an HTML page shows one model")
-            .at("--html")
-            .help("give one model, or leave --html out"));
-    }
     // All inputs are read before the first solve, so that an error in the last input does not waste a solve.
     let mut grounds = Vec::new();
     for model in &arguments.models {
@@ -122,6 +113,21 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
     };
     Ok(if comparisons.iter().all(reached) { Exit::Done } else { Exit::GapNotReached })
+}
+
+/// Refuses a comparison that nothing takes part in, and a page of several models.
+fn refuse(arguments: &CompareArguments, is_without_solvers: bool) -> Result<()> {
+    if is_without_solvers && arguments.plan.is_empty() {
+        return Err(CliError::new(U001, "nothing takes part")
+            .at("--solvers")
+            .help("give a solver or a --plan"));
+    }
+    if arguments.html.is_some() && arguments.models.len() > 1 {
+        return Err(CliError::new(U001, "an HTML page shows one model")
+            .at("--html")
+            .help("give one model, or leave --html out"));
+    }
+    Ok(())
 }
 
 /// Compares the best joint plan with those of expert rules.

@@ -7,7 +7,8 @@ use stagewright_core::solver::Stop;
 use super::reach::Reach;
 use super::scope::{CallId, Scope};
 use super::seats::SeatId;
-use super::writer::{Range, Writer};
+pub use super::writer::Range;
+use super::writer::Writer;
 use crate::choice::Choices;
 use crate::run::Model;
 

@@ -565,7 +565,7 @@ fn workloads_and_problems_are_inputs_of_a_suite() {
                  [[workloads]]\nname = \"cut\"\nmodel = \"bert\"\nlayers = 1\ncluster = \"mine\"\ntraining = false\n";
     let other = "name = \"other\"\nworkloads = [{ name = \"vit\", model = \"vit\", cluster = \"4xt4\", layers = 1 }]\n";
     let folder = folder(&[
-        ("suite.toml", &suite),
+        ("suite.toml", suite),
         ("other.toml", other),
         ("recipe.toml", &recipe),
         ("mine", &std::fs::read_to_string(demo("cluster.toml")).expect("a cluster")),

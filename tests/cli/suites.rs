@@ -629,7 +629,7 @@ fn workloads_of_a_suite_without_a_graph_are_refused() {
         (vgg("") + &vgg(""), "B002", ": workloads.w", "defined twice"),
         (workload(""), "B002", ":5", "missing field `model`"),
         ("problems = [{ recipe = \"absent\", count = 1 }]\n".into(), "B001", ": problems", "`absent`"),
-        ("problems = [{ recipe = \"suite.toml\", count = 1 }]\n".into(), "T00", ":1", "unknown field"),
+        ("problems = [{ recipe = \"suite.toml\", count = 1 }]\n".into(), "D001", ":1", "unknown field"),
         ("problems = [{ recipe = \"suite.toml\", count = 0 }]\n".into(), "B002", ": problems", "count is 0"),
         ("workloads_of = \"absent.toml\"\n".into(), "I001", "absent.toml", "no"),
         (sibling.into(), "B002", "suite.toml", "`mine` starts from siblings, and `model` has none"),

@@ -34,9 +34,6 @@ impl ModelOptions {
 /// The cost rules, as plans of earlier versions store them.
 const COST_RULES: u8 = 2;
 
-/// Options of every format, by their names in a plan's `model`.
-const OF_ANY: [&str; 5] = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];
-
 /// The options for importers. `place` is where an option was given, by its name in the document.
 ///
 /// # Errors
@@ -104,13 +101,17 @@ pub fn suit<'a>(
     place: impl Fn(&str) -> String,
 ) -> Result<bool> {
     let mut only_counted = false;
-    for name in given.filter(|name| !OF_ANY.contains(name) && !format.has_option(name)) {
+    for name in given.filter(|name| !format.has_option(name)) {
+        let others = FORMATS.iter().filter(|entry| entry.options.contains(&name));
+        let others: Vec<&str> = others.map(|entry| entry.name).collect();
+        // An option that no format names is one of all formats.
+        if others.is_empty() {
+            continue;
+        }
         if name == "batch" {
             only_counted = true;
             continue;
         }
-        let others = FORMATS.iter().filter(|entry| entry.options.contains(&name));
-        let others: Vec<&str> = others.map(|entry| entry.name).collect();
         let cause = format!("the option has no effect on models of the format {}", format.entry().name);
         return Err(Failure::new(U012, cause)
             .at(place(name))

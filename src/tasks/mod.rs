@@ -11,6 +11,7 @@
 //! [`options`].
 
 mod answer;
+mod compare;
 mod document;
 mod export;
 pub mod joint;
@@ -19,13 +20,14 @@ pub mod placement;
 mod request;
 pub mod strategies;
 
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use stagewright_core::solver::{Context, Observer};
 use stagewright_formats::is_strategies;
 use stagewright_formats::strategies::HEAD;
+use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::units::seconds;
 
 use crate::failure::Result;
@@ -35,6 +37,7 @@ use placement::Chosen;
 
 use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
+pub use compare::{Contest, comparisons_csv, comparisons_json, comparisons_table};
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
 pub use request::{
@@ -131,11 +134,45 @@ pub trait Task: Send + Sync {
         session: &mut Session<'_>,
     ) -> Result<Shown>;
 
+    /// A given plan as a contender, evaluated by the independent checker under the rules of the question.
+    ///
+    /// # Errors
+    /// A file that is no plan for the model, documents that cannot be checked, or a kind of question that is not compared (U013).
+    fn given(&self, _name: &str, _plan: PlanFile<'_>) -> Result<Contender> {
+        Err(compare::incomparable(self.kind()))
+    }
+
+    /// Compares solvers, expert rules and given plans.
+    ///
+    /// # Errors
+    /// A list or a baseline that is not valid (U001, U003, U007), a solver that does not support the objective (U004), a defect
+    /// of a solver, or a kind of question that is not compared (U013). Infeasibility and limits are statuses of rows.
+    fn compare(&self, _contest: Contest<'_>, _session: &mut Session<'_>) -> Result<Comparison> {
+        Err(compare::incomparable(self.kind()))
+    }
+
+    /// Writes a page of the best plan of a comparison, with its table; nothing if there is no plan. `cluster` names the cluster
+    /// if it has no name of its own.
+    ///
+    /// # Errors
+    /// A plan whose step is not a valid problem; the inner error is that of the writer.
+    fn page(
+        &self,
+        _comparison: &Comparison,
+        _cluster: Option<&str>,
+        _out: &mut dyn Write,
+    ) -> Result<io::Result<()>> {
+        Err(compare::incomparable(self.kind()))
+    }
+
     /// The chosen solver; `None` if there is only one.
     fn chosen(&self) -> Option<&Chosen> {
         None
     }
 }
+
+/// Beginning of a solver's name that is a command: a solver in another program.
+pub const COMMAND: &str = "exec:";
 
 /// Extent of an explanation.
 #[derive(Debug, Clone, Copy)]

@@ -8,13 +8,14 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use stagewright::export::TARGETS;
 use stagewright::formats::FORMATS;
+use stagewright::tasks::placement::groups;
 use stagewright::workloads::FAMILIES;
 use stagewright::{clusters, registry};
 
 use super::args::{Arguments, CompletionsArguments};
 use super::error::Result;
 use super::exit::Exit;
-use super::{codes, compare, output};
+use super::{codes, output};
 
 pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit> {
     // Into memory first: the generator panics if it cannot write.
@@ -39,7 +40,7 @@ fn named(argument: Arg, command: &str, shell: Shell) -> Arg {
     let names: Vec<&str> = match argument.get_id().as_str() {
         "explain" => codes::codes().collect(),
         "solver" => ["auto"].into_iter().chain(solvers()).collect(),
-        "solvers" => ["auto"].into_iter().chain(compare::groups()).chain(solvers()).collect(),
+        "solvers" => ["auto"].into_iter().chain(groups()).chain(solvers()).collect(),
         "family" => FAMILIES.iter().map(|family| family.name()).collect(),
         "to" if command == "export" => TARGETS.iter().map(|target| target.name).collect(),
         "format" => FORMATS.iter().map(|format| format.name).collect(),

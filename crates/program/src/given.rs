@@ -6,17 +6,14 @@ use std::path::{Path, PathBuf};
 
 use stagewright::code::U001;
 use stagewright::core::document::ModelOptionsDocument;
-use stagewright::core::objective::Objective;
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
-use stagewright::tasks::placement::Documents;
-use stagewright::tasks::{Kind, PlanFile};
+use stagewright::tasks::{Kind, PlanFile, Task};
 
 use crate::error::{CliError, Result};
 use crate::files::{Input, read};
-use crate::judge::judge;
 use crate::model_options::Kept;
-use crate::{output, resolve};
+use crate::output;
 
 /// Placeholder for the name of a model in the path of a plan.
 const MODEL: &str = "{}";
@@ -116,11 +113,11 @@ impl Given {
         self.plans.iter().map(|plan| plan.name.as_str())
     }
 
-    /// Reads the files of the plans for a model.
-    pub(crate) fn files(&self, model: &str) -> Result<Files<'_>> {
-        let mut files = Files { files: Vec::new() };
+    /// Reads the files of the plans for a model, which answer a question of a kind.
+    pub(crate) fn files(&self, kind: Kind, model: &str) -> Result<Files<'_>> {
+        let mut files = Files { kind, files: Vec::new() };
         for (plan, path) in self.of(model) {
-            match plan.open(&path) {
+            match plan.open(kind, &path) {
                 Ok(file) => files.files.push(file),
                 Err(error) => plan.fails(model, error)?,
             }
@@ -131,6 +128,7 @@ impl Given {
 
 /// The files of the plans for one model.
 pub(crate) struct Files<'a> {
+    kind: Kind,
     files: Vec<PlanOfModel<'a>>,
 }
 
@@ -160,18 +158,13 @@ impl Files<'_> {
     }
 
     /// Evaluates the plans with the independent checker, under the rules of the comparison.
-    pub(crate) fn contenders(
-        self,
-        model: &str,
-        documents: &Documents,
-        objective: &Objective,
-    ) -> Result<Vec<Contender>> {
+    pub(crate) fn contenders(self, model: &str, task: &dyn Task) -> Result<Vec<Contender>> {
         let mut found: Vec<Contender> = Vec::new();
         for file in self.files {
             if found.iter().any(|contender| contender.name == file.plan.name) {
                 continue;
             }
-            match file.valued(documents, objective) {
+            match file.valued(self.kind, task) {
                 Ok(contender) => found.push(contender),
                 Err(error) => file.plan.fails(model, error)?,
             }
@@ -199,9 +192,9 @@ impl Plan {
             .find(|path| path.exists())
     }
 
-    fn open(&self, path: &Path) -> Result<PlanOfModel<'_>> {
+    fn open(&self, kind: Kind, path: &Path) -> Result<PlanOfModel<'_>> {
         let input = read(path)?;
-        let options = PlanFile::read(Kind::Placement, &input.label, &input.bytes)?.options().cloned();
+        let options = PlanFile::read(kind, &input.label, &input.bytes)?.options().cloned();
         Ok(PlanOfModel { plan: self, input, options })
     }
 
@@ -218,17 +211,8 @@ impl Plan {
 }
 
 impl PlanOfModel<'_> {
-    fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender> {
+    fn valued(&self, kind: Kind, task: &dyn Task) -> Result<Contender> {
         let Input { label, bytes } = &self.input;
-        let file = PlanFile::read(Kind::Placement, label, bytes)?;
-        let plan = resolve::placed(file, &documents.model, Some(&documents.cluster))?;
-        let (graph, cluster) = (&documents.model.graph, &documents.cluster);
-        let judged = judge(plan, graph, cluster, documents.pins.as_ref(), objective);
-        let (plan, breaks) = judged.map_err(|error| {
-            CliError::new(error.code(), error.to_string())
-                .at(label.clone())
-                .help("correct the plan, or leave it out")
-        })?;
-        Ok(Contender { name: self.plan.name.clone(), plan, given: Some(breaks) })
+        task.given(&self.plan.name, PlanFile::read(kind, label, bytes)?)
     }
 }

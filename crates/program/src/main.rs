@@ -25,7 +25,6 @@ mod given;
 mod instances;
 mod interrupt;
 mod iteration;
-mod judge;
 mod machine;
 mod man;
 mod measured;

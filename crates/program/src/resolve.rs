@@ -12,7 +12,7 @@ use stagewright::core::solver::Limits;
 use stagewright::core::uncertainty::Uncertainty;
 use stagewright::formats::{Imported, import_cluster, import_pins};
 use stagewright::reading::{self, ModelOptions};
-use stagewright::tasks::placement::{Chosen, Documents};
+use stagewright::tasks::placement::Documents;
 use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, Task};
 use stagewright::{Options, clusters};
 
@@ -233,11 +233,6 @@ pub(crate) fn choice(name: &str) -> Result<SolverChoice> {
     let solver = External::parse(command)?;
     solver.files().try_for_each(|file| kept(&file))?;
     Ok(SolverChoice::Own(Arc::new(solver), name.into()))
-}
-
-/// Returns the solver of a name, or the choice of `auto`.
-pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen> {
-    Chosen::new(&choice(name)?, objective, &place())
 }
 
 /// Returns the cluster of a file, name or shorthand, with its label in errors.

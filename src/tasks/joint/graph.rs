@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointObjectiveDocument, JointObjectiveKind,
-    JointPartsDocument, JointPlanDocument, ModelOptionsDocument, Parallelism, Pass, RecomputeWorkspace,
-    Schedule,
+    JointPartsDocument, JointPlanDocument, ModelOptionsDocument, Parallelism, Pass, PlanStatus,
+    RecomputeWorkspace, Schedule,
 };
 use stagewright_core::graph::Graph as CoreGraph;
 use stagewright_core::solver::Context;
@@ -120,17 +120,8 @@ impl Graph {
     pub(super) fn solve(&self, context: &mut Context<'_>) -> Result<JointPlanDocument> {
         let solution =
             iteration::solve(&self.problem, context).map_err(|error| failed(&error, &self.place))?;
-        Ok(JointPlanDocument {
-            schema: JOINT_PLAN_SCHEMA.into(),
+        let plan = JointPlanDocument {
             status: solution.status.into(),
-            solver: iteration::NAME.into(),
-            model: match self.graph.name.as_str() {
-                "" => self.label.clone(),
-                name => name.into(),
-            },
-            options: self.options.clone(),
-            cluster: Some(self.cluster.clone()),
-            objective: JointObjectiveDocument { value_s: solution.value, ..self.objective.clone() },
             bound: bound_document(solution.bound, iteration::NAME),
             gap: solution.value.zip(solution.bound).map(|(value, bound)| tolerance::gap(value, bound)),
             seconds: context.elapsed().as_secs_f64(),
@@ -138,6 +129,32 @@ impl Graph {
             reason: solution.reason,
             execution: solution.execution,
             stages: solution.stages,
-        })
+            ..self.without_plan("")
+        };
+        let objective = JointObjectiveDocument { value_s: solution.value, ..plan.objective };
+        Ok(JointPlanDocument { objective, ..plan })
+    }
+
+    /// The document that there is no plan, with the reason.
+    pub(super) fn without_plan(&self, reason: &str) -> JointPlanDocument {
+        JointPlanDocument {
+            schema: JOINT_PLAN_SCHEMA.into(),
+            status: PlanStatus::Unknown,
+            solver: iteration::NAME.into(),
+            model: match self.graph.name.as_str() {
+                "" => self.label.clone(),
+                name => name.into(),
+            },
+            options: self.options.clone(),
+            cluster: Some(self.cluster.clone()),
+            objective: self.objective.clone(),
+            bound: bound_document(None, iteration::NAME),
+            gap: None,
+            seconds: 0.0,
+            stop: None,
+            reason: Some(reason.to_owned()),
+            execution: None,
+            stages: Vec::new(),
+        }
     }
 }

@@ -42,6 +42,11 @@ impl Layers {
         self.cluster.as_ref()
     }
 
+    /// The file.
+    pub(super) fn document(&self) -> &PiperDocument {
+        &self.document
+    }
+
     /// The options to store in a plan.
     pub(super) fn options(&self) -> Option<&ModelOptionsDocument> {
         self.options.as_ref()

@@ -8,7 +8,7 @@ mod explain;
 mod graph;
 mod layers;
 mod parallel;
-pub mod rules;
+mod rules;
 mod text;
 
 use std::io::{self, Write};
@@ -21,12 +21,14 @@ use stagewright_core::document::{
 use stagewright_core::solver::SolveError;
 use stagewright_formats::{Format, Imported, import_piper, is_piper};
 use stagewright_joint::iteration;
+use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::convergence::Convergence;
 use stagewright_report::html;
 use stagewright_report::html::joint::JointPage;
 use stagewright_report::joint::JointFigures;
 
 use super::answer::Sheet;
+use super::compare::Contest;
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
@@ -158,9 +160,14 @@ impl Joint {
         match &self.question {
             Question::Graph(graph) => graph.solve(&mut context),
             Question::Layers(layers) => layers.solve(&mut context),
-            Question::Planned(_) => Err(Failure::new(X001, "a plan's question is the plan's own")),
+            Question::Planned(_) => Err(unplanned()),
         }
     }
+}
+
+/// The error of a question that was read for a plan, which has no objective of its own.
+fn unplanned() -> Failure {
+    Failure::new(X001, "a plan's question is the plan's own")
 }
 
 impl Planned {
@@ -269,6 +276,24 @@ impl Task for Joint {
     ) -> Result<Shown> {
         explain::explain(self, joint(plan)?, label, asked, session)
     }
+
+    fn given(&self, name: &str, plan: PlanFile<'_>) -> Result<Contender> {
+        let label = plan.label();
+        rules::given(self, name, label, joint(self.plan(plan)?)?)
+    }
+
+    fn compare(&self, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
+        rules::compare(self, contest, session)
+    }
+
+    fn page(
+        &self,
+        comparison: &Comparison,
+        _cluster: Option<&str>,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>> {
+        rules::page(self, comparison, out)
+    }
 }
 
 /// The joint plan of a document.
@@ -315,6 +340,7 @@ impl Sheet for JointSheet {
             document: plan,
             parts: self.parts.as_deref(),
             figures: self.figures,
+            comparison: None,
         };
         Ok(html::joint::write(&page, out))
     }

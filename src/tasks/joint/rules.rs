@@ -2,115 +2,77 @@
 //!
 //! | rule | degrees |
 //! | --- | --- |
+//! | `best` | the best plan of all |
 //! | `megatron` | tensor parallelism within a server first, then the fewest stages that fit, copies for the rest, all layers recomputed (Narayanan et al., SC 2021, section 3) |
 //! | `fsdp` | copies alone, which divide all states (Zhao et al., "PyTorch FSDP", VLDB 2023) |
 //! | `data-parallel` | copies alone, without sharding |
 //!
-//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` the recomputation are optimised.
+//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` the recomputation are optimised. A file of
+//! Piper has no degrees to give, so only its best plan and given ones are compared.
 
-use serde::Serialize;
-use stagewright_core::document::{JointPlanDocument, Parallelism, Schedule};
-use stagewright_core::solver::Observer;
-use stagewright_report::grid::{Column, Grid};
-use stagewright_report::units::{percent, seconds};
+use std::io::{self, Write};
+
+use stagewright_core::document::{
+    JointBoundDocument, JointObjectiveDocument, JointPlanDocument, Parallelism, PlanStatus,
+};
+use stagewright_core::solver::Context;
+use stagewright_report::comparison::{Comparison, Contender, Planned};
+use stagewright_report::html;
+use stagewright_report::html::joint::JointPage;
+use stagewright_report::joint::JointFigures;
+use stagewright_verify::{check_joint, check_joint_layers};
 
 use super::graph::Graph;
-use super::{Joint, Question};
-use crate::code::U013;
+use super::{Joint, Question, unplanned};
+use crate::code::U001;
 use crate::failure::{Failure, Result};
-use crate::tasks::{Kind, Request, Session, json};
+use crate::tasks::Session;
+use crate::tasks::compare::{Contest, Entrant, listed};
 
-/// A row of the comparison.
-#[derive(Serialize)]
-struct Row {
-    plan: &'static str,
-    value_s: Option<f64>,
-    bound_s: Option<f64>,
-    stages: usize,
-    tensor: Vec<u32>,
-    data: Option<u32>,
-    expert: Option<u32>,
-    zero: Option<u32>,
-    microbatch: Option<u32>,
-    schedule: Option<Schedule>,
-    chunks: Option<u32>,
+/// Compares contenders.
+///
+/// # Errors
+/// As [`Task::compare`](crate::tasks::Task::compare) says.
+pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
+    let entrants = listed(rules(task)?, &contest, task.place())?;
+    let baseline = contest.baseline(&entrants, None, task.place())?;
+    let model = contest.model.to_owned();
+    let contenders = contest.solve(entrants, session)?;
+    Ok(Comparison::new(&model, None, contenders, &[], baseline.as_deref()))
 }
 
-/// The best plan and those of expert rules, one row each.
-pub struct Comparison {
-    rows: Vec<Row>,
+/// The rules that apply to a question.
+fn rules(task: &Joint) -> Result<Vec<Entrant<'_>>> {
+    fn entrant<'t>(
+        name: &str,
+        solve: impl Fn(&mut Context<'_>) -> Result<JointPlanDocument> + 't,
+    ) -> Entrant<'t> {
+        let solve = move |context: &mut Context<'_>| Ok(Planned::Joint(Box::new(solve(context)?)));
+        Entrant { name: name.to_owned(), solve: Box::new(solve) }
+    }
+    let graph = match &task.question {
+        Question::Layers(layers) => return Ok(vec![entrant("best", |context| layers.solve(context))]),
+        Question::Planned(_) => return Err(unplanned()),
+        Question::Graph(graph) => graph,
+    };
+    let devices: u32 = graph.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.count).sum();
+    let batch = u32::try_from(graph.objective.global_batch).unwrap_or(u32::MAX);
+    let copies = (1..=devices.min(batch)).rev().find(|&copies| batch.is_multiple_of(copies)).unwrap_or(1);
+    let alone = [(Parallelism::Tp, Some(1)), (Parallelism::Pp, Some(1)), (Parallelism::Dp, Some(copies))];
+    let fsdp = [&alone[..], &[(Parallelism::Zero, Some(3)), (Parallelism::Recompute, None)]].concat();
+    let plain = [&alone[..], &[(Parallelism::Zero, Some(0)), (Parallelism::Recompute, Some(0))]].concat();
+    Ok(vec![
+        entrant("best", |context| graph.solve(context)),
+        entrant("megatron", |context| megatron(graph, context)),
+        entrant("fsdp", move |context| graph.with_degrees(&fsdp)?.solve(context)),
+        entrant("data-parallel", move |context| graph.with_degrees(&plain)?.solve(context)),
+    ])
 }
-
-impl Comparison {
-    /// Reads a question of a training graph, and solves it without and with the degrees of each rule.
-    ///
-    /// # Errors
-    /// A file of Piper, whose stages have no degrees to give (U013), or a defect of the solver.
-    pub fn new(
-        request: Request,
-        session: &mut Session<'_>,
-        observer: &dyn Fn() -> Box<dyn Observer>,
-    ) -> Result<Comparison> {
-        request.refuse_for(Kind::Joint)?;
-        let (task, notes) = Joint::read(request, None)?;
-        notes.iter().for_each(|note| session.note(note));
-        let Question::Graph(graph) = &task.question else {
-            return Err(Failure::new(U013, "expert rules do not apply to a file of Piper")
-                .at("MODEL")
-                .help("compare a training graph"));
-        };
-        // An observer for each solve, since an improvement under one rule need not be one under another.
-        let solve = |degrees: &Degrees, session: &Session<'_>| {
-            graph.with_degrees(degrees)?.solve(&mut session.options.context(&mut *observer()))
-        };
-        let mut rows = vec![row("best", Some(solve(&[], session)?))];
-        rows.push(row("megatron", megatron(graph, &mut |degrees| solve(degrees, session))?));
-        let devices: u32 = graph.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.count).sum();
-        let batch = u32::try_from(graph.objective.global_batch).unwrap_or(u32::MAX);
-        let copies = (1..=devices.min(batch)).rev().find(|&copies| batch.is_multiple_of(copies)).unwrap_or(1);
-        let alone = [(Parallelism::Tp, Some(1)), (Parallelism::Pp, Some(1)), (Parallelism::Dp, Some(copies))];
-        let fsdp = [&alone[..], &[(Parallelism::Zero, Some(3)), (Parallelism::Recompute, None)]].concat();
-        rows.push(row("fsdp", Some(solve(&fsdp, session)?)));
-        let plain = [&alone[..], &[(Parallelism::Zero, Some(0)), (Parallelism::Recompute, Some(0))]].concat();
-        rows.push(row("data-parallel", Some(solve(&plain, session)?)));
-        Ok(Comparison { rows })
-    }
-
-    /// Whether any row has a plan.
-    pub fn is_planned(&self) -> bool {
-        self.rows.iter().any(|row| row.value_s.is_some())
-    }
-
-    /// The rows as JSON.
-    ///
-    /// # Errors
-    /// If they have no JSON (X001).
-    pub fn json(&self) -> Result<String> {
-        json(&self.rows)
-    }
-
-    /// The rows as CSV with a header.
-    pub fn csv(&self) -> String {
-        csv(&self.rows)
-    }
-
-    /// The rows as a table.
-    pub fn table(&self) -> Grid {
-        table(&self.rows)
-    }
-}
-
-/// Kinds of parallelism with the degrees that a rule gives them; `None` for any.
-type Degrees = [(Parallelism, Option<u32>)];
 
 /// The first plan of Megatron's rule that fits.
-fn megatron(
-    graph: &Graph,
-    solve: &mut dyn FnMut(&Degrees) -> Result<JointPlanDocument>,
-) -> Result<Option<JointPlanDocument>> {
+fn megatron(graph: &Graph, context: &mut Context<'_>) -> Result<JointPlanDocument> {
     let kinds: Vec<_> = graph.cluster.kinds.iter().filter(|kind| !kind.host).collect();
-    // The rule is for one kind.
-    let [kind] = kinds[..] else { return Ok(None) };
+    let [kind] = kinds[..] else { return Ok(graph.without_plan("the rule is for one kind of devices")) };
     let server = kind.server.map_or(kind.count, |server| server.devices).min(kind.count);
     let within = (1..=server).filter(|&degree| server.is_multiple_of(degree)).map(|degree| (degree, 1));
     let across = (2..=kind.count / server.max(1)).map(|stages| (server, stages));
@@ -127,80 +89,76 @@ fn megatron(
             (Parallelism::Zero, Some(0)),
             (Parallelism::Recompute, Some(2)),
         ];
-        let plan = solve(&given)?;
+        let plan = graph.with_degrees(&given)?.solve(context)?;
         if !plan.stages.is_empty() {
-            return Ok(Some(plan));
+            return Ok(plan);
         }
     }
-    Ok(None)
+    Ok(graph.without_plan("no degrees of the rule fit into memory"))
 }
 
-fn row(name: &'static str, plan: Option<JointPlanDocument>) -> Row {
-    let execution = plan.as_ref().and_then(|plan| plan.execution.clone());
-    let mut tensor: Vec<u32> = plan.iter().flat_map(|plan| &plan.stages).map(|stage| stage.tensor).collect();
-    tensor.dedup();
-    Row {
-        plan: name,
-        value_s: plan.as_ref().and_then(|plan| plan.objective.value_s),
-        bound_s: plan.as_ref().and_then(|plan| plan.bound.value_s),
-        stages: plan.as_ref().map_or(0, |plan| plan.stages.len()),
-        tensor,
-        data: execution.as_ref().map(|execution| execution.data),
-        expert: execution.as_ref().map(|execution| execution.expert),
-        zero: execution.as_ref().map(|execution| execution.zero),
-        microbatch: execution.as_ref().map(|execution| execution.microbatch),
-        schedule: execution.as_ref().map(|execution| execution.schedule),
-        chunks: execution.as_ref().map(|execution| execution.chunks),
+/// A given plan, evaluated by the independent checker under the objective of the question.
+///
+/// # Errors
+/// A plan for another kind of objective (U001), or documents that cannot be checked.
+pub(super) fn given(task: &Joint, name: &str, label: &str, plan: JointPlanDocument) -> Result<Contender> {
+    let objective = match &task.question {
+        Question::Graph(graph) => &graph.objective,
+        Question::Layers(layers) => &layers.objective,
+        Question::Planned(_) => return Err(unplanned()),
+    };
+    if plan.objective.kind != objective.kind {
+        return Err(Failure::new(U001, "the plan is for another objective").at(label).help("leave it out"));
     }
-}
-
-fn cells(row: &Row) -> [String; 8] {
-    let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
-    let tensor: Vec<String> = row.tensor.iter().map(u32::to_string).collect();
-    let stages = if row.stages > 0 { row.stages.to_string() } else { String::new() };
-    [
-        stages,
-        tensor.join("/"),
-        number(row.data),
-        number(row.expert),
-        number(row.zero),
-        number(row.microbatch),
-        row.schedule.map(|schedule| schedule.name().to_owned()).unwrap_or_default(),
-        number(row.chunks),
-    ]
-}
-
-fn table(rows: &[Row]) -> Grid {
-    let mut columns =
-        vec![("plan", Column::Words), ("value", Column::Figures), ("slower by", Column::Figures)];
-    columns.extend(["stages", "tp", "dp", "ep", "ZeRO", "microbatch"].map(|name| (name, Column::Figures)));
-    columns.push(("schedule", Column::Words));
-    let mut grid = Grid::new(columns);
-    let best = rows.iter().filter_map(|row| row.value_s).fold(f64::INFINITY, f64::min);
-    for row in rows {
-        let [stages, tensor, data, expert, zero, microbatch, schedule, _] = cells(row);
-        grid.row([
-            row.plan.to_owned(),
-            row.value_s.map_or_else(|| "no plan".into(), seconds),
-            row.value_s.map(|value| percent(value / best - 1.0)).unwrap_or_default(),
-            stages,
-            tensor,
-            data,
-            expert,
-            zero,
-            microbatch,
-            schedule,
-        ]);
+    let mut plan = JointPlanDocument {
+        status: PlanStatus::Feasible,
+        objective: JointObjectiveDocument { value_s: None, ..objective.clone() },
+        bound: JointBoundDocument { value_s: None, source: "none".into() },
+        gap: None,
+        ..plan
+    };
+    let report = match &task.question {
+        Question::Graph(graph) => {
+            plan.cluster = Some(graph.cluster.clone());
+            check_joint(&graph.graph, &graph.cluster, &plan)
+        }
+        Question::Layers(layers) => {
+            plan.cluster = layers.cluster().cloned();
+            check_joint_layers(layers.document(), &plan)
+        }
+        Question::Planned(_) => return Err(unplanned()),
     }
-    grid
+    .map_err(|error| {
+        Failure::new(error.code(), error.to_string()).at(label).help("correct the plan, or leave it out")
+    })?;
+    plan.objective.value_s = report.value_s;
+    plan.reason = report.value_s.is_none().then(|| "the plan cannot be evaluated".to_owned());
+    // Claims of the plan about its stages were for its own question.
+    let mut breaks: Vec<String> = report
+        .violations
+        .iter()
+        .filter(|violation| violation.breaks_feasibility())
+        .map(|violation| violation.kind().to_owned())
+        .collect();
+    breaks.sort_unstable();
+    breaks.dedup();
+    Ok(Contender { name: name.to_owned(), plan: Planned::Joint(Box::new(plan)), given: Some(breaks) })
 }
 
-fn csv(rows: &[Row]) -> String {
-    let mut text = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch,schedule,chunks\n".to_owned();
-    for row in rows {
-        let number = |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let figures = [number(row.value_s), number(row.bound_s)];
-        text.push_str(&format!("{},{},{}\n", row.plan, figures.join(","), cells(row).join(",")));
-    }
-    text
+/// Writes a page of the best plan, with the comparison.
+pub(super) fn page(task: &Joint, comparison: &Comparison, out: &mut dyn Write) -> Result<io::Result<()>> {
+    let Some((_, Planned::Joint(plan))) = comparison.leader() else { return Ok(Ok(())) };
+    let (figures, parts) = match &task.question {
+        Question::Graph(graph) => (graph.figures(), graph.parts(plan)),
+        _ => (JointFigures::default(), None),
+    };
+    let page = JointPage {
+        model: &plan.model,
+        cluster: plan.cluster.as_ref().map(|cluster| cluster.name.as_str()),
+        document: plan,
+        parts: parts.as_deref(),
+        figures,
+        comparison: Some(comparison),
+    };
+    Ok(html::joint::write(&page, out))
 }

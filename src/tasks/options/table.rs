@@ -343,9 +343,9 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("trace", PLACEMENT),
     of_command("html", EITHER),
     of_command("convergence", PLACEMENT),
-    of_command("solvers", PLACEMENT),
-    of_command("plan", PLACEMENT),
-    of_command("baseline", PLACEMENT),
+    of_command("solvers", EITHER),
+    of_command("plan", EITHER),
+    of_command("baseline", EITHER),
 ];
 
 #[cfg(test)]

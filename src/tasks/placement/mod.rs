@@ -1,10 +1,13 @@
 //! A device for every operator of a graph.
 
 mod check;
+mod compare;
 mod documents;
 mod explain;
+mod judge;
 mod sheet;
 
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,17 +19,19 @@ use stagewright_core::document::{
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement as Assignment;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Observer, Solution, SolveError, Solver, Status, Stop, StopReason};
+use stagewright_core::solver::{Context, Observer, Solution, SolveError, Solver, Status, Stop, StopReason};
 use stagewright_core::text::visible;
 use stagewright_core::uncertainty::Uncertainty;
 use stagewright_costs::Coverage;
 use stagewright_formats::layers::keep_whole;
-use stagewright_formats::{PlanFile as PlacementFile, sibling};
+use stagewright_formats::{Format, PlanFile as PlacementFile, ReferenceIds, sibling};
+use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::document::{Provenance, plan_document};
 use stagewright_report::table;
 use stagewright_report::throughput::throughput;
 use stagewright_report::wrap::facts;
 
+use super::compare::Contest;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, Shown,
     Size, SolverChoice, Task, is_same_objective, json,
@@ -41,7 +46,9 @@ use crate::nearest::instead;
 use crate::reading::{self, Place};
 use crate::solve::Options;
 use crate::{portfolio, registry, robust};
+pub use compare::groups;
 pub use documents::{Documents, Parts};
+pub use judge::judge;
 use sheet::PlacementSheet;
 pub use sheet::{cluster_name, model_name, step_problem, unwritten};
 
@@ -79,6 +86,9 @@ struct Asked {
     options: Option<ModelOptionsDocument>,
     batch: Option<BatchDocument>,
     coverage: Coverage,
+    /// Format of the model's file, and its node ids, for plans in the notation of that format.
+    format: Format,
+    ids: Option<ReferenceIds>,
 }
 
 /// A solver with its label.
@@ -152,8 +162,12 @@ impl Chosen {
         observer: &mut dyn Observer,
         place: &Place,
     ) -> Result<Solution> {
-        let mut context = options.context(observer);
-        Proving(&*self.solver).solve(problem, &mut context).map_err(|error| self.failed(&error, place))
+        self.solve_in(problem, &mut options.context(observer), place)
+    }
+
+    /// Solves a problem in a context, with all bounds of the registry.
+    fn solve_in(&self, problem: &Problem, context: &mut Context<'_>, place: &Place) -> Result<Solution> {
+        Proving(&*self.solver).solve(problem, context).map_err(|error| self.failed(&error, place))
     }
 
     /// The error of a solve that failed.
@@ -198,9 +212,19 @@ impl Placement {
         let (options, batch, coverage) =
             (documents.options.clone(), documents.batch(), documents.coverage.clone());
         let (label, pins) = (documents.label.clone(), documents.pins.clone().unwrap_or_default());
+        let (format, ids) = (documents.model.format, documents.model.ids.clone());
         let problem = documents.problem(objective)?;
-        let question =
-            Question::Asked(Box::new(Asked { problem, chosen, start, pins, options, batch, coverage }));
+        let question = Question::Asked(Box::new(Asked {
+            problem,
+            chosen,
+            start,
+            pins,
+            options,
+            batch,
+            coverage,
+            format,
+            ids,
+        }));
         let notes = effectless.into_iter().chain(as_notes(notes)).collect();
         Ok((Placement { question, label, place }, notes))
     }
@@ -425,6 +449,26 @@ impl Task for Placement {
         session: &mut Session<'_>,
     ) -> Result<Shown> {
         explain::explain(self, placed(plan)?, label, asked, session)
+    }
+
+    fn given(&self, name: &str, plan: PlanFile<'_>) -> Result<Contender> {
+        match plan {
+            PlanFile::Placement { label, file } => compare::given(self.asked()?, name, label, file),
+            PlanFile::Whole(label, _) => Err(Failure::new(X001, "the plan is no placement").at(label)),
+        }
+    }
+
+    fn compare(&self, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
+        compare::compare(self, contest, session)
+    }
+
+    fn page(
+        &self,
+        comparison: &Comparison,
+        cluster: Option<&str>,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>> {
+        compare::page(self, comparison, cluster, out)
     }
 
     fn chosen(&self) -> Option<&Chosen> {

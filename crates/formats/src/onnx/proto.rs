@@ -51,8 +51,7 @@ pub struct AttributeProto {
 pub mod attribute_proto {
     use prost::Enumeration;
 
-    
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
     #[repr(i32)]
     pub enum AttributeType {
         Undefined = 0,
@@ -159,8 +158,7 @@ pub struct SimpleShardedDimProto {
 pub mod simple_sharded_dim_proto {
     use prost::Oneof;
 
-    
-#[derive(Clone, PartialEq, Eq, Hash, Oneof)]
+    #[derive(Clone, PartialEq, Eq, Hash, Oneof)]
     pub enum Dim {
         #[prost(int64, tag = "1")]
         DimValue(i64),
@@ -297,16 +295,15 @@ pub struct TensorProto {
 pub mod tensor_proto {
     use prost::{Enumeration, Message};
 
-    
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
     pub struct Segment {
         #[prost(int64, optional, tag = "1")]
         pub begin: Option<i64>,
         #[prost(int64, optional, tag = "2")]
         pub end: Option<i64>,
     }
-    
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
     #[repr(i32)]
     pub enum DataType {
         Undefined = 0,
@@ -339,8 +336,8 @@ pub mod tensor_proto {
         Float6e2m3 = 27,
         Float6e3m2 = 28,
     }
-    
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
     #[repr(i32)]
     pub enum DataLocation {
         Default = 0,
@@ -368,8 +365,7 @@ pub struct TensorShapeProto {
 pub mod tensor_shape_proto {
     use prost::Message;
 
-    
-#[derive(Clone, PartialEq, Eq, Hash, Message)]
+    #[derive(Clone, PartialEq, Eq, Hash, Message)]
     pub struct Dimension {
         #[prost(string, optional, tag = "3")]
         pub denotation: Option<String>,
@@ -381,8 +377,7 @@ pub mod tensor_shape_proto {
     pub mod dimension {
         use prost::Oneof;
 
-        
-#[derive(Clone, PartialEq, Eq, Hash, Oneof)]
+        #[derive(Clone, PartialEq, Eq, Hash, Oneof)]
         pub enum Value {
             #[prost(int64, tag = "1")]
             DimValue(i64),
@@ -404,52 +399,51 @@ pub struct TypeProto {
 pub mod type_proto {
     use prost::{Message, Oneof};
 
-    
-#[derive(Clone, PartialEq, Message)]
+    #[derive(Clone, PartialEq, Message)]
     pub struct Tensor {
         #[prost(int32, optional, tag = "1")]
         pub elem_type: Option<i32>,
         #[prost(message, optional, tag = "2")]
         pub shape: Option<super::TensorShapeProto>,
     }
-    
-#[derive(Clone, PartialEq, Message)]
+
+    #[derive(Clone, PartialEq, Message)]
     pub struct Sequence {
         #[prost(message, optional, boxed, tag = "1")]
         pub elem_type: Option<Box<super::TypeProto>>,
     }
-    
-#[derive(Clone, PartialEq, Message)]
+
+    #[derive(Clone, PartialEq, Message)]
     pub struct Map {
         #[prost(int32, optional, tag = "1")]
         pub key_type: Option<i32>,
         #[prost(message, optional, boxed, tag = "2")]
         pub value_type: Option<Box<super::TypeProto>>,
     }
-    
-#[derive(Clone, PartialEq, Message)]
+
+    #[derive(Clone, PartialEq, Message)]
     pub struct Optional {
         #[prost(message, optional, boxed, tag = "1")]
         pub elem_type: Option<Box<super::TypeProto>>,
     }
-    
-#[derive(Clone, PartialEq, Message)]
+
+    #[derive(Clone, PartialEq, Message)]
     pub struct SparseTensor {
         #[prost(int32, optional, tag = "1")]
         pub elem_type: Option<i32>,
         #[prost(message, optional, tag = "2")]
         pub shape: Option<super::TensorShapeProto>,
     }
-    
-#[derive(Clone, PartialEq, Eq, Hash, Message)]
+
+    #[derive(Clone, PartialEq, Eq, Hash, Message)]
     pub struct Opaque {
         #[prost(string, optional, tag = "1")]
         pub domain: Option<String>,
         #[prost(string, optional, tag = "2")]
         pub name: Option<String>,
     }
-    
-#[derive(Clone, PartialEq, Oneof)]
+
+    #[derive(Clone, PartialEq, Oneof)]
     pub enum Value {
         #[prost(message, tag = "1")]
         TensorType(Tensor),

@@ -21,12 +21,12 @@ use stagewright::core::solver::{Context, Event, Plan, Solution, SolveError, Solv
 use stagewright::core::tolerance;
 use stagewright::formats::{Format, Imported, PlanFile};
 use stagewright::placement::placement;
+use stagewright::tasks::placement::judge;
 
 use super::error::{CliError, Result};
-use super::judge::judge;
 
 /// Start of the name of a solver that is a command.
-pub(crate) const PREFIX: &str = "exec:";
+pub(crate) const PREFIX: &str = stagewright::tasks::COMMAND;
 
 /// Maximum number of characters of a reason.
 const LONGEST_REASON: usize = 200;

@@ -1,39 +1,65 @@
 //! Comparisons as CSV: one line per model and contender, in SI units.
 
-use super::Comparison;
+use super::{Comparison, Row};
 
-/// Columns of the CSV file.
-const HEADER: &str = "model,contender,status,breaks,split,value_s,bound_s,gap,seconds,memory_bytes,memory_share,\
-                      communication_s,idle_share,speedup";
+/// Columns of the CSV file for placements.
+const PLACEMENTS: &str = "model,contender,status,breaks,split,value_s,bound_s,gap,seconds,memory_bytes,memory_share,\
+                          communication_s,idle_share,speedup";
 
-/// Returns comparisons as comma-separated values, with empty cells for missing values.
+/// Columns of the CSV file for joint plans.
+const JOINT: &str = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch,schedule,chunks,model,status,breaks,gap,seconds,\
+                     memory_bytes,memory_share,speedup";
+
+/// Returns comparisons of plans of one kind as comma-separated values, with empty cells for missing values.
 ///
 /// # Errors
 /// If the CSV writer fails.
 pub fn csv(comparisons: &[Comparison]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(HEADER.split(','))?;
-    let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let mut rows = comparisons.iter().flat_map(|comparison| &comparison.rows);
+    let header = if rows.any(|row| row.degrees.is_some()) { JOINT } else { PLACEMENTS };
+    let columns: Vec<&str> = header.split(',').collect();
+    writer.write_record(&columns)?;
     for comparison in comparisons {
         for row in &comparison.rows {
-            writer.write_record([
-                comparison.model.clone(),
-                row.name.clone(),
-                row.status.name().to_owned(),
-                row.breaks.join(" "),
-                row.split.map(|split| split.name().to_owned()).unwrap_or_default(),
-                number(row.value_s),
-                number(row.bound_s),
-                number(row.gap),
-                number(row.seconds),
-                number(row.memory_bytes),
-                number(row.memory_share),
-                number(row.communication_s),
-                number(row.idle_share),
-                number(row.speedup),
-            ])?;
+            writer.write_record(columns.iter().map(|column| cell(&comparison.model, row, column)))?;
         }
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The value of a row in a column, empty if there is none.
+fn cell(model: &str, row: &Row, column: &str) -> String {
+    fn shown<T: ToString>(value: Option<T>) -> String {
+        value.map(|value| value.to_string()).unwrap_or_default()
+    }
+    let degrees = row.degrees.as_ref();
+    match column {
+        "model" => model.to_owned(),
+        "contender" | "plan" => row.name.clone(),
+        "status" => row.status.name().to_owned(),
+        "breaks" => row.breaks.join(" "),
+        "split" => shown(row.split.map(|split| split.name())),
+        "value_s" => shown(row.value_s),
+        "bound_s" => shown(row.bound_s),
+        "gap" => shown(row.gap),
+        "seconds" => shown(row.seconds),
+        "memory_bytes" => shown(row.memory_bytes),
+        "memory_share" => shown(row.memory_share),
+        "communication_s" => shown(row.communication_s),
+        "idle_share" => shown(row.idle_share),
+        "speedup" => shown(row.speedup),
+        "stages" => shown(degrees.map(|degrees| degrees.stages).filter(|&stages| stages > 0)),
+        "tp" => degrees
+            .map(|degrees| degrees.tensor.iter().map(u32::to_string).collect::<Vec<_>>().join("/"))
+            .unwrap_or_default(),
+        "dp" => shown(degrees.and_then(|degrees| degrees.data)),
+        "ep" => shown(degrees.and_then(|degrees| degrees.expert)),
+        "zero" => shown(degrees.and_then(|degrees| degrees.zero)),
+        "microbatch" => shown(degrees.and_then(|degrees| degrees.microbatch)),
+        "schedule" => shown(degrees.and_then(|degrees| degrees.schedule).map(|schedule| schedule.name())),
+        "chunks" => shown(degrees.and_then(|degrees| degrees.chunks)),
+        _ => String::new(),
+    }
 }

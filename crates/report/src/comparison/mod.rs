@@ -1,14 +1,17 @@
 //! Solvers, expert rules and given plans side by side on one problem.
 
+mod joint;
 mod list;
+mod placement;
 mod show;
 
 use serde::Serialize;
 use stagewright_core::document::{
-    ClusterDocument, ObjectiveDocument, ObjectiveKind, PlanDocument, PlanStatus, Schedule, Split,
+    ClusterDocument, JointPlanDocument, ObjectiveDocument, PlanDocument, PlanStatus, Split,
 };
 use stagewright_core::tolerance;
 
+pub use joint::Degrees;
 pub use list::csv;
 pub use show::{contenders, models, reasons};
 
@@ -59,9 +62,12 @@ pub struct Row {
     pub speedup: Option<f64>,
     /// Reason why there is no plan.
     pub reason: Option<String>,
+    /// Degrees of parallelism of a joint plan; `None` for a placement.
+    #[serde(flatten)]
+    pub degrees: Option<Degrees>,
     /// The plan.
     #[serde(skip)]
-    pub plan: Option<PlanDocument>,
+    pub plan: Option<Planned>,
 }
 
 /// Outcome of a contender.
@@ -98,10 +104,78 @@ pub struct Contender {
     /// Name of the row.
     pub name: String,
     /// The plan document; it may report that there is no plan.
-    pub plan: PlanDocument,
+    pub plan: Planned,
     /// Rules that a given plan breaks; `None` if the plan was solved for. The seconds of a given plan are those of
     /// another solve, and its bound is a claim that was not proved here.
     pub given: Option<Vec<String>>,
+}
+
+/// A plan document of a kind that is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Planned {
+    /// A device for every operator.
+    Placement(Box<PlanDocument>),
+    /// Stages with degrees of parallelism.
+    Joint(Box<JointPlanDocument>),
+}
+
+impl Planned {
+    fn value(&self) -> Option<f64> {
+        match self {
+            Planned::Placement(plan) => plan.objective.value_s,
+            Planned::Joint(plan) => plan.objective.value_s,
+        }
+    }
+
+    fn bound(&self) -> Option<f64> {
+        match self {
+            Planned::Placement(plan) => plan.bound.value_s,
+            Planned::Joint(plan) => plan.bound.value_s,
+        }
+    }
+
+    fn status(&self) -> PlanStatus {
+        match self {
+            Planned::Placement(plan) => plan.status,
+            Planned::Joint(plan) => plan.status,
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        match self {
+            Planned::Placement(plan) => plan.seconds,
+            Planned::Joint(plan) => plan.seconds,
+        }
+    }
+
+    fn reason(&self) -> Option<&String> {
+        match self {
+            Planned::Placement(plan) => plan.reason.as_ref(),
+            Planned::Joint(plan) => plan.reason.as_ref(),
+        }
+    }
+
+    /// Whether a bound on plans for the question of this one holds for plans for the question of another.
+    fn bounds(&self, other: &Planned) -> bool {
+        match (self, other) {
+            (Planned::Placement(own), Planned::Placement(other)) => {
+                placement::allows(&own.objective, &other.objective)
+            }
+            (Planned::Joint(own), Planned::Joint(other)) => joint::allows(&own.objective, &other.objective),
+            _ => false,
+        }
+    }
+}
+
+/// Figures of a plan that depend on its kind.
+#[derive(Debug, Default)]
+struct Figures {
+    split: Option<Split>,
+    memory_bytes: Option<f64>,
+    memory_share: Option<f64>,
+    communication_s: Option<f64>,
+    idle_share: Option<f64>,
+    degrees: Option<Degrees>,
 }
 
 impl Comparison {
@@ -109,7 +183,7 @@ impl Comparison {
     /// solver, with their objectives. Speed-ups are relative to the row named `baseline`.
     pub fn new(
         model: &str,
-        cluster: &ClusterDocument,
+        cluster: Option<&ClusterDocument>,
         contenders: Vec<Contender>,
         proved: &[(ObjectiveDocument, f64)],
         baseline: Option<&str>,
@@ -118,7 +192,7 @@ impl Comparison {
             let found = contenders.iter().find(|contender| contender.name == name)?;
             // A plan that breaks rules is no baseline for plans that keep them.
             let keeps_rules = found.given.as_ref().is_none_or(Vec::is_empty);
-            found.plan.objective.value_s.filter(|_| keeps_rules)
+            found.plan.value().filter(|_| keeps_rules)
         });
         let entered = contenders.iter().map(|contender| contender.name.clone()).collect();
         let bounds: Vec<Option<f64>> =
@@ -137,6 +211,17 @@ impl Comparison {
         Comparison { model: model.into(), baseline, rows, entered }
     }
 
+    /// Whether any contender has a plan.
+    pub fn is_planned(&self) -> bool {
+        self.rows.iter().any(|row| row.value_s.is_some())
+    }
+
+    /// The best row that satisfies all rules, with its plan; `None` if no row does.
+    pub fn leader(&self) -> Option<(&Row, &Planned)> {
+        let row = self.rows.iter().find(|row| row.is_as_good_as(self.best()))?;
+        Some((row, row.plan.as_ref()?))
+    }
+
     /// Smallest value of a plan that satisfies all rules.
     pub fn best(&self) -> Option<f64> {
         self.rows.iter().filter(|row| row.status != Status::Invalid).find_map(|row| row.value_s)
@@ -151,93 +236,59 @@ impl Row {
     }
 }
 
-/// Strongest bound proved for this contender's problem or for the same problem with a looser split rule.
+/// Strongest bound proved for this contender's question or for one that allows all plans for it.
 fn strongest(contender: &Contender, all: &[Contender], proved: &[(ObjectiveDocument, f64)]) -> Option<f64> {
-    let holds = |other: &ObjectiveDocument| {
-        let own = &contender.plan.objective;
-        let same = other.kind == own.kind
-            && other.communication == own.communication
-            && other.training == own.training
-            && other.schedule == own.schedule
-            && other.microbatches == own.microbatches
-            && other.execution == own.execution
-            && other.calls == own.calls
-            && other.max_replicas == own.max_replicas;
-        let allows = own.kind != ObjectiveKind::Throughput || looseness(other.split) >= looseness(own.split);
-        same && allows
-    };
     let solved = all.iter().filter(|contender| contender.given.is_none());
     let solved =
-        solved.filter_map(|contender| Some((&contender.plan.objective, contender.plan.bound.value_s?)));
-    let proved =
-        proved.iter().map(|(objective, value)| (objective, *value)).filter(|(_, value)| *value > 0.0);
-    solved.chain(proved).filter(|(objective, _)| holds(objective)).map(|(_, value)| value).reduce(f64::max)
+        solved.filter(|other| other.plan.bounds(&contender.plan)).filter_map(|other| other.plan.bound());
+    let proved = proved.iter().filter(|(objective, value)| {
+        let holds = match &contender.plan {
+            Planned::Placement(plan) => placement::allows(objective, &plan.objective),
+            Planned::Joint(_) => false,
+        };
+        holds && *value > 0.0
+    });
+    solved.chain(proved.map(|(_, value)| *value)).reduce(f64::max)
 }
 
-/// Idle shares below this are set to zero.
-const LEAST_SHARE: f64 = 1e-9;
-
-/// Rank of a split rule: a rule allows every split that the rules of lower rank allow.
-fn looseness(split: Split) -> u8 {
-    match split {
-        Split::Contiguous => 0,
-        Split::Convex => 1,
-        Split::Free => 2,
-    }
-}
-
-fn row(contender: Contender, bound: Option<f64>, cluster: &ClusterDocument, unit: Option<f64>) -> Row {
+fn row(
+    contender: Contender,
+    bound: Option<f64>,
+    cluster: Option<&ClusterDocument>,
+    unit: Option<f64>,
+) -> Row {
     let Contender { name, plan, given } = contender;
-    let value = plan.objective.value_s;
+    let value = plan.value();
     let status = match &given {
-        None => Status::Solved(plan.status),
+        None => Status::Solved(plan.status()),
         Some(breaks) if breaks.is_empty() && value.is_some() => Status::Given,
         Some(_) => Status::Invalid,
     };
-    let shares = plan.devices.iter().filter_map(|device| {
-        let kind = cluster.kinds.iter().find(|kind| kind.name == device.kind)?;
-        let limit = kind.memory_bytes.filter(|&limit| limit > 0.0)?;
-        Some(device.memory_bytes / limit).filter(|share| share.is_finite())
-    });
-    let memory_share = shares.reduce(f64::max);
-    let memory = plan.devices.iter().map(|device| device.memory_bytes);
-    let communication = plan.devices.iter().map(|device| device.communication_s).sum();
+    let figures = match &plan {
+        Planned::Placement(plan) => placement::figures(plan, cluster),
+        Planned::Joint(plan) => joint::figures(plan),
+    };
     let gap = value.zip(bound).map(|(value, bound)| tolerance::gap(value, bound));
     Row {
-        split: (plan.objective.kind == ObjectiveKind::Throughput).then_some(plan.objective.split),
+        split: figures.split,
         value_s: value,
         bound_s: bound,
         gap: gap.filter(|_| status != Status::Invalid),
-        seconds: given.is_none().then_some(plan.seconds),
-        memory_bytes: value.and_then(|_| memory.reduce(f64::max)),
-        memory_share: value.and(memory_share),
-        communication_s: value.map(|_| communication),
-        idle_share: value.map(|value| idle_share(&plan, value)),
+        seconds: given.is_none().then_some(plan.seconds()),
+        memory_bytes: figures.memory_bytes,
+        memory_share: figures.memory_share,
+        communication_s: figures.communication_s,
+        idle_share: figures.idle_share,
         speedup: value
             .zip(unit)
             .filter(|_| status != Status::Invalid)
             .map(|(value, unit)| if value == unit { 1.0 } else { unit / value })
             .filter(|speedup| speedup.is_finite()),
-        reason: plan.reason.clone().filter(|_| value.is_none()),
+        reason: plan.reason().cloned().filter(|_| value.is_none()),
+        degrees: figures.degrees,
         breaks: given.unwrap_or_default(),
         status,
         name,
         plan: value.map(|_| plan),
     }
-}
-
-/// Idle share of the time of the devices in use.
-fn idle_share(plan: &PlanDocument, value: f64) -> f64 {
-    let objective = &plan.objective;
-    let is_iteration = objective.kind == ObjectiveKind::Throughput && objective.schedule != Schedule::None;
-    let times = if is_iteration { f64::from(objective.microbatches.unwrap_or(1)) } else { 1.0 };
-    let busy: f64 = match objective.kind {
-        // The loads of a step include link time, which overlaps with compute.
-        ObjectiveKind::Makespan => plan.devices.iter().map(|device| device.compute_s).sum(),
-        _ => plan.devices.iter().map(|device| f64::from(device.replicas) * device.load_s).sum(),
-    };
-    let devices: usize = plan.devices.iter().map(|device| device.replicas as usize).sum();
-    let share = stagewright_core::schedule::bubble(times * busy, devices, value);
-    // Rounding error: sums of the same seconds in different orders.
-    if share < LEAST_SHARE { 0.0 } else { share }
 }

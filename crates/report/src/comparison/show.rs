@@ -10,28 +10,35 @@ const BEST: &str = "* ";
 
 /// Table of the contenders on one model, one row each.
 pub fn contenders(comparison: &Comparison) -> Grid {
-    let has_splits = comparison.rows.windows(2).any(|pair| pair[0].split != pair[1].split);
+    let rows = &comparison.rows;
+    let has_splits = rows.windows(2).any(|pair| pair[0].split != pair[1].split);
+    let has_degrees = rows.iter().any(|row| row.degrees.is_some());
+    let has_speedups = comparison.baseline.is_some();
     let mut columns = vec![("contender", Column::Names)];
-    if has_splits {
-        columns.push(("split", Column::Words));
-    }
+    columns.extend(has_splits.then_some(("split", Column::Words)));
     columns.push(("value", Column::Figures));
-    if comparison.baseline.is_some() {
-        columns.push(("speed-up", Column::Figures));
-    }
-    let figures = ["bound", "gap", "time", "memory", "of it", "communication", "idle"];
+    columns.extend(has_speedups.then_some(("speed-up", Column::Figures)));
+    let figures = ["bound", "gap", "time", "memory", "of it"];
     columns.extend(figures.map(|name| (name, Column::Figures)));
+    match has_degrees {
+        true => {
+            let degrees = ["stages", "tp", "dp", "ep", "ZeRO", "microbatch"];
+            columns.extend(degrees.map(|name| (name, Column::Figures)));
+            columns.push(("schedule", Column::Words));
+        }
+        false => columns.extend(["communication", "idle"].map(|name| (name, Column::Figures))),
+    }
     columns.push(("result", Column::Words));
     let mut grid = Grid::new(columns);
     let best = comparison.best();
-    for row in &comparison.rows {
+    for row in rows {
         let mark = if row.is_as_good_as(best) { BEST } else { "" };
         let mut cells = vec![name(&row.name)];
         if has_splits {
             cells.push(row.split.map(|split| split.name().into()).unwrap_or_default());
         }
         cells.push(row.value_s.map(|value| format!("{mark}{}", seconds(value))).unwrap_or_default());
-        if comparison.baseline.is_some() {
+        if has_speedups {
             cells.push(row.speedup.map(times).unwrap_or_default());
         }
         let shown = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
@@ -41,13 +48,33 @@ pub fn contenders(comparison: &Comparison) -> Grid {
             shown(row.seconds, &seconds),
             shown(row.memory_bytes, &bytes),
             shown(row.memory_share, &percent),
-            shown(row.communication_s, &seconds),
-            shown(row.idle_share, &percent),
-            result(row),
         ]);
+        match has_degrees {
+            true => cells.extend(degrees(row)),
+            false => cells.extend([shown(row.communication_s, &seconds), shown(row.idle_share, &percent)]),
+        }
+        cells.push(result(row));
         grid.row(cells);
     }
     grid
+}
+
+/// Degrees of parallelism of a row, empty without a plan.
+fn degrees(row: &Row) -> [String; 7] {
+    let Some(degrees) = row.degrees.as_ref().filter(|degrees| degrees.stages > 0) else {
+        return std::array::from_fn(|_| String::new());
+    };
+    let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
+    let tensor: Vec<String> = degrees.tensor.iter().map(u32::to_string).collect();
+    [
+        degrees.stages.to_string(),
+        tensor.join("/"),
+        number(degrees.data),
+        number(degrees.expert),
+        number(degrees.zero),
+        number(degrees.microbatch),
+        degrees.schedule.map(|schedule| schedule.name().to_owned()).unwrap_or_default(),
+    ]
 }
 
 /// Outcome of a contender in a few words.

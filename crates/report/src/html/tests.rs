@@ -463,6 +463,7 @@ fn a_comparison_is_a_table() {
         idle_share: value.map(|_| 0.25),
         speedup: value.map(|value| 2.0 / value),
         reason: value.is_none().then(|| "no time\nat all".into()),
+        degrees: None,
         plan: None,
     };
     let rows = vec![row("<fast>", Some(1.0)), row("slow", Some(2.0)), row("none", None)];

@@ -117,6 +117,14 @@ pub enum JointViolation {
 }
 
 impl JointViolation {
+    /// Whether the plan itself cannot run, apart from what it states about itself.
+    pub fn breaks_feasibility(&self) -> bool {
+        !matches!(
+            self,
+            JointViolation::Figure { .. } | JointViolation::Bound { .. } | JointViolation::Status { .. }
+        )
+    }
+
     /// Stable name.
     pub fn kind(&self) -> &'static str {
         match self {

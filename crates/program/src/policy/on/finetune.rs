@@ -5,6 +5,8 @@ use std::path::Path;
 use stagewright::code::{I002, U001};
 use stagewright::learned;
 use stagewright::report::units::seconds;
+use stagewright::tasks::SolverChoice;
+use stagewright::tasks::placement::Chosen;
 use stagewright::text::visible;
 use stagewright::train::finetune::{Finetuning, finetune};
 use stagewright::train::run::RunError;
@@ -15,7 +17,7 @@ use stagewright_policy::solver::device;
 
 use super::error::at;
 use crate::args::FinetuneArguments;
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Result, place};
 use crate::exit::Exit;
 use crate::{files, interrupt, output, resolve};
 
@@ -27,7 +29,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
     files::outputs(&[("--out", Some(&arguments.out))])?;
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
-    resolve::solver(learned::NAME, &objective)?;
+    Chosen::new(&SolverChoice::Named(learned::NAME.into()), &objective, &place())?;
     let problem = resolve::documents(&arguments.model)?.problem(objective)?;
     // Checked before the time is spent, not after.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -10,7 +10,8 @@ use std::io::{self, Write};
 
 use stagewright_core::document::{JointPartsDocument, JointPlanDocument};
 
-use super::{shell, summary::title};
+use super::{comparison, shell, summary::title};
+use crate::comparison::Comparison;
 use crate::joint::JointFigures;
 
 /// Contents of a page.
@@ -26,6 +27,8 @@ pub struct JointPage<'a> {
     pub parts: Option<&'a [JointPartsDocument]>,
     /// Figures of the model, for the rate.
     pub figures: JointFigures,
+    /// Comparison with other plans for the same question.
+    pub comparison: Option<&'a Comparison>,
 }
 
 /// Writes a page, in O(layers + tasks log tasks) with the tasks of an iteration.
@@ -34,7 +37,13 @@ pub struct JointPage<'a> {
 /// If the writer fails.
 pub fn write(page: &JointPage, out: &mut dyn Write) -> io::Result<()> {
     let (timeline, data) = timeline::section(page)?;
-    let sections = [Some(summary::section(page)), stages::section(page), layers::section(page), timeline];
+    let sections = [
+        Some(summary::section(page)),
+        page.comparison.map(comparison::section),
+        stages::section(page),
+        layers::section(page),
+        timeline,
+    ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
     shell::write(&title(page.model, page.cluster), &sections, &data, out)
 }

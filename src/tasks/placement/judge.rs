@@ -1,15 +1,18 @@
 //! The figures of a placement, by the independent checker.
 
-use stagewright::calls::assign_calls;
-use stagewright::core::document::{
+use stagewright_core::document::{
     BoundDocument, ClusterDocument, GraphDocument, PinsDocument, PlanDocument, PlanStatus,
 };
-use stagewright::core::objective::Objective;
+use stagewright_core::objective::Objective;
+use stagewright_formats::calls::assign_calls;
 use stagewright_verify::{CheckError, check};
 
 /// Evaluates the placement of a plan with the independent checker. Returns the plan with its figures, without claims, and
 /// the names of the rules that it breaks.
-pub(crate) fn judge(
+///
+/// # Errors
+/// If the documents cannot be checked.
+pub fn judge(
     mut plan: PlanDocument,
     graph: &GraphDocument,
     cluster: &ClusterDocument,

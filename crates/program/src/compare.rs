@@ -1,0 +1,193 @@
+//! `compare`: compares solvers, expert rules and given plans side by side.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use stagewright::code::U001;
+use stagewright::core::solver::{Observer, Silent};
+use stagewright::report::comparison::{Comparison, Contender};
+use stagewright::tasks::{
+    self, Contest, Kind, Session, Task, comparisons_csv, comparisons_json, comparisons_table,
+};
+use stagewright::text::markdown;
+
+use super::args::{CompareArguments, ParallelArguments};
+use super::error::{CliError, Result};
+use super::exit::Exit;
+use super::files::{self, Outputs};
+use super::given::Given;
+use super::progress::Progress;
+use super::resolve::{self, Question, Solving};
+use super::{interrupt, output};
+
+/// A model of the comparison.
+struct Entry {
+    /// Name of the file without its folder and extension.
+    name: String,
+    task: Box<dyn Task>,
+    /// Given plans for the model.
+    given: Vec<Contender>,
+}
+
+pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
+    let is_data = arguments.json || arguments.csv || arguments.markdown;
+    let outputs = files::outputs(&[
+        ("--json, --csv or --markdown", is_data.then_some(Path::new("-"))),
+        ("--html", arguments.html.as_deref()),
+    ])?;
+    let solving = resolve::solving(&arguments.solve)?;
+    let given = Given::parse(&arguments.plan, "--plan")?;
+    one_standard_input(arguments, &given)?;
+    given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>(), "--plan")?;
+    refuse(arguments)?;
+    // All inputs are read before the first solve, so that an error in the last input does not waste a solve.
+    let entries: Result<Vec<Entry>> =
+        arguments.models.iter().map(|model| entry(arguments, model, &given)).collect();
+    let entries = entries?;
+    let Some(kind) = entries.first().map(|entry| entry.task.kind()) else { return Ok(Exit::Done) };
+    let interrupt = interrupt::watch();
+    let mut comparisons = Vec::new();
+    let mut page = None;
+    for Entry { name, task, given } in entries {
+        if interrupt.load(Ordering::Relaxed) {
+            break;
+        }
+        let comparison = compare(arguments, &name, &*task, given, &solving, verbose)?;
+        comparisons.push(comparison);
+        page = arguments.html.as_deref().map(|path| (path, task));
+    }
+    if is_data || outputs == Outputs::Files {
+        show(arguments, kind, &comparisons)?;
+    }
+    // Written after printing, so that a full disk does not lose the result.
+    if let (Some((path, task)), [comparison]) = (page, &comparisons[..]) {
+        write_page(path, &*task, comparison, arguments)?;
+    }
+    let is_reached = |comparison: &Comparison| {
+        let gap = comparison.rows.iter().find_map(|row| row.gap);
+        solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
+    };
+    Ok(match comparisons.iter().all(is_reached) {
+        _ if !comparisons.iter().any(Comparison::is_planned) => Exit::NoPlan,
+        true => Exit::Done,
+        false => Exit::GapNotReached,
+    })
+}
+
+/// Refuses a comparison without contenders, and a page of several models.
+fn refuse(arguments: &CompareArguments) -> Result<()> {
+    if arguments.solvers == ["none"] && arguments.plan.is_empty() {
+        return Err(CliError::new(U001, "nothing takes part")
+            .at("--solvers")
+            .help("give a solver or a --plan"));
+    }
+    if arguments.html.is_some() && arguments.models.len() > 1 {
+        return Err(CliError::new(U001, "an HTML page shows one model")
+            .at("--html")
+            .help("give one model, or leave --html out"));
+    }
+    Ok(())
+}
+
+/// Reads a model with its given plans, whose options of the model are the defaults.
+fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Entry> {
+    let name = stem(path);
+    let question = Question {
+        objective: Some(&arguments.objective),
+        parallel: Some(&arguments.parallel),
+        given: vec![
+            ("solvers", !arguments.solvers.is_empty()),
+            ("plan", !arguments.plan.is_empty()),
+            ("baseline", arguments.baseline.is_some()),
+            ("html", arguments.html.is_some()),
+        ],
+        ..Question::default()
+    };
+    let mut opened = resolve::opened(path)?;
+    let kind = tasks::kind(&mut opened, None, ParallelArguments::is_given(&arguments.parallel));
+    let files = given.files(kind, &name)?;
+    let request = resolve::request(kind, opened, &arguments.around, question, files.kept())?;
+    let (task, notes) = tasks::read(kind, request, None)?;
+    notes.iter().for_each(|note| output::note(note));
+    let given = files.contenders(&name, &*task)?;
+    Ok(Entry { name, task, given })
+}
+
+/// Compares the contenders on a model.
+fn compare(
+    arguments: &CompareArguments,
+    name: &str,
+    task: &dyn Task,
+    given: Vec<Contender>,
+    solving: &Solving,
+    verbose: bool,
+) -> Result<Comparison> {
+    let observer = |contender: &str| -> Box<dyn Observer> {
+        if verbose || arguments.models.len() > 1 {
+            output::note(&format!("{name}: {contender}"));
+        }
+        Box::new(Progress::new(verbose, task.kind()))
+    };
+    let contest = Contest {
+        model: name,
+        solvers: &arguments.solvers,
+        choice: &resolve::choice,
+        given,
+        baseline: arguments.baseline.as_deref(),
+        observer: &observer,
+    };
+    let note = &mut |line: &str| output::note(line);
+    let mut silent = Silent;
+    task.compare(
+        contest,
+        &mut Session::new(solving.options().interrupt(interrupt::watch()), &mut silent, note),
+    )
+}
+
+/// Rejects more than one input from standard input.
+fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<()> {
+    let around = [arguments.around.cluster(), arguments.around.pins()];
+    let models = arguments.models.iter().map(|model| Some(model.as_path()));
+    let paths: Vec<Option<&Path>> = models.chain(around).chain(given.paths().map(Some)).collect();
+    files::at_most_one_standard(&paths)
+}
+
+/// Writes an HTML page of the best plan, with the comparison.
+fn write_page(
+    path: &Path,
+    task: &dyn Task,
+    comparison: &Comparison,
+    arguments: &CompareArguments,
+) -> Result<()> {
+    if comparison.leader().is_none() {
+        output::note("there is no plan, so no page was written");
+        return Ok(());
+    }
+    let cluster = arguments.around.cluster().map(|path| path.display().to_string());
+    files::write_fallibly(path, |file| task.page(comparison, cluster.as_deref(), file))
+}
+
+/// Prints the comparisons in the requested notation.
+fn show(arguments: &CompareArguments, kind: Kind, comparisons: &[Comparison]) -> Result<()> {
+    if arguments.json {
+        return output::data(&comparisons_json(kind, comparisons)?);
+    }
+    if arguments.csv {
+        return output::data(&comparisons_csv(comparisons)?);
+    }
+    let (grid, reasons) = comparisons_table(comparisons);
+    let table = if arguments.markdown { grid.markdown() } else { grid.text(output::width()) };
+    let lines = reasons
+        .lines()
+        .map(|line| if arguments.markdown { format!("- {}\n", markdown(line)) } else { format!("{line}\n") });
+    let lines: String = lines.collect();
+    output::result(&if lines.is_empty() { table } else { format!("{table}\n{lines}") })
+}
+
+/// A file's name without folder and extension.
+fn stem(path: &Path) -> String {
+    match files::is_standard(path) {
+        true => "model".into(),
+        false => path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy().into_owned()),
+    }
+}

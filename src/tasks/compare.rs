@@ -1,0 +1,193 @@
+//! Solvers, expert rules and given plans side by side on one question.
+
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use stagewright_core::solver::{Context, Observer};
+use stagewright_report::comparison::{self, Comparison, Contender, Planned, Row};
+use stagewright_report::grid::Grid;
+
+use super::{Kind, Session, SolverChoice, json};
+use crate::code::{U001, U003, U007, U013, X001};
+use crate::failure::{Failure, Result};
+use crate::nearest::instead;
+use crate::reading::Place;
+
+/// What takes part in a comparison.
+pub struct Contest<'a> {
+    /// Name of the model in the result.
+    pub model: &'a str,
+    /// Solvers, groups of solvers, and expert rules; the usual ones if the list is empty, and none for `none`.
+    pub solvers: &'a [String],
+    /// The solver of a name.
+    pub choice: &'a dyn Fn(&str) -> Result<SolverChoice>,
+    /// Given plans.
+    pub given: Vec<Contender>,
+    /// Contender that speed-ups are relative to; `None` for the usual one, if it takes part.
+    pub baseline: Option<&'a str>,
+    /// The observer of a contender's solve: what improves one contender's plan need not improve another's.
+    pub observer: &'a dyn Fn(&str) -> Box<dyn Observer>,
+}
+
+/// A solver or an expert rule in a comparison.
+pub(super) struct Entrant<'t> {
+    pub(super) name: String,
+    pub(super) solve: Box<dyn Fn(&mut Context<'_>) -> Result<Planned> + 't>,
+}
+
+/// The list without solvers, for a comparison of plans.
+pub(super) const NONE: &str = "none";
+
+impl Contest<'_> {
+    /// Whether the list asks for plans alone.
+    pub(super) fn is_without_solvers(&self) -> bool {
+        self.solvers == [NONE]
+    }
+
+    /// The contender that speed-ups are relative to: the one that is asked for, or else the first whose solver is `usual`,
+    /// under any split.
+    ///
+    /// # Errors
+    /// No contender, or two of one name (U001), or an unknown baseline (U007).
+    pub(super) fn baseline(
+        &self,
+        entrants: &[Entrant<'_>],
+        usual: Option<&str>,
+        place: &Place,
+    ) -> Result<Option<String>> {
+        let mut names: Vec<&str> = entrants.iter().map(|entrant| entrant.name.as_str()).collect();
+        let given = self.given.iter().map(|contender| contender.name.as_str());
+        if let Some(twice) = given.clone().find(|name| names.contains(name)) {
+            return Err(Failure::new(U001, format!("`{twice}` is the name of both a solver and a plan"))
+                .at(place("plan"))
+                .help("give the plan another name: --plan NAME=FILE"));
+        }
+        names.extend(given);
+        if names.is_empty() {
+            return Err(Failure::new(U001, "nothing takes part")
+                .at(place("solvers"))
+                .help("give a solver or a plan"));
+        }
+        let Some(asked) = self.baseline else {
+            let first = names.iter().find(|name| usual.is_some() && name.split('@').next() == usual);
+            return Ok(first.map(|&name| name.to_owned()));
+        };
+        if names.contains(&asked) {
+            return Ok(Some(asked.to_owned()));
+        }
+        Err(Failure::new(U007, format!("`{asked}` is not part of the comparison"))
+            .at(place("baseline"))
+            .help(instead(asked, names.into_iter())))
+    }
+
+    /// Solves for every entrant in turn, until an interrupt comes. The given plans are first in the result.
+    ///
+    /// # Errors
+    /// A defect of a solver.
+    pub(super) fn solve(
+        self,
+        entrants: Vec<Entrant<'_>>,
+        session: &mut Session<'_>,
+    ) -> Result<Vec<Contender>> {
+        let interrupt = session.options.settings.interrupt.clone();
+        let mut contenders = self.given;
+        for entrant in entrants {
+            if interrupt.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut observer = (self.observer)(&entrant.name);
+            let plan = (entrant.solve)(&mut session.options.context(&mut *observer))?;
+            drop(observer);
+            if interrupt.load(Ordering::Relaxed) {
+                session.note(&format!(
+                    "interrupted: {} was cut short on {}, and nothing after it was solved",
+                    entrant.name, self.model
+                ));
+            }
+            contenders.push(Contender { name: entrant.name, plan, given: None });
+        }
+        Ok(contenders)
+    }
+}
+
+/// The entrants of a list of expert rules, all of them if it is empty.
+///
+/// # Errors
+/// A name of no rule (U003).
+pub(super) fn listed<'t>(
+    rules: Vec<Entrant<'t>>,
+    contest: &Contest<'_>,
+    place: &Place,
+) -> Result<Vec<Entrant<'t>>> {
+    if contest.is_without_solvers() {
+        return Ok(Vec::new());
+    }
+    let known: Vec<String> = rules.iter().map(|rule| rule.name.clone()).collect();
+    if let Some(name) = contest.solvers.iter().find(|name| !known.contains(name)) {
+        return Err(Failure::new(U003, format!("unknown rule `{name}`"))
+            .at(place("solvers"))
+            .help(instead(name, known.iter().map(String::as_str))));
+    }
+    let is_listed = |rule: &Entrant<'_>| contest.solvers.is_empty() || contest.solvers.contains(&rule.name);
+    Ok(rules.into_iter().filter(is_listed).collect())
+}
+
+/// The error of a question that has nothing to compare.
+pub(super) fn incomparable(kind: Kind) -> Failure {
+    Failure::new(
+        U013,
+        format!("a {} has one solver and no expert rules, so nothing is compared", kind.name()),
+    )
+    .at("MODEL")
+    .help("use plan, and check for plans of your own")
+}
+
+/// The JSON of comparisons of placements.
+#[derive(Serialize)]
+struct Comparisons<'a> {
+    schema: &'static str,
+    models: &'a [Comparison],
+}
+
+const SCHEMA: &str = "stagewright.comparison/1";
+
+/// A row of the JSON of joint plans.
+#[derive(Serialize)]
+struct JointRow<'a> {
+    plan: &'a str,
+    model: &'a str,
+    #[serde(flatten)]
+    row: &'a Row,
+}
+
+/// Comparisons of questions of one kind as JSON: a document for placements, a list of rows for joint plans.
+///
+/// # Errors
+/// If they have no JSON (X001).
+pub fn comparisons_json(kind: Kind, comparisons: &[Comparison]) -> Result<String> {
+    if kind != Kind::Joint {
+        return json(&Comparisons { schema: SCHEMA, models: comparisons });
+    }
+    let rows = comparisons.iter().flat_map(|comparison| {
+        let rows = comparison.rows.iter();
+        rows.map(|row| JointRow { plan: &row.name, model: &comparison.model, row })
+    });
+    json(&rows.collect::<Vec<_>>())
+}
+
+/// Comparisons of questions of one kind as CSV with a header.
+///
+/// # Errors
+/// If the writer fails (X001).
+pub fn comparisons_csv(comparisons: &[Comparison]) -> Result<String> {
+    comparison::csv(comparisons).map_err(|error| Failure::new(X001, format!("cannot write CSV: {error}")))
+}
+
+/// Comparisons as a table: for one model a row for each contender and the reasons why some have no plan, for several a row for
+/// each model.
+pub fn comparisons_table(comparisons: &[Comparison]) -> (Grid, String) {
+    match comparisons {
+        [comparison] => (comparison::contenders(comparison), comparison::reasons(comparison)),
+        several => (comparison::models(several), String::new()),
+    }
+}

@@ -1,0 +1,245 @@
+//! Solvers of placements, expert rules and given plans side by side.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use stagewright_core::document::{ObjectiveKind, Schedule, Split};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{BOUNDS_SHARE, Context, Stop};
+use stagewright_formats::{Imported, PlanFile as PlacementFile};
+use stagewright_report::comparison::{Comparison, Contender, Planned};
+use stagewright_report::document::{Provenance, plan_document};
+use stagewright_report::html::{self, Page};
+use stagewright_report::step::Step;
+
+use super::{Asked, Chosen, Placement, cluster_name, judge, model_name, step_problem};
+use crate::bounds;
+use crate::code::{U001, U004};
+use crate::failure::{Failure, Result};
+use crate::placement::placement;
+use crate::reading::Place;
+use crate::registry::{self, Role, SOLVERS};
+use crate::tasks::compare::{Contest, Entrant};
+use crate::tasks::{COMMAND, Session};
+
+/// Solver that speed-ups are relative to, if it takes part and no other baseline is asked for.
+const USUAL: &str = "one-device";
+
+/// The groups of solvers, each with the roles of its members.
+const GROUPS: [(&str, &[Role]); 5] = [
+    ("exact", &[Role::Exact]),
+    ("search", &[Role::Search]),
+    ("baselines", &[Role::Baseline]),
+    ("learned", &[Role::Learned]),
+    ("all", &[Role::Exact, Role::Search, Role::Baseline]),
+];
+
+/// Names of the groups of solvers that a comparison takes.
+pub fn groups() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().map(|(name, _)| *name)
+}
+
+/// A solver with its own split.
+#[derive(Debug)]
+struct Named {
+    /// Name in the list.
+    name: String,
+    /// Name of the solver.
+    solver: String,
+    objective: Objective,
+    /// Whether the solver is a member of a listed group.
+    is_member: bool,
+}
+
+/// Compares contenders. Bounds that need no solver are computed before the first solve, so that no solver's time includes
+/// them.
+///
+/// # Errors
+/// As [`Task::compare`](crate::tasks::Task::compare) says.
+pub(super) fn compare(
+    task: &Placement,
+    contest: Contest<'_>,
+    session: &mut Session<'_>,
+) -> Result<Comparison> {
+    let asked = task.asked()?;
+    let named = named(&contest, asked.problem.objective(), &task.place)?;
+    let problems = problems(asked, &named).map_err(|error| Failure::problem(&task.label, &error))?;
+    let mut entrants = Vec::with_capacity(named.len());
+    for entrant in &named {
+        let chosen = Chosen::new(&(contest.choice)(&entrant.solver)?, &entrant.objective, &task.place)
+            .map_err(|error| if entrant.is_member { error } else { error.at((task.place)("solvers")) })?;
+        let Some(problem) = problems.iter().find(|problem| *problem.objective() == entrant.objective) else {
+            continue;
+        };
+        let solve = move |context: &mut Context<'_>| solved(problem, &chosen, context, &task.place);
+        entrants.push(Entrant { name: entrant.name.clone(), solve: Box::new(solve) });
+    }
+    let model = contest.model.to_owned();
+    let baseline = contest.baseline(&entrants, Some(USUAL), &task.place)?;
+    let settings = &session.options.settings;
+    let share = settings.limits.time.map(|limit| limit.mul_f64(BOUNDS_SHARE) / problems.len() as u32);
+    let proved = problems.iter().map(|problem| {
+        let bound = bounds::strongest(problem, &Stop::new(share, settings.interrupt.clone()));
+        (problem.objective().to_document(None), bound.value)
+    });
+    let proved: Vec<_> = proved.collect();
+    let contenders = contest.solve(entrants, session)?;
+    let cluster = asked.problem.cluster().document();
+    Ok(Comparison::new(&model, Some(cluster), contenders, &proved, baseline.as_deref()))
+}
+
+/// The plan of a solver.
+fn solved(problem: &Problem, chosen: &Chosen, context: &mut Context<'_>, place: &Place) -> Result<Planned> {
+    let started = Instant::now();
+    let seed = context.seed();
+    let solution = chosen.solve_in(problem, context, place)?;
+    let provenance =
+        Provenance { solver: chosen.label.clone(), seconds: started.elapsed().as_secs_f64(), seed };
+    Ok(Planned::Placement(Box::new(plan_document(problem, &solution, provenance))))
+}
+
+/// A given plan, evaluated by the independent checker under the rules of the question.
+///
+/// # Errors
+/// A file that is no plan for the model, or documents that cannot be checked.
+pub(super) fn given(asked: &Asked, name: &str, label: &str, file: PlacementFile<'_>) -> Result<Contender> {
+    let problem = &asked.problem;
+    let (graph, cluster) = (problem.graph().document(), problem.cluster().document());
+    let imported = Imported { graph: graph.clone(), format: asked.format, ids: asked.ids.clone() };
+    let plan = file.for_model(&imported, Some(cluster))?;
+    let judged = judge(plan, graph, cluster, Some(problem.pins()), problem.objective());
+    let (plan, breaks) = judged.map_err(|error| {
+        Failure::new(error.code(), error.to_string()).at(label).help("correct the plan, or leave it out")
+    })?;
+    Ok(Contender { name: name.to_owned(), plan: Planned::Placement(Box::new(plan)), given: Some(breaks) })
+}
+
+/// Writes a page of the best plan, with the comparison; returns whether there is a plan.
+///
+/// # Errors
+/// A plan whose step is not a valid problem; the inner error is that of the writer.
+pub(super) fn page(
+    task: &Placement,
+    comparison: &Comparison,
+    cluster: Option<&str>,
+    out: &mut dyn Write,
+) -> Result<io::Result<()>> {
+    let Some((row, Planned::Placement(plan))) = comparison.leader() else { return Ok(Ok(())) };
+    let asked = task.asked()?;
+    let objective = asked.problem.objective();
+    let objective = objective.with_split(row.split.unwrap_or(objective.rules().split));
+    let problem =
+        asked.problem.with_objective(objective).map_err(|error| Failure::problem(&task.label, &error))?;
+    let placement = placement(&problem, plan).map_err(|error| Failure::placement(&row.name, &error))?;
+    let of_step = step_problem(&problem, &task.label)?;
+    let played = placement.as_step(problem.graph(), objective.kind());
+    let step = Step::new(&of_step, &played);
+    let page = Page {
+        model: model_name(&problem, &task.label),
+        cluster: cluster_name(&problem, cluster),
+        problem: &problem,
+        document: plan,
+        placement: Some(&placement),
+        step: Some(&step),
+        convergence: None,
+        comparison: Some(comparison),
+    };
+    Ok(html::write(&page, out))
+}
+
+/// The problem itself, for given plans, and those of entrants with another split.
+fn problems(asked: &Asked, named: &[Named]) -> Result<Vec<Problem>, stagewright_core::problem::ProblemError> {
+    let mut problems = vec![asked.problem.clone()];
+    for entrant in named {
+        if !problems.iter().any(|problem| *problem.objective() == entrant.objective) {
+            problems.push(asked.problem.with_objective(entrant.objective)?);
+        }
+    }
+    Ok(problems)
+}
+
+/// The solvers of a list. An entry is `auto`, the name of a solver, or a group of them (`exact`, `search`, `baselines`,
+/// `learned`, `all`), and may have its own split rule: `bnp@free`. A group stands for its members that support the objective.
+fn named(contest: &Contest<'_>, objective: &Objective, place: &Place) -> Result<Vec<Named>> {
+    if contest.is_without_solvers() {
+        return Ok(Vec::new());
+    }
+    let usual;
+    let list = match contest.solvers {
+        [] => {
+            usual = self::usual(objective);
+            &usual[..]
+        }
+        list => list,
+    };
+    let mut named: Vec<Named> = Vec::new();
+    for entry in list {
+        // The `@` is kept, so that a member of a group is named as if it were listed alone. In a command, `@` is part
+        // of the command.
+        let split_from = entry.find('@').filter(|_| !entry.starts_with(COMMAND));
+        let (name, suffix) = entry.split_at(split_from.unwrap_or(entry.len()));
+        let split = match suffix.strip_prefix('@') {
+            Some(split) => split_named(entry, split, objective, place)?,
+            None => objective.rules().split,
+        };
+        let objective = objective.with_split(split);
+        let (names, is_member) = members(name, &objective);
+        if names.is_empty() {
+            let supporting = registry::supporting(&objective).join(", ");
+            let cause = format!("no solver of the group `{name}` supports the objective");
+            return Err(Failure::new(U004, cause)
+                .at(place("solvers"))
+                .help(format!("use some of {supporting}, or another objective")));
+        }
+        for solver in names {
+            let name = format!("{solver}{suffix}");
+            if !named.iter().any(|entrant| entrant.name == name) {
+                named.push(Named { name, solver: solver.to_owned(), objective, is_member });
+            }
+        }
+    }
+    Ok(named)
+}
+
+/// `auto` and the baselines, for throughput of a split that is not free and has no schedule also `auto@free`.
+fn usual(objective: &Objective) -> Vec<String> {
+    let mut list = vec!["auto".to_owned()];
+    let is_free = objective.kind() != ObjectiveKind::Throughput || objective.rules().split == Split::Free;
+    if !is_free && objective.rules().schedule == Schedule::None {
+        list.push("auto@free".into());
+    }
+    list.push("baselines".into());
+    list
+}
+
+/// Returns the solvers of a group that support an objective, or the single name; and whether it is a group.
+fn members<'a>(name: &'a str, objective: &Objective) -> (Vec<&'a str>, bool) {
+    let of_roles = |roles: &[Role]| {
+        let supporting = SOLVERS
+            .iter()
+            .filter(|entry| roles.contains(&entry.role) && entry.solver.unsupported(objective).is_none());
+        supporting.map(|entry| entry.solver.name()).collect()
+    };
+    match GROUPS.iter().find(|(group, _)| *group == name) {
+        Some((_, roles)) => (of_roles(roles), true),
+        None => (vec![name], false),
+    }
+}
+
+fn split_named(entry: &str, split: &str, objective: &Objective, place: &Place) -> Result<Split> {
+    let wrong = |cause: String| {
+        Err(Failure::new(U001, cause)
+            .at(place("solvers"))
+            .help("write NAME@contiguous, NAME@convex or NAME@free"))
+    };
+    if objective.kind() != ObjectiveKind::Throughput {
+        return wrong(format!("`{entry}` names a split, which applies only to throughput"));
+    }
+    match split {
+        "contiguous" => Ok(Split::Contiguous),
+        "convex" => Ok(Split::Convex),
+        "free" => Ok(Split::Free),
+        other => wrong(format!("unknown split rule `{other}`")),
+    }
+}

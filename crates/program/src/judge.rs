@@ -1,4 +1,4 @@
-//! The figures of a placement, by the independent checker.
+//! The figures of a placement, as the independent checker computes them.
 
 use stagewright::calls::assign_calls;
 use stagewright::core::document::{
@@ -7,8 +7,8 @@ use stagewright::core::document::{
 use stagewright::core::objective::Objective;
 use stagewright_verify::{CheckError, check};
 
-/// Evaluates the placement of a plan with the independent checker. Returns the plan with its figures, without claims, and
-/// the names of the rules that it breaks.
+/// Evaluates the placement of a plan with the independent checker. Returns the plan with the new figures and without
+/// claims, and the names of the rules that it breaks.
 pub(crate) fn judge(
     mut plan: PlanDocument,
     graph: &GraphDocument,

@@ -1,5 +1,5 @@
-//! The messages of `onnx.proto`, in the file `generated.rs`, which a test compares with it: building this crate does not
-//! compile a compiler of protocol buffers.
+//! The messages of `onnx.proto`, generated into `generated.rs`, so that building this crate needs no protobuf compiler.
+//! A test compares the two files.
 #![allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 
 include!("generated.rs");
@@ -9,7 +9,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// Writes the file instead, if `STAGEWRIGHT_WRITE_ONNX` is set.
+    /// Writes `generated.rs` instead of comparing it, if `STAGEWRIGHT_WRITE_ONNX` is set.
     #[test]
     fn the_messages_are_those_of_the_file() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/onnx");

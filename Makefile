@@ -1,4 +1,4 @@
-# The two that matter: `make demo` and `make test`.
+# The two main targets are `make demo` and `make test`.
 
 CARGO ?= cargo
 SHARED := $(wildcard ../shared)
@@ -14,11 +14,11 @@ rust:
 	  echo "  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"; \
 	  exit 1; }
 
-# What HiGHS is built with as well: CMake, a C++ compiler, and libclang for its bindings.
+# Also installs what HiGHS is built with: CMake, a C++ compiler, and libclang for its bindings.
 setup: rust
 	@data/setup/install-build-tools
 
-# Without HiGHS and candle, which this plan does not need, and mostly unoptimised.
+# Builds without HiGHS and candle, which this plan does not need, and mostly unoptimised.
 demo: rust
 	$(CARGO) build --profile demo --no-default-features --bin stagewright
 	$(CARGO) run --quiet --profile demo --no-default-features --bin stagewright -- plan data/models/llama-3.2-1b-step.json.gz --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
@@ -35,14 +35,15 @@ wheel: setup
 	target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.16,<2'
 	bindings/python/make-wheel $(CURDIR)/target/maturin/bin/python release
 
-# The tests and benches that use a GPU, on a machine that needs none: where no CUDA toolkit is installed, one is put into
-# target/cuda. See docs/cuda.md.
+# Builds the tests and benches that use a GPU; the machine that builds them needs none. If no CUDA toolkit is installed,
+# one is put into target/cuda. See docs/cuda.md.
 build-cuda: setup
 	@command -v nvcc >/dev/null || { variables=$$(data/setup/install-cuda-toolkit) && eval "$$variables"; } && \
 	  $(CARGO) test --no-run --package stagewright-policy --features cuda --all-targets
 
-# Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; docs/runtimes.md has all of
-# the runtimes that can be added with RUNTIMES="…", several gigabytes, and with ALONE="…", without what these depend on.
+# Loads exports into the runtimes that they are written for. Needs Python 3.10 or later and a network. docs/runtimes.md
+# lists the runtimes that can be added with RUNTIMES="…", several gigabytes, and those that ALONE="…" adds without their
+# dependencies.
 RUNTIMES ?= onnx onnxruntime openvino
 ALONE ?=
 test-runtimes: setup
@@ -53,7 +54,7 @@ test-runtimes: setup
 	target/runtimes/bin/python tests/runtimes/check.py target/debug/stagewright
 	EXTRAS="torch ray tensorboard" bindings/python/run-tests
 
-# The picture of a report in the README.
+# Takes the screenshot of a report in the README.
 screenshot: setup
 	@data/setup/install-browser
 	$(CARGO) test --workspace --test integration -- --ignored screenshot
@@ -118,8 +119,8 @@ bench-joint: rust
 bench-limits: rust
 	$(CARGO) bench --no-default-features --features milp --bench limits
 
-# The main tables of the pages in docs, made again within ten minutes at a reduced budget and compared with the shipped figures,
-# with the profile of the tests.
+# Makes the main tables of the pages in docs again, within ten minutes at a reduced budget and with the profile of the
+# tests, and compares them with the shipped figures.
 reproduce: setup
 	$(CARGO) bench --profile dev --bench reproduce
 
@@ -129,14 +130,14 @@ TASK_GRAPHS ?=
 bench-published-makespan: rust
 	$(CARGO) bench --no-default-features --bench published_makespan -- $(TASK_GRAPHS)
 
-# The checkpoint in data/policy anew: see data/policy/README.md. Resumes an interrupted run.
+# Trains the checkpoint in data/policy again: see data/policy/README.md. Resumes an interrupted run.
 policy: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright train data/policy/imitation.toml --out target/policy/imitation
 	cp target/policy/imitation/best.safetensors data/policy/checkpoint.safetensors
 	cp target/policy/imitation/metrics.csv data/policy/imitation.csv
 
-# The systems trained on many graphs. Resumes an interrupted run.
+# Trains the learned systems on many graphs. Resumes an interrupted run.
 systems: setup
 	$(CARGO) build --release --bin stagewright
 	$(foreach system,gdp placeto hsdag hdp,$(call trained,$(system)))

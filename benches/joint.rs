@@ -6,10 +6,10 @@
 //! | published | GPT models of Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (SC 2021), table 1, on A100: their degrees and ours under one cost model, beside the rate they report |
 //! | schedules | interleaved 1F1B and zero-bubble beside 1F1B |
 //! | piper | Piper's program on its BERT-32 (Tarnawski et al., NeurIPS 2021), under `STAGEWRIGHT_SHARED` |
-//! | growth | time of the solve against layers, devices and the numbers of operators of a layer |
+//! | growth | time of the solve against the number of layers, of devices, and of operators in a layer |
 //!
-//! Rates are model FLOP per second over the peak of all devices: recomputation does not count. The published rates count
-//! it, and are scaled by 3/4 here, since they recompute the whole forward pass. The growth is drawn in
+//! Rates are model FLOP per second relative to the peak of all devices: recomputation does not count. The published
+//! rates include recomputation of the whole forward pass, and are therefore scaled by 3/4 here. The growth is drawn in
 //! `target/joint-growth.svg`.
 //!
 //!     STAGEWRIGHT_SHARED=… cargo bench --no-default-features --bench joint
@@ -65,7 +65,7 @@ fn cluster(graph: &GraphDocument, text: &str) -> ClusterDocument {
     cluster
 }
 
-/// All kinds of parallelism, with degrees that are given, under 1F1B.
+/// Requests all kinds of parallelism under 1F1B, with the given degrees fixed.
 fn request(given: &[(Parallelism, u32)], global_batch: u64) -> Request {
     let mut parallel: BTreeMap<Parallelism, Option<u32>> =
         Parallelism::ALL.into_iter().map(|parallelism| (parallelism, None)).collect();
@@ -73,7 +73,7 @@ fn request(given: &[(Parallelism, u32)], global_batch: u64) -> Request {
     Request { parallel, global_batch, microbatch: None, schedules: vec![Schedule::OneFOneB] }
 }
 
-/// Solves on two threads; returns the seconds that took, with reading the graph.
+/// Solves a problem on two threads. Returns the seconds that building and solving it took.
 fn solved(graph: &GraphDocument, cluster: &ClusterDocument, request: Request) -> (Solution, f64) {
     let begun = Instant::now();
     let problem = Problem::new(graph, &layer_names(graph), cluster, request);
@@ -85,7 +85,7 @@ fn solved(graph: &GraphDocument, cluster: &ClusterDocument, request: Request) ->
     (solution, begun.elapsed().as_secs_f64())
 }
 
-/// Model FLOP of a batch over the peak of all devices of the cluster.
+/// Seconds that the model FLOP of a batch take at the peak of all devices of the cluster.
 fn seconds_at_peak(graph: &GraphDocument, cluster: &ClusterDocument, batch: u64) -> f64 {
     let passes = graph.operators.iter().filter(|operator| operator.pass != Pass::Update);
     let flop: f64 = passes.filter_map(|operator| operator.flop).sum();
@@ -100,7 +100,7 @@ fn seconds_at_peak(graph: &GraphDocument, cluster: &ClusterDocument, batch: u64)
 /// Family, variant and sizes of a model.
 type Sized = (&'static str, &'static str, &'static [(Size, u64)]);
 
-/// Models of the tables.
+/// Models in the tables.
 const MODELS: [Sized; 6] = [
     ("llama", "3-8b", &[(Size::Sequence, 8192)]),
     ("llama", "3-70b", &[(Size::Sequence, 8192)]),
@@ -137,7 +137,7 @@ fn models() {
     println!();
 }
 
-/// Every schedule separately, with a batch of two samples per device, so that the ramp of a pipeline matters.
+/// Compares the schedules one by one, with a batch of two samples per device, so that the ramp of a pipeline matters.
 fn schedules() {
     let others = [Schedule::ZeroBubble, Schedule::Interleaved];
     println!("| model | devices | 1f1b | zero-bubble | gap | time | interleaved | gap | time |");
@@ -167,7 +167,7 @@ fn schedules() {
     println!();
 }
 
-/// Cells of a solution.
+/// Cells of a table row that describe a solution.
 fn figures(graph: &GraphDocument, cluster: &ClusterDocument, solution: &Solution, batch: u64) -> String {
     let (Some(value), Some(bound)) = (solution.value, solution.bound) else {
         return format!("{:?} | | | ", solution.status);
@@ -192,7 +192,7 @@ fn degrees(solution: &Solution) -> String {
     )
 }
 
-/// Width, layers, tensor and pipeline parallelism, devices, batch, and share of the peak in percent of a published run.
+/// Published runs: width, layers, tensor and pipeline parallelism, devices, batch, and share of the peak in percent.
 const PUBLISHED: [(u64, u64, u32, u32, u32, u64, f64); 10] = [
     (2304, 24, 1, 1, 32, 512, 44.0),
     (3072, 30, 2, 1, 64, 512, 44.0),
@@ -219,7 +219,7 @@ fn published() {
             Some(value) => format!("{:.1}%", 100.0 * seconds_at_peak(&graph, &cluster, batch) / value),
             None => format!("{:?}", solution.status),
         };
-        // Full recomputation is the third configuration.
+        // The third configuration recomputes everything.
         let given = [
             (Parallelism::Tp, tensor),
             (Parallelism::Pp, stages),
@@ -288,7 +288,7 @@ fn piper() {
     println!();
 }
 
-/// Lines of the plot: a name, and the seconds at each size.
+/// A line of the plot: its name, and pairs of size and seconds.
 type Line = (&'static str, Vec<(f64, f64)>);
 
 fn growth() {
@@ -297,7 +297,7 @@ fn growth() {
     let mut measure = |name: &'static str, sizes: &[u64], run: &dyn Fn(u64) -> f64| {
         let mut line = Vec::new();
         for &size in sizes {
-            // The minimum of three, because other load on the machine only adds time.
+            // The minimum of three runs, because other load on the machine only adds time.
             let seconds = (0..3).map(|_| run(size)).fold(f64::INFINITY, f64::min);
             println!("| {name} | {size} | {:.2} ms |", 1e3 * seconds);
             line.push((size as f64, seconds));

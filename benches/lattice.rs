@@ -1,4 +1,4 @@
-//! Synthetic lattices: parallel chains, with the product of their ideals.
+//! Synthetic lattices: parallel chains, whose ideals form a product.
 //!
 //! c chains of n operators have (n + 1)^c ideals. Costs and transfers are uniform in [1, 2], on six equal devices.
 //! For each seed the bench prints status, gap, time and the peak size of the tables:

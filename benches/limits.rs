@@ -1,11 +1,11 @@
-//! Time limits on large graphs: random limits over random graphs, clusters and objectives.
+//! Time limits on large graphs: random limits with random graphs, clusters and objectives.
 //!
 //! Each case solves one problem with `auto` on one thread and writes its plan. The graphs defeat quadratic algorithms:
-//! tensors, parameters and colocation groups with all operators, deep chains, wide and dense layers, isolated operators,
-//! with up to half a million of them; the clusters have few devices, little memory, or hundreds of kinds. A case overruns
-//! by the time beyond its limit from the start of the solve to the written plan: the smaller of the time on the clock and
-//! the time of the processor, so that other programs on the machine do not count. The bench fails if one overruns by more
-//! than half a second, or has neither a plan nor a bound.
+//! tensors, parameters and colocation groups that span all operators, deep chains, wide and dense layers, isolated
+//! operators, with up to half a million operators. The clusters have few devices, little memory, or hundreds of kinds.
+//! The overrun of a case is the time beyond its limit, from the start of the solve until the plan is written: the
+//! smaller of wall-clock and processor time, so that other programs on the machine do not count. The bench fails if a
+//! case overruns by more than half a second, or has neither a plan nor a bound.
 //!
 //!     cargo bench --no-default-features --features milp --bench limits            # 100 cases
 //!     cargo bench --no-default-features --features milp --bench limits -- 20 500  # cases 500 to 519
@@ -33,18 +33,18 @@ use stagewright::formats::write_plan;
 use stagewright::portfolio;
 use stagewright::report::document::{Provenance, plan_document};
 
-/// Largest overrun that passes.
+/// Largest overrun in seconds with which a case passes.
 const MAX_OVERRUN: f64 = 0.5;
-/// Limits of a case in seconds.
+/// Minimum and maximum time limit of a case in seconds.
 const LIMITS: [f64; 2] = [0.5, 5.0];
 /// Minimum and maximum number of operators.
 const OPERATORS: [f64; 2] = [1e3, 5e5];
-/// Maximum number of operators times kinds, so that the tables of costs fit the memory of a small machine.
+/// Maximum product of operators and kinds, so that the tables of costs fit in the memory of a small machine.
 const MAX_COSTS: usize = 1 << 24;
 /// Maximum number of pins of dense layers.
 const MAX_PINS: usize = 1 << 20;
 
-/// Bytes of the parameters of an operator.
+/// Minimum and maximum bytes of the parameters of an operator.
 const PARAMETERS: [f64; 2] = [1e3, 1e5];
 
 const GRAPHS: [(&str, MakeGraph); 14] = [
@@ -141,9 +141,9 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A graph of about a number of operators.
+/// Makes a graph with approximately the given number of operators.
 type MakeGraph = fn(usize, &mut dyn Rng) -> GraphDocument;
-/// A cluster for a graph, from the bytes of its parameters.
+/// Makes a cluster for a graph whose parameters take the given number of bytes.
 type MakeCluster = fn(f64) -> ClusterDocument;
 
 /// Solves a case and prints its row. Returns its overrun in seconds, and whether it has a plan or a bound.
@@ -197,7 +197,7 @@ fn objectives() -> Vec<(&'static str, Objective)> {
     ]
 }
 
-/// A producer with its readers.
+/// A tensor: its producer and its readers.
 type Reads = (usize, Vec<usize>);
 
 fn chain(count: usize) -> Vec<Reads> {
@@ -208,7 +208,7 @@ fn name(operator: usize) -> String {
     format!("o{operator}")
 }
 
-/// A graph of random operators with these tensors.
+/// A graph of random operators, connected by the given tensors.
 fn with_tensors(count: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDocument {
     let operator = |number| OperatorDocument {
         flop: Some(rng.random_range(1e8..2e9)),
@@ -233,8 +233,8 @@ fn with_tensors(count: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDo
     graph
 }
 
-/// A training step: one backward operator per forward operator, in the colocation class of the operator that it
-/// mirrors, whose parameter it trains.
+/// A training step: every forward operator has one backward operator, which shares its colocation class and its trained
+/// parameter.
 fn training(half: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDocument {
     let mut graph = with_tensors(2 * half, tensors, rng);
     let mirrored = |operator: usize| 2 * half - 1 - operator;
@@ -262,8 +262,8 @@ fn parameter(number: usize, readers: impl Iterator<Item = usize>, trained: bool)
     }
 }
 
-/// Devices by kind, each kind with a class of its own: their number and their memory. In groups of their own if
-/// requested.
+/// A cluster from the number and memory of the devices of every kind. Each kind has a class and, if requested, a group
+/// of its own.
 fn cluster(kinds: &[(u32, f64)], in_groups: bool) -> ClusterDocument {
     let link = LinkDocument { latency_s: 0.0, bandwidth: 1e10 };
     let class = |kind: usize| ClassDocument {
@@ -293,7 +293,7 @@ fn cluster(kinds: &[(u32, f64)], in_groups: bool) -> ClusterDocument {
     }
 }
 
-/// The clock and the processor time of this process.
+/// Wall-clock and processor time of this process at one moment.
 struct Clocks {
     clock: Instant,
     processor: Option<f64>,
@@ -304,7 +304,7 @@ impl Clocks {
         Clocks { clock: Instant::now(), processor: processor_seconds() }
     }
 
-    /// The smaller of both times.
+    /// Seconds since that moment: the smaller of wall-clock and processor time.
     fn elapsed(&self) -> f64 {
         let clock = self.clock.elapsed().as_secs_f64();
         match (self.processor, processor_seconds()) {
@@ -314,9 +314,9 @@ impl Clocks {
     }
 }
 
-/// Seconds in which a processor ran this process, if the system has them in `/proc`.
+/// Seconds for which processors have run this process, if the system reports them in `/proc`.
 fn processor_seconds() -> Option<f64> {
-    /// Ticks of user and system time in a second.
+    /// Ticks per second in which the system counts user and system time.
     const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! Makespans and bounds on sets of task graphs from the scheduling literature, next to the published or known value.
+//! Makespans and bounds on sets of task graphs from the scheduling literature, beside the published or known values.
 //!
 //! | set | graphs | compared with |
 //! | --- | --- | --- |
@@ -9,10 +9,10 @@
 //! | ogra | files of Davidović and Crainic (Computers & Operations Research 2006), if given | the published optimum |
 //! | td | their random graphs, if given, on two and four processors | the best plan found here |
 //!
-//! A step runs without contention, unless the set says ports. Every solver has the same time, and its column is its
-//! makespan divided by the value compared with. The bound is the strongest of those that need no search, divided by the
-//! optimum or the best plan. A bound above a known optimum or above a plan, or a plan below a known optimum, ends the
-//! bench with an error:
+//! A step runs without contention, unless the set says ports. Every solver gets the same time, and its column shows its
+//! makespan divided by the value that it is compared with. The bound is the strongest one that needs no search, divided
+//! by the optimum or by the best plan. A bound above a known optimum or above a plan, or a plan below a known optimum,
+//! ends the bench with an error:
 //!
 //!     STAGEWRIGHT_SHARED=… cargo bench --bench published_makespan                        # two seconds a solver
 //!     STAGEWRIGHT_SHARED=… cargo bench --bench published_makespan -- 10 ogra50_10_4.td   # seconds, files
@@ -36,7 +36,7 @@ const SOLVERS: [&str; 4] = ["heft", "multilevel", "auto", "exact"];
 const SECONDS: u64 = 2;
 const RATIOS_OF_COMMUNICATION: [f64; 3] = [0.1, 1.0, 10.0];
 
-/// Known bounds on the optimum of an instance.
+/// Known values of an instance.
 #[derive(Clone, Copy)]
 enum Known {
     Nothing,
@@ -51,14 +51,14 @@ struct Instance {
     known: Known,
 }
 
-/// The results on an instance.
+/// The results for an instance.
 struct Row {
     set: &'static str,
-    /// The values of the solvers, divided by the known or published value, or else by the best one.
+    /// The values of the solvers, divided by the known or published value, or else by the best value.
     ratios: Vec<f64>,
-    /// The bound without search, divided by the optimum, or by the best plan where that is unknown.
+    /// The bound without a search, divided by the optimum or, if it is unknown, by the best plan.
     bound: f64,
-    /// The relative gap between the best plan and the best bound of all.
+    /// The relative gap between the best plan and the best of all bounds.
     gap: f64,
     is_proved: bool,
 }
@@ -135,9 +135,9 @@ fn small() -> Vec<Instance> {
     instances
 }
 
-/// The instances of a file of Davidović and Crainic: `ogra<tasks>_<density>_<processors>.td` has a published optimum,
-/// which a plan may not reach, as not every schedule of their model has a plan; other graphs may run on any number of
-/// processors.
+/// The instances in a file of Davidović and Crainic. For `ogra<tasks>_<density>_<processors>.td`, the optimum is
+/// published, but plans need not reach it, because some schedules of their model correspond to no plan. Other graphs
+/// are run on two and on four processors.
 fn of_file(path: &Path) -> Vec<Instance> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let graph = TaskGraph::from_td(&text).unwrap_or_else(|| panic!("{} is no task graph", path.display()));

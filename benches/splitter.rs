@@ -1,9 +1,9 @@
-//! The exact splitter on the published instances, from bytes to a proof, on one thread, next to the textbook
-//! program on the instances where that finishes.
+//! The exact splitter on the published instances, from bytes to a proof, on one thread. The textbook program runs
+//! beside it on the instances where it finishes.
 //!
 //!     STAGEWRIGHT_SHARED=../shared cargo bench --bench splitter
 //!
-//! Without `STAGEWRIGHT_SHARED` the bench has no instances, and reports so.
+//! Without `STAGEWRIGHT_SHARED`, the bench has no instances and says so.
 
 #![allow(
     missing_docs,

@@ -1,6 +1,6 @@
 //! A graph and a cluster built in code: `cargo run --example by_hand`.
 //!
-//! Eight layers, of which one is four times as slow, on two fast devices and one slow one.
+//! Eight layers, one of which is four times as slow, on two fast devices and a slow one.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -25,7 +25,7 @@ pub(crate) fn plan(model: &str, cluster: &str) -> Result<(), Box<dyn std::error:
     let document = report::document::plan_document(&problem, &solution, provenance);
     print!("{}", report::table::plan(&document, problem.cluster().document(), None));
 
-    // The same plan as a drawing for Graphviz. `target` also has runtimes.
+    // Exports the plan as a drawing for Graphviz. `target` also accepts runtimes.
     let placed = export::Placed::new(&document, Some(problem.graph()), Some(problem.cluster().document()))?;
     let written = export::target("dot")?.export(&placed)?;
     println!("\n{}", written.text.lines().take(12).collect::<Vec<_>>().join("\n"));

@@ -1,7 +1,7 @@
-//! A lower bound of one's own beside the bounds here: `cargo run --example own_bound`.
+//! A lower bound of your own beside the built-in bounds: `cargo run --example own_bound`.
 //!
-//! A producer and a reader of its tensor share a device, which then computes both, or each pays for the transfer. So the time
-//! per sample is at least the less of the two, for every pair.
+//! A producer and a reader of its tensor either share a device, which then computes both, or each of their devices pays
+//! for the transfer. So for every pair, the time per sample is at least the smaller of the two.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -10,7 +10,7 @@ use stagewright::core::tolerance::round_down;
 use stagewright::prelude::*;
 use stagewright::workloads;
 
-/// The maximum over all pairs of a producer and a reader.
+/// The bound from pairs of a producer and a reader: the maximum over all pairs.
 struct Neighbours;
 
 impl Bound for Neighbours {
@@ -19,13 +19,13 @@ impl Bound for Neighbours {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        // With replicas or under a schedule, a stage may take less than the time of its operators.
+        // With replicas or under a schedule, the load of a stage may be less than the time of its operators.
         *problem.objective() == Objective::default()
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let graph = problem.graph();
-        // The least over all pools that may run the operators.
+        // The minimum over all pools that may run the operators.
         let least = |seconds: &dyn Fn(usize) -> Option<f64>| {
             (0..problem.pools().len()).filter_map(seconds).min_by(f64::total_cmp)
         };

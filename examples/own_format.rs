@@ -1,7 +1,7 @@
-//! A model and a plan in notations of one's own: `cargo run --example own_format`.
+//! A model and a plan in notations of your own: `cargo run --example own_format`.
 //!
-//! The model has a line for each operator: its name, milliseconds, megabytes of parameters, megabytes of its output, and the
-//! operators that it reads. The plan is a line for each device.
+//! The model has one line per operator: its name, milliseconds, megabytes of parameters, megabytes of its output, and
+//! the operators whose outputs it reads. The plan has one line per device.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
@@ -16,7 +16,7 @@ const MODEL: &str = "
     head     2   400  1   mix2
 ";
 
-/// Reads the model; an error names its line.
+/// Reads the model. An error quotes the line.
 fn import(text: &str) -> Result<Graph, Box<dyn std::error::Error>> {
     let mut graph = GraphBuilder::new("lines");
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -8,7 +8,7 @@ use stagewright::core::bound::strongest;
 use stagewright::prelude::*;
 use stagewright::workloads;
 
-/// Equal work on every device, in topological order.
+/// Fills the devices with equal work, in topological order.
 struct Fill;
 
 impl Solver for Fill {
@@ -33,7 +33,7 @@ impl Solver for Fill {
         let mut device_of = vec![DeviceId(0); graph.operator_count()];
         for op in graph.work_order() {
             let device = DeviceId(((done / share) as u32).min(problem.cluster().device_count() as u32 - 1));
-            // Operators that must share a device follow the first of them.
+            // All operators that must share a device follow the first of them.
             device_of[op.index()] = *device_of_class[graph.class_of(op).index()].get_or_insert(device);
             done += seconds(op);
         }

@@ -1,4 +1,4 @@
-//! Scores of 10,000 random placements, by the evaluator that all solvers share: `cargo run --release --example score`.
+//! Scores 10,000 random placements with the evaluator that all solvers share: `cargo run --release --example score`.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 

@@ -1,8 +1,9 @@
-//! Effect of measured costs: plans of the models of `data/models`, made with the roofline, with the closed forms of the
-//! built-in devices, and with the tables of an installed `aiconfigurator-core`; all valued by the tables.
+//! Effect of measured costs. Plans of the models in `data/models` are made with the roofline, with the closed forms of
+//! the built-in devices, and with the tables of an installed `aiconfigurator-core`; the tables give the value of all
+//! plans.
 //!
-//! ONNX models are cast to bf16, which the tables have; a native model keeps its precision, and is left out if nothing of it is
-//! in the tables. Plans are contiguous splits by `dpl` on four devices.
+//! ONNX models are cast to bf16, which the tables contain; a native model keeps its precision, and is left out if the
+//! tables contain none of its operators. Plans are contiguous splits by `dpl` on four devices.
 //!
 //!     cargo bench -p stagewright-research --bench costs -- FOLDER
 
@@ -27,11 +28,11 @@ use stagewright::costs::{Costs, Source, apply};
 use stagewright::formats::{ImportOptions, detect, import_model};
 use stagewright::{Options, solve};
 
-/// Clusters, and the systems that their kinds of devices are in the tables.
+/// Clusters, each with the systems in the tables that match its kinds of devices.
 const DEVICES: [(&str, &[&str]); 3] =
     [("4xa100", &["a100_sxm"]), ("4xh100", &["h100_sxm"]), ("2xa100+2xh100", &["a100_sxm", "h100_sxm"])];
 
-/// Longest solve.
+/// Time limit of a solve.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -83,14 +84,14 @@ fn lost(share: f64) -> String {
     if share > 0.0 { format!("{:.1}% slower", 100.0 * share) } else { "the same value".into() }
 }
 
-/// Values of a model's plans by the tables.
+/// Values of a model's plans according to the tables.
 struct Row {
-    /// Share of the time that the tables price.
+    /// Share of the compute time that the tables price.
     covered: f64,
-    /// Value by the roofline, and by the closed forms, divided by that of the tables.
+    /// Value predicted by the roofline, and by the closed forms, divided by the value that the tables give.
     roofline: f64,
     forms: f64,
-    /// Slowdown of the plans made with the roofline, and with the closed forms.
+    /// Slowdown of the plan made with the roofline, and of the plan made with the closed forms.
     loss_of_roofline: f64,
     loss_of_forms: f64,
 }
@@ -120,7 +121,7 @@ impl Row {
         let value = |placement: &Placement| evaluate(&measured, placement).value;
         let (of_roofline, roofline_value) = plan(&roofline)?;
         let (of_forms, forms_value) = plan(&forms)?;
-        // The heuristic orders of the three problems differ, so the best of all three is compared.
+        // The heuristic orders of the three problems differ, so the best of all three plans is the reference.
         let least = value(&best).min(value(&of_roofline)).min(value(&of_forms));
         Some(Row {
             covered,
@@ -143,7 +144,7 @@ fn plan(problem: &Problem) -> Option<(Placement, f64)> {
     Some((plan.placement.clone(), plan.value()))
 }
 
-/// The models of `data/models`.
+/// The models in `data/models`.
 fn models() -> Vec<(String, GraphDocument)> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("data/models");
     let mut files: Vec<_> =

@@ -3,8 +3,8 @@
     python evaluate.py
 
 Prints a Markdown table: 10,000 placements of 200 operators on one thread, and 1,000 placements of 50,000 operators on
-two, for the throughput of free splits and for the makespan. The mean and the spread are over five runs. The loop runs
-`stagewright check` or `stagewright simulate` on twenty placements, and its time is multiplied up to all of them.
+two threads, for the throughput of free splits and for the makespan. The mean and the spread are over five runs. The
+loop runs `stagewright check` or `stagewright simulate` on twenty placements, and its time is extrapolated to all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOOPED = 20
 
 
 def layered(operators: int, seed: int) -> sw.Model:
-    """A random graph of layers of eight operators, each of which reads from two of the layer before."""
+    """A random graph in layers of eight operators, each of which reads from two operators of the layer before."""
     random = np.random.default_rng(seed)
     names = [f"op{at}" for at in range(operators)]
     columns = {
@@ -52,7 +52,7 @@ def layered(operators: int, seed: int) -> sw.Model:
 
 
 def looped(problem: sw.Problem, placements: np.ndarray, folder: Path) -> float:
-    """Seconds for one placement by the program."""
+    """Seconds that the program takes for one placement."""
     model = folder / "model.json"
     problem.model.save(model)
     is_step = problem.objective["kind"] == "makespan"
@@ -69,7 +69,7 @@ def looped(problem: sw.Problem, placements: np.ndarray, folder: Path) -> float:
 
 
 def machine() -> str:
-    """The processor, the number of them, and Python."""
+    """Describes the processors and the version of Python."""
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():

@@ -1,13 +1,13 @@
-//! Predicted and measured throughput of plans on this machine, two processes on a core each.
+//! Predicted and measured throughput of plans on this machine, with two processes on one core each.
 //!
-//! Models of `data/models` with random weights. Each is profiled first; the plans predicted from the profile are then run.
-//! Plans of a model are the best contiguous one, those of expert rules and of METIS, the worst cut of a linear order, and
-//! cuts between; with the links of this machine, and with links of 100 MB/s, for which other plans are best. Transfers happen
-//! between computations.
+//! The models are those of `data/models`, with random weights. Each model is profiled first; then the plans predicted
+//! from the profile are run. The plans of a model are the best contiguous one, those of expert rules and of METIS, the
+//! worst cut of a linear order, and cuts in between; all of them with the links of this machine, and with links of 100
+//! MB/s, for which other plans are best. Transfers happen between computations.
 //!
-//! Prints a table for each kind of link; nothing else should run meanwhile.
+//! Prints a table for each kind of link. Nothing else should run on the machine at the same time.
 //!
-//! The processes run the program, which is built first:
+//! The processes run the program, which must be built first:
 //!
 //!     cargo build --release --bin stagewright
 //!     cargo bench -p stagewright-research --bench pipelines [-- MODEL…]
@@ -44,7 +44,7 @@ use stagewright::runtime::weights::{Missing, gather};
 use stagewright::runtime::{library, worker};
 use stagewright::{Options, solve};
 
-/// Models, with the batch of those that leave it open.
+/// Models, with the batch for those that leave it open.
 const MODELS: [(&str, Option<u64>); 7] = [
     ("models/resnet-50.onnx.gz", None),
     ("models/resnet-50-qdq.onnx.gz", None),
@@ -58,7 +58,7 @@ const MODELS: [(&str, Option<u64>); 7] = [
 /// Bytes per second of throttled links.
 const SLOW: f64 = 100e6;
 
-/// Timed runs of a model for its profile.
+/// Timed runs of a model in its profile.
 const RUNS: u32 = 20;
 
 /// Runs of each plan.
@@ -67,10 +67,10 @@ const REPEATS: usize = 5;
 /// Samples that are timed in each run.
 const SAMPLES: u32 = 6;
 
-/// Predictions that differ by less are of the same plan.
+/// Relative difference below which two predictions count as the same plan.
 const DISTINCT: f64 = 0.05;
 
-/// Plans by rule.
+/// Solvers whose plans are run, with their names in the tables.
 const RULES: [(&str, &str); 4] = [
     ("best contiguous", "dpl"),
     ("equal layers", "equal-layers"),
@@ -85,7 +85,7 @@ fn main() {
         Ok(library) => library,
         Err(error) => return println!("skipped: {error}; {}", error.help()),
     };
-    // This program is in the folder `deps` beside the other.
+    // This bench runs from the folder `deps` beside the program.
     let program = std::env::current_exe().expect("a path").with_file_name("../stagewright");
     assert!(program.is_file(), "build {} first", program.display());
     let host = Host {
@@ -205,7 +205,7 @@ impl Model {
         Problem::new(graph, cluster, objective).expect("every operator has seconds")
     }
 
-    /// Setup of plans, with links unchanged or throttled.
+    /// The problems of the model, with links unchanged or throttled.
     fn problems(&self, link: &[[f64; 2]], throttle: Option<Throttle>) -> Problems {
         let link = match throttle {
             None => Link::Measured(link),
@@ -220,7 +220,7 @@ impl Model {
         }
     }
 
-    /// Every plan, predicted and measured, with the one that is best with the `other` links.
+    /// Predicts and measures every plan, including the one that is best with the links of `other`.
     fn rows(
         &self,
         host: &Host,
@@ -270,13 +270,13 @@ impl Model {
     }
 }
 
-/// Setup of the plans of a model.
+/// The problems that the plans of a model solve.
 struct Problems {
     contiguous: Problem,
     free: Problem,
 }
 
-/// The plan of a solver.
+/// The placement that a solver finds.
 fn planned(problem: &Problem, solver: &str) -> Option<Placement> {
     let options = Options::default()
         .solver_named(solver)
@@ -285,8 +285,8 @@ fn planned(problem: &Problem, solver: &str) -> Option<Placement> {
     Some(solve(problem, &options).ok()?.plan?.placement)
 }
 
-/// Plans with their values: those of rules, the best one with `other` links, and cuts of a linear order from the best to the
-/// worst.
+/// Plans with their values: those of rules, the best one with the links of `other`, and cuts of a linear order that
+/// range from the best to the worst.
 fn plans(problems: &Problems, other: &Problem) -> Vec<(String, Placement, f64)> {
     let problem = &problems.contiguous;
     let mut plans = Vec::new();
@@ -322,7 +322,7 @@ fn plans(problems: &Problems, other: &Problem) -> Vec<(String, Placement, f64)> 
     plans
 }
 
-/// Every cut of a linear order into two stages.
+/// All cuts of a linear order into two stages.
 fn cuts(problem: &Problem) -> Vec<(Placement, f64)> {
     let units = Units::contiguous(problem, &[]);
     let mut awaited: Keyed<UnitId, usize> = Keyed::filled(0, units.len());
@@ -388,7 +388,7 @@ fn table(title: &str, rows: &[Row]) {
     if let (Some(middle), Some(worst)) = (errors.get(errors.len() / 2), errors.last()) {
         println!("\n{} plans: median error {:.1}%, worst {:.1}%", rows.len(), 100.0 * middle, 100.0 * worst);
     }
-    // Plans of different models differ by their models, so ranks are those of slowdowns within a model.
+    // Plans of different models are not comparable, so slowdowns are ranked within each model.
     let mut names: Vec<&str> = rows.iter().map(|row| row.model.as_str()).collect();
     names.dedup();
     let mut pooled = (Vec::new(), Vec::new());

@@ -9,7 +9,7 @@ use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 pub(crate) struct Absent {
     /// Name of the solver.
     pub(crate) name: &'static str,
-    /// The unsupported objective of the solver, and the feature that it needs.
+    /// Reason given for refusing every objective: the feature that the solver needs.
     pub(crate) why: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! The lower bounds of [`BOUNDS`] on a problem, for everyone who shows or uses one.
+//! The lower bounds of [`BOUNDS`] on a problem, for every part of the program that shows or uses one.
 //!
 //! Commands, reports, checks and Python all request bounds here, and solvers through their [`Context`], so a problem has
 //! one strongest bound everywhere. Results are stored with the problem and not computed again.
@@ -16,21 +16,22 @@ use stagewright_core::solver::{Capabilities, Context, Result, Solution, Solver, 
 
 use crate::registry::BOUNDS;
 
-/// The bounds that apply by name, in the order of the registry, as far as they can be computed before `stop` applies.
-/// `None` for a bound without a value, because some operator cannot run anywhere or the time was too short.
+/// Values of all applicable bounds with their names, in the order of the registry, as far as they can be computed
+/// before `stop` applies. `None` for a bound without a value, because some operator cannot run anywhere or the time was
+/// too short.
 pub fn by_name(problem: &Problem, stop: &Stop) -> Vec<(&'static str, Option<LowerBound>)> {
     let applying = BOUNDS.iter().filter(|bound| bound.applies(problem));
     applying.map(|bound| (bound.name(), established(*bound, problem, stop))).collect()
 }
 
-/// The strongest bound that applies, the trivial one if none has a value. Without a time limit, bounds that improve with
-/// time end at a limit on their work, the same on every machine.
+/// The strongest bound that applies, or the trivial one if none has a value. Without a time limit, bounds that improve
+/// with time end after a fixed amount of work, so the result is the same on every machine.
 pub fn strongest(problem: &Problem, stop: &Stop) -> LowerBound {
     strongest_until(BOUNDS, problem, stop, |_| false)
 }
 
-/// The [`strongest`] bound without a time limit, until `time` has passed or an interrupt comes. Returns the strongest bound so
-/// far, and whether the time was too short; if not, the bound is the same on every machine.
+/// The [`strongest`] bound, computed until `time` has passed or an interrupt arrives. Returns the strongest bound so
+/// far, and whether the time was too short; if it was not, the bound is the same on every machine.
 pub fn strongest_within(problem: &Problem, time: Duration, interrupt: &AtomicBool) -> (LowerBound, bool) {
     let end = Arc::new(AtomicBool::new(false));
     let stop = Stop::new(None, end.clone());
@@ -53,13 +54,13 @@ pub fn strongest_within(problem: &Problem, time: Duration, interrupt: &AtomicBoo
     })
 }
 
-/// Interval at which an interrupt and the clock are looked at.
+/// Interval at which the clock and the interrupt flag are polled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A solver whose answers count all bounds of the registry.
+/// A solver whose answers take all bounds of the registry into account.
 ///
-/// An exact solver computes them when its own search takes long, and the rest after it. Others start with them, so that
-/// they end when a plan reaches one.
+/// An exact solver computes bounds when its own search takes long, and the remaining ones after the search. Other
+/// solvers compute them before the search, so that they can stop once a plan reaches the strongest.
 pub struct Proving<S>(pub S);
 
 impl<S: Solver> Solver for Proving<S> {

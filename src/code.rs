@@ -33,8 +33,8 @@ stagewright_core::codes! {
 
         /// corrupt gzip file
         ///
-        /// The file begins like gzip, but is truncated or damaged, or unpacks to more than 1 GiB. Write it again; unpack a larger one
-        /// with `gunzip` and give the result.
+        /// The file begins like gzip, but is truncated or damaged, or unpacks to more than 1 GiB. Write it again;
+        /// unpack a larger file with `gunzip` and give the result.
         I005,
 
         /// input too large

@@ -1,6 +1,6 @@
 //! Errors as users see them, on the command line and in Python: code, cause, place, help.
 //!
-//! The crates have typed errors with codes; this module adds the input that they are about. `data/errors.md` explains
+//! Crates have typed errors with codes; this module adds the name of the input concerned. `data/errors.md` explains
 //! every code.
 
 use std::fmt;
@@ -54,40 +54,40 @@ impl Failure {
         &self.help
     }
 
-    /// The error at a place.
+    /// Adds the place of the error.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    /// The error with a remedy.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = vec![help.into()];
         self
     }
 
-    /// A graph that cannot be built from the file called `label`.
+    /// The error for a graph that cannot be built from the file called `label`.
     pub fn graph(label: &str, error: &GraphError) -> Self {
         Failure::new(error.code(), error.to_string())
             .at(format!("{label}: {}", error.place()))
             .help(error.help())
     }
 
-    /// A cluster that cannot be built from the file called `label`.
+    /// The error for a cluster that cannot be built from the file called `label`.
     pub fn cluster(label: &str, error: &ClusterError) -> Self {
         Failure::new(error.code(), error.to_string())
             .at(format!("{label}: {}", error.place()))
             .help(error.help())
     }
 
-    /// Inputs that do not form a valid problem together.
+    /// The error for inputs that do not form a valid problem together.
     pub fn problem(label: &str, error: &ProblemError) -> Self {
         Failure::new(error.code(), error.to_string()).at(label).help(error.help())
     }
 
-    /// A plan that does not describe a valid placement.
+    /// The error for a plan that does not describe a valid placement.
     pub fn placement(label: &str, error: &PlacementError) -> Self {
         Failure::new(error.code(), error.to_string()).at(label).help(error.help())
     }
@@ -112,7 +112,7 @@ impl From<WorkloadError> for Failure {
     }
 }
 
-/// Displays the error over several lines; text from an input adds no lines.
+/// Displays the error over several lines. Line breaks in text from an input are escaped, so they add none.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.code, visible(&self.cause))?;

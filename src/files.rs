@@ -1,4 +1,4 @@
-//! Files: reading them as far as needed, and replacing them atomically.
+//! Files: reading as much of them as needed, and replacing them atomically.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, Write};
@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use crate::code::{I001, I002, I005, I006};
 use crate::failure::{Failure, Result};
 
-/// The content of a file, with its name in errors.
+/// The content of a file, with the name that errors give it.
 #[derive(Debug, Clone)]
 pub struct Input {
     /// Name in errors.
@@ -22,7 +22,7 @@ pub struct Input {
 pub enum Opened {
     /// The whole content.
     Memory(Input),
-    /// A file of more than [`HELD`] bytes, with its name in errors; its reader may not need all of it.
+    /// A file of more than [`HELD`] bytes, with the name that errors give it; its reader may not need all of it.
     File(String, File),
 }
 
@@ -49,12 +49,12 @@ pub const HELD: u64 = 16 << 20;
 pub const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Maximum size in bytes of an input that is held in memory whole, and of an unpacked gzip file: a graph of a million
-/// operators is smaller. A device file may never end, and a few compressed bytes can claim any size.
+/// operators is smaller. The limit guards against device files that never end and gzip files that unpack to any size.
 pub const LARGEST: u64 = 1 << 30;
 
 /// Opens a file that is larger than [`HELD`] and not compressed; `None` for all others.
 pub fn large(path: &Path) -> Option<File> {
-    // Opening a pipe a second time would wait for another writer.
+    // Only regular files are opened here: opening a pipe a second time would wait for another writer.
     fs::metadata(path).ok().filter(|metadata| metadata.is_file() && metadata.len() > HELD)?;
     let mut file = File::open(path).ok()?;
     let mut first = [0; GZIP.len()];
@@ -83,20 +83,20 @@ pub fn read(path: &Path) -> Result<Input> {
     Ok(Input { bytes: unpacked(&label, bytes)?, label })
 }
 
-/// The bytes of a file, packed as they are.
+/// The bytes of a file as they are, without unpacking gzip.
 ///
 /// # Errors
 /// If it cannot be read (I001), or is larger than [`LARGEST`] (I006).
 pub fn whole(path: &Path, label: &str) -> Result<Vec<u8>> {
     let file = File::open(path).map_err(|error| unreadable(label, &error))?;
     match file.metadata() {
-        // None of it is read.
+        // A file that is too large is refused before any of it is read.
         Ok(metadata) if metadata.is_file() && metadata.len() > LARGEST => Err(too_large(label)),
         _ => drain(file, label),
     }
 }
 
-/// The rest of a file or stream, of which at most [`LARGEST`] bytes are read.
+/// Reads the rest of a file or stream, at most [`LARGEST`] bytes.
 ///
 /// # Errors
 /// If it cannot be read (I001), or has more bytes than [`LARGEST`] (I006).
@@ -144,10 +144,11 @@ pub fn unpacked(label: &str, packed: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 /// Writes a file atomically: to a temporary file in the same folder, which is then renamed. Anything but a regular file
-/// (a device, a pipe) is written directly, and a link stays a link. `fill` writes the content; the writer is buffered.
+/// (a device, a pipe) is written directly, and a symbolic link is kept. `fill` writes the content; the writer is
+/// buffered.
 ///
 /// # Errors
-/// If it cannot be written (I002); the old file is then kept.
+/// If the file cannot be written (I002); the old file is then kept.
 pub fn replace(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
@@ -179,7 +180,7 @@ fn renamed(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // The default mode of new files, before the umask; temporary files are private by default.
+        // The usual mode of new files before the umask; temporary files would otherwise be private.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let mut file = builder.tempfile_in(folder)?;

@@ -1,8 +1,8 @@
 //! Stagewright decides where every operator of a neural network runs, and proves how good the decision is.
 //!
 //! A model is a graph of operators and tensors with their costs. A cluster is a set of devices with memory and links. An
-//! objective defines the minimised quantity: the time per sample of a full pipeline (throughput), an iteration under a
-//! pipeline schedule, the latency of one sample, or the makespan of one step. A solver returns a placement with its
+//! objective defines the quantity to minimise: the time per sample of a full pipeline (throughput), an iteration under
+//! a pipeline schedule, the latency of one sample, or the makespan of one step. A solver returns a placement with its
 //! value and a lower bound on the value of every placement.
 //!
 //! # From a model to a plan
@@ -31,8 +31,8 @@
 //! ```
 //!
 //! Graphs and clusters can also be built in code, with [`GraphBuilder`](core::graph::GraphBuilder) and
-//! [`ClusterBuilder`](core::cluster::ClusterBuilder): see [`solve()`]. A placement of one's own is scored by
-//! [`evaluate`](core::evaluate::evaluate), and a method of one's own is a type with the trait
+//! [`ClusterBuilder`](core::cluster::ClusterBuilder): see [`solve()`]. To score a placement of your own, use
+//! [`evaluate`](core::evaluate::evaluate); to add a method of your own, implement the trait
 //! [`Solver`](core::solver::Solver). The folder `examples` has a program for each.
 //!
 //! # Modules

@@ -30,7 +30,7 @@ pub enum Role {
     Exact,
     /// Finds good plans.
     Search,
-    /// A baseline for comparison, mostly within milliseconds; never chosen automatically.
+    /// A baseline for comparison, which mostly takes milliseconds; never chosen automatically.
     Baseline,
     /// A learned system of the literature, for comparison; uses all the time it is given and is never chosen
     /// automatically.
@@ -108,10 +108,11 @@ pub fn named(name: &str) -> Option<&'static dyn Solver> {
     SOLVERS.iter().map(|entry| entry.solver).find(|solver| solver.name() == name)
 }
 
-/// Prefix of the names of ablations in `--solver`, for the runs of suites.
+/// Prefix of the names of ablations in `--solver`, which suites use for their runs.
 pub const ABLATION: &str = "ablation:";
 
-/// Looks up an ablation: a solver without one of its parts, or one that chooses at random. Only suites can name these.
+/// Looks up an ablation: a solver without one of its parts, or one that chooses at random. Only suites can name
+/// ablations.
 pub fn ablation(name: &str) -> Option<&'static dyn Solver> {
     let by_chance: [&dyn Solver; 2] = [&ANNEALING_FROM_RANDOM, &RANDOM_PLACEMENTS];
     by_chance.into_iter().chain(learned::ABLATIONS).find(|solver| solver.name() == name)

@@ -1,4 +1,4 @@
-//! The plan with the best worst-case value when costs are off: see [`stagewright_search::robust`].
+//! The plan whose worst case is best when costs are off: see [`stagewright_search::robust`].
 
 use stagewright_core::document::{RobustDocument, ScenarioDocument};
 use stagewright_core::uncertainty::{SourceId, Sources, Uncertainty};

@@ -45,14 +45,14 @@ impl Options {
         self
     }
 
-    /// Bytes that the solver's own tables may take; `None` means unlimited.
+    /// Bytes that the solver's tables may take; `None` means unlimited.
     #[must_use]
     pub fn memory_limit(mut self, bytes: Option<u64>) -> Self {
         self.settings.limits.memory = bytes;
         self
     }
 
-    /// Relative gap between value and bound at which to stop, 0.01 for one percent.
+    /// Relative gap between value and bound at which to stop, such as 0.01 for one percent.
     #[must_use]
     pub fn gap(mut self, gap: f64) -> Self {
         self.settings.limits.gap = gap;
@@ -80,7 +80,7 @@ impl Options {
         self
     }
 
-    /// A flag that ends the solve when it is set. The best plan and bound so far are returned.
+    /// A flag that ends the solve when set; the best plan and bound so far are returned.
     #[must_use]
     pub fn interrupt(mut self, flag: Arc<AtomicBool>) -> Self {
         self.settings.interrupt = flag;
@@ -94,14 +94,14 @@ impl Options {
         self
     }
 
-    /// Uncertain costs, for which the plan minimises the worst case; only tasks use this.
+    /// Uncertainty of the costs: the plan then minimises the worst case. Only tasks use this.
     #[must_use]
     pub fn robust(mut self, uncertainty: Option<Uncertainty>) -> Self {
         self.robust = uncertainty;
         self
     }
 
-    /// Maximum number of simulations of plans, for solvers that count them; `None` means unlimited.
+    /// Maximum number of plans to simulate, for solvers that count simulations; `None` means unlimited.
     #[must_use]
     pub fn simulations(mut self, count: Option<u64>) -> Self {
         self.settings.limits.simulations = count;
@@ -125,7 +125,7 @@ impl Options {
     }
 }
 
-/// A problem that was not solved.
+/// Reasons why a problem was not solved.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -164,17 +164,17 @@ pub enum Error {
 /// ```
 ///
 /// # Errors
-/// An objective that the solver, or without one every solver, does not support; a defect of a solver. Infeasibility and
-/// limits are statuses of the solution.
+/// An objective that the solver (or, if none was chosen, every solver) does not support; a defect of a solver.
+/// Infeasibility and limits are statuses of the solution.
 pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
     solve_observed(problem, options, &mut Silent)
 }
 
-/// Solves a problem with an observer, which receives plans and bounds as they are found and may end the solve.
+/// Solves a problem with an observer, which receives plans and bounds as they are found and may stop the solve.
 ///
 /// # Errors
-/// An objective that the solver, or without one every solver, does not support; a defect of a solver. Infeasibility and
-/// limits are statuses of the solution.
+/// An objective that the solver (or, if none was chosen, every solver) does not support; a defect of a solver.
+/// Infeasibility and limits are statuses of the solution.
 pub fn solve_observed(
     problem: &Problem,
     options: &Options,

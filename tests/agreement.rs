@@ -1,5 +1,5 @@
-//! Solvers and the independent checker agree: every plan on random small problems passes `check`, with the figures of
-//! the plan document, after a round trip through JSON.
+//! Agreement between solvers and the independent checker: every plan on random small problems passes `check`, with the
+//! figures of the plan document, after a round trip through JSON.
 
 use stagewright_testing::random;
 use stagewright_testing::training;
@@ -49,7 +49,7 @@ fn every_plan_passes_the_checker() {
     assert!(plans > 1500, "only {plans} plans");
 }
 
-/// Checks the iteration time of every schedule, and zero-bubble's deferred weight gradients and memory.
+/// Checks the iteration time of every schedule, and the deferred weight gradients and memory of zero-bubble.
 #[test]
 fn iterations_pass_the_checker() {
     let schedules = [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble];
@@ -105,7 +105,7 @@ fn any_placement_is_feasible_for_both_or_neither() {
     assert!(enough, "{feasible} feasible, {replicated} with replicas, {pools} for their pools alone");
 }
 
-/// The problem with an objective that a document can state: the value under a schedule is the iteration time.
+/// The problem with an objective that a document can state: under a schedule, the value is the iteration time.
 fn stated(problem: Problem) -> Problem {
     let objective = *problem.objective();
     if !objective.rules().is_bottleneck {
@@ -115,10 +115,10 @@ fn stated(problem: Problem) -> Problem {
     problem.with_objective(objective).expect("the same problem under its schedule")
 }
 
-/// Classes on random devices, the devices in a random order, some with zero to three replicas.
+/// A placement of classes on random devices, with the devices in random order and some of them with 0 to 3 replicas.
 fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     let (graph, devices) = (problem.graph(), problem.cluster().device_count() as u32);
-    // Few devices, so that many placements are feasible.
+    // Only a few devices, so that many placements are feasible.
     let few: Vec<u32> = (0..rng.random_range(1..=2)).map(|_| rng.random_range(0..devices)).collect();
     let of_class: Vec<DeviceId> =
         (0..graph.class_count()).map(|_| DeviceId(few[rng.random_range(0..few.len())])).collect();

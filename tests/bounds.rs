@@ -1,4 +1,4 @@
-//! One problem, one strongest bound, in every command.
+//! A problem has the same strongest bound in every command.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use stagewright::registry::{Role, SOLVERS};
 use stagewright_testing::random::{Size, problem};
 
 fn solved(solver: &dyn Solver, problem: &Problem) -> Solution {
-    // Enough for problems of this size. The answers do not depend on it.
+    // These limits suffice for problems of this size. The answers do not depend on them.
     let limits = Limits { time: Some(Duration::from_secs(600)), simulations: Some(500), ..Limits::default() };
     let mut silent = Silent;
     let mut context = Context::new(limits, &mut silent);
@@ -34,7 +34,7 @@ fn every_answer_counts_every_bound() {
     for number in 0..40 {
         let random = problem(number, Size { operators: 7, devices: 3, groups: false });
         for objective in objectives {
-            // A problem without results computed for others.
+            // Each copy of the problem starts without stored results.
             let fresh = || random.with_objective(objective).expect("the same graph");
             let strongest = bounds::strongest(&fresh(), &Stop::never()).value;
             for entry in SOLVERS.iter().filter(|entry| matches!(entry.role, Role::Exact | Role::Baseline)) {

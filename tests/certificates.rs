@@ -28,7 +28,7 @@ fn free(number: u64, operators: usize) -> Problem {
     problem.with_objective(objective).expect("a valid objective")
 }
 
-/// The solution of column generation, and the plan after a round trip through JSON.
+/// The solution of column generation, and its plan after a round trip through JSON.
 fn solved(problem: &Problem) -> (Solution, PlanDocument) {
     let mut silent = Silent;
     let limits = Limits { time: None, ..Limits::default() };
@@ -116,7 +116,7 @@ fn no_certificate_proves_what_brute_force_refutes() {
         for _ in 0..20 {
             attack(tampered(&mut rng, &problem, best));
         }
-        // The genuine prices at thresholds around the optimum and above.
+        // The genuine prices, at thresholds around and above the optimum.
         if let Some(CertificateDocument::ColumnGeneration { prices, devices, order, .. }) = own {
             for threshold_s in [best * (1.0 - 1e-9), best, best * (1.0 + 1e-9), best * 1.1] {
                 let (prices, devices, order) = (prices.clone(), devices.clone(), order.clone());

@@ -1,4 +1,4 @@
-//! The demo model matches its description: `data/demo/README.md` states the formulas, and this file evaluates them.
+//! The demo model matches its description: `data/demo/README.md` states formulas, and this file evaluates them.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ struct Tower {
     heads: f64,
     tokens: f64,
     rows: f64,
-    /// Whether the embedding is a matrix product, as for patches, or a look-up.
+    /// Whether the embedding is a matrix product, as for patches, rather than a table look-up.
     dense: bool,
 }
 
@@ -28,7 +28,7 @@ const TOWERS: [Tower; 2] = [
     Tower { name: "text", layers: 12, width: 512.0, heads: 8.0, tokens: 77.0, rows: 49408.0, dense: false },
 ];
 
-/// A forward operator, in the quantities of the description.
+/// A forward operator, described by the quantities of the README.
 struct Spec {
     name: String,
     kind: &'static str,

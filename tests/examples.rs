@@ -1,4 +1,4 @@
-//! The examples end without an error.
+//! Every example runs without an error.
 
 #[path = "../examples/by_hand.rs"]
 mod by_hand;

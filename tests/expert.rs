@@ -1,5 +1,5 @@
-//! The human-expert rules: the independent checker accepts each of their plans, on random problems with
-//! layers and on built-in models, and the plans match those of human experts.
+//! The human-expert rules: the independent checker accepts each of their plans, on random problems with layers and on
+//! built-in models, and the plans match what human experts would choose.
 
 use stagewright_testing::random;
 
@@ -79,7 +79,7 @@ fn layered(number: u64) -> Problem {
     };
     let microbatches = if schedule == Schedule::None { 1 } else { problem.objective().rules().microbatches };
     let given = *problem.objective();
-    // A document cannot state the bottleneck of a schedule, and a schedule orders the passes itself.
+    // A document cannot state the bottleneck of a schedule, and a schedule determines the order of the passes itself.
     let training = if schedule == Schedule::None { given.rules().training } else { Training::Combined };
     let objective =
         Throughput { split, schedule, microbatches, training, is_bottleneck: false, ..given.rules() };
@@ -118,8 +118,8 @@ fn threads_do_not_change_a_plan() {
     }
 }
 
-/// A model on accelerators of 10 TFLOP/s and 1 TB/s with links of 16 GB/s, and a host with a hundredth of
-/// that.
+/// A model on accelerators of 10 TFLOP/s and 1 TB/s with links of 16 GB/s, and on a host with a hundredth of that
+/// compute and memory bandwidth.
 fn model(name: &str, training: bool, granularity: Granularity, split: Split, accelerators: u32) -> Problem {
     let options = Options { training: training.then_some(Optimizer::Sgd), granularity, ..Options::default() };
     let document = family(name).and_then(|family| family.generate(None, &options)).expect("a model");
@@ -152,7 +152,7 @@ fn model(name: &str, training: bool, granularity: Granularity, split: Split, acc
     Problem::new(graph, cluster.expect("a valid cluster"), objective).expect("a valid problem")
 }
 
-/// Layers on a device, by their numbers below a path such as `decoder.layer`.
+/// Numbers of the layers on a device that are below a path such as `decoder.layer`.
 fn layers_on(problem: &Problem, plan: &Plan, device: u32, path: &str) -> Vec<usize> {
     let graph = problem.graph();
     let here = graph.operators().filter(|&op| plan.placement.device_of(op) == DeviceId(device));
@@ -167,7 +167,7 @@ fn layers_on(problem: &Problem, plan: &Plan, device: u32, path: &str) -> Vec<usi
     layers
 }
 
-/// Devices of the operators with a layer path.
+/// Devices of the operators in a layer, which is given by its path.
 fn devices_of(problem: &Problem, plan: &Plan, layer: &str) -> Vec<u32> {
     let graph = problem.graph();
     let chosen = graph.operators().filter(|&op| graph.operator(op).layer.as_deref() == Some(layer));

@@ -34,7 +34,7 @@ fn close(left: f64, right: f64) -> bool {
     (left - right).abs() <= 1e-9 * left.abs().max(right.abs()).max(1e-12)
 }
 
-/// Compute and communication combined as in the objective, plus the synchronisation of replicas.
+/// Combines compute and communication as the objective does, and adds the synchronisation of replicas.
 fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
     let seconds_of = |name: &str| {
         let part = bottleneck.parts.iter().find(|part| part.name == name);
@@ -50,7 +50,7 @@ fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
         .load(&PassSums { compute, sent, received, synchronised: seconds_of("synchronisation") }, 1)
 }
 
-/// Number of items of an uplink that are shown.
+/// Maximum number of items that are listed for an uplink.
 const KEPT: usize = 5;
 
 #[test]
@@ -61,7 +61,7 @@ fn the_parts_of_a_bottleneck_are_the_value() {
         let problem = random::problem(number, SIZE);
         let devices = problem.cluster().device_count() as u32;
         let device_of = problem.graph().operators().map(|_| DeviceId(rng.random_range(0..devices))).collect();
-        // Any device may have replicas, whether or not there are that many devices.
+        // Replica counts are arbitrary: they may exceed the number of devices.
         let replicas = problem.cluster().devices().map(|device| (device, rng.random_range(1..=3))).collect();
         let placement = Placement::with_stages(device_of, Vec::new(), replicas);
         let evaluation = evaluate(&problem, &placement);
@@ -227,7 +227,7 @@ fn a_plan_of_another_model_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("error[L00"));
 }
 
-/// Two wide stages around one operator: neither the work nor the longest path accounts for all three.
+/// Two wide stages with one operator between them: neither the work nor the longest path accounts for all three.
 #[test]
 fn an_operator_that_everything_waits_for() {
     let mut graph = GraphBuilder::new("waist");

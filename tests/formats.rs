@@ -15,8 +15,8 @@ use stagewright_core::document::{
     Pass, PinTargets, PlanStatus,
 };
 
-/// A small training model: two colours with gradients, a backward node without a forward one, and a parameter
-/// of zero cost.
+/// A small training model: two colours with gradients, a backward node without a forward node, and a parameter without
+/// costs.
 const MODEL: &str = r#"{
   "maxSizePerFPGA": 4096.0, "maxFPGAs": 2.0, "maxCPUs": 1,
   "nodes": [
@@ -54,7 +54,7 @@ fn a_reference_model_becomes_operators_tensors_and_a_cluster() {
     let names: Vec<&str> = graph.operators.iter().map(|operator| operator.name.as_str()).collect();
     assert_eq!(names, ["weights", "matmul", "lookup", "lookup gradient", "matmul gradient", "node20"]);
     let colocation: Vec<_> = graph.operators.iter().map(|operator| operator.colocation.as_deref()).collect();
-    // The weights are absorbed by the product; the last gradient takes time, so it stays alone.
+    // The product absorbs the weights. The last gradient takes time, so it stays alone.
     let (five, six) = (Some("color5"), Some("color6"));
     assert_eq!(colocation, [five, five, six, six, five, None]);
     let matmul = &graph.operators[1];
@@ -113,7 +113,7 @@ fn a_model_survives_the_reference_format() {
     let graph = model().graph;
     let text = write_reference("tiny.json", &graph).unwrap();
     let again = import_graph("tiny.json", text.as_bytes(), None).unwrap().graph;
-    // The format cannot express the time of a node on a device that does not support it.
+    // The format cannot state the time of a node on a device that does not support it.
     let mut expected = graph;
     expected.operators[2].seconds.insert("acc".to_owned(), 0.0);
     assert_eq!(again, expected);
@@ -217,7 +217,7 @@ fn read(file: &Path) -> Imported {
     import_graph(&file.to_string_lossy(), &bytes, None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// First operator of the colocation class of every operator.
+/// For every operator, the index of the first operator of its colocation class.
 fn classes(imported: &Imported) -> Vec<usize> {
     let mut first = BTreeMap::new();
     let operators = imported.graph.operators.iter().enumerate();
@@ -242,7 +242,7 @@ fn published_models_are_read_whole() {
         let total: f64 = nodes.iter().map(|node| node["fpgaLatency"].as_f64().unwrap()).sum();
         let seconds: f64 = graph.operators.iter().map(|operator| operator.seconds["acc"]).sum();
         assert!((seconds * 1e3 - total).abs() <= 1e-9 * total);
-        // Absorption coarsens the colour classes and splits none.
+        // Absorption only merges colour classes, and never splits one.
         let classes = classes(&imported);
         let mut class_of_color = BTreeMap::new();
         for (color, class) in imported.ids.as_ref().unwrap().colors.iter().zip(&classes) {
@@ -274,7 +274,7 @@ fn published_models_survive_the_reference_format() {
 fn published_expert_splits_place_every_operator_once() {
     for file in shared("experts") {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
-        // Experts split layer graphs. A split of inference is also one of the training graph, by colocation.
+        // The expert splits are for layer graphs. By colocation, a split for inference also fits the training graph.
         let folder = file.parent().unwrap().parent().unwrap().join("throughput");
         let own = folder.join(format!("layer_{name}"));
         let training = folder.join(format!("layer_{}", name.replace("inference", "training")));
@@ -288,7 +288,7 @@ fn published_expert_splits_place_every_operator_once() {
             assert_eq!(placed.len(), model.graph.operators.len());
             assert_eq!(placed.iter().collect::<BTreeSet<_>>().len(), placed.len());
 
-            // The split without its backward nodes gives the same plan.
+            // The split gives the same plan without its backward nodes.
             let mut split: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
             let by_id = &model.ids.as_ref().unwrap().by_id;
             for kind in ["fpgas", "cpus"] {

@@ -1,4 +1,4 @@
-//! Importers of models of other programs.
+//! Importers of models from other programs.
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -83,7 +83,7 @@ fn a_pipedream_profile_becomes_both_passes() {
     assert_eq!((gradient.pass, gradient.seconds["acc"]), (Pass::Backward, 4e-3));
     assert_eq!(graph.tensors[0].consumers, ["node2", "node3"]);
     assert_eq!((graph.tensors[1].producer.as_str(), graph.tensors[1].bytes), ("node1.backward", 8.0));
-    // The measured time of an input is that of loading data.
+    // The time measured for an input is the time for loading data.
     assert_eq!(operator(&graph, "node1").seconds["acc"], 0.0);
     let kept = ImportOptions {
         keep_input_costs: true,
@@ -93,7 +93,7 @@ fn a_pipedream_profile_becomes_both_passes() {
     };
     let graph = import("p", PROFILE.as_bytes(), &kept);
     assert_eq!(operator(&graph, "node1").seconds["v100"], 5e-6);
-    // A module whose name starts like an input's is not an input.
+    // A module whose name begins like that of an input is not an input.
     let module = PROFILE.replace("Input0", "InputEmbedding(4)");
     let graph = import("p", module.as_bytes(), &ImportOptions::default());
     assert_eq!(operator(&graph, "node1").seconds["acc"], 5e-3);
@@ -129,10 +129,10 @@ fn a_profile_of_inference_has_one_pass() {
     assert_eq!(operator(&graph, "node2").colocation, None);
 }
 
-/// Link bandwidth that the reference package's file of this profile was made for, in bytes per second.
+/// Link bandwidth for which the reference package's file of this profile was made, in bytes per second.
 const LINK: f64 = 2_147_483_648.0 * 1e3;
 
-/// Name here of a node of the reference file: `node77grad` is `node77.backward`.
+/// The name that this importer gives a node of the reference file: `node77grad` becomes `node77.backward`.
 fn own_name(reference: &str) -> String {
     reference.strip_suffix("grad").map_or(reference.to_owned(), |node| format!("{node}.backward"))
 }
@@ -151,7 +151,7 @@ fn pipedream_and_the_reference_package_agree_on_resnet50() {
         assert!(close(found.seconds["acc"], expected.seconds["acc"]), "{found:?}, {expected:?}");
         assert_eq!(found.pass, expected.pass);
         let memory = found.parameter_bytes + found.activation_bytes + found.workspace_bytes;
-        // On a reference node all memory is one number; parameters and activations are on both passes.
+        // A reference node states all memory as one number, with parameters and activations on both passes.
         assert!(close(memory, expected.parameter_bytes), "{found:?}, {expected:?}");
     }
     assert_eq!(profile.tensors.len(), reference.tensors.len());
@@ -166,8 +166,8 @@ fn pipedream_and_the_reference_package_agree_on_resnet50() {
         let consumers = expected.consumers.iter().map(|name| own_name(name)).collect();
         assert_eq!(sorted(found.consumers.clone()), sorted(consumers));
     }
-    // The optimum is the same on the same devices. The reference's processor takes ten times as long, which
-    // the profile does not contain.
+    // The optimum is the same on the same devices. The reference's processor takes ten times as long; the profile does
+    // not contain its times.
     let cluster = reference.cluster.clone().expect("its own cluster");
     let mut own = profile;
     for operator in &mut own.operators {
@@ -230,7 +230,7 @@ fn a_piper_model_needs_a_unit_and_has_a_cluster() {
     let edges = raw["edges"].as_array().unwrap();
     let pins: usize = graph.tensors.iter().map(|tensor| tensor.consumers.len()).sum();
     assert_eq!(pins, edges.len());
-    // Forward and backward pass: the time of a node covers both.
+    // The file is for forward and backward pass together: the time of a node covers both.
     let first = &graph.tensors[0];
     assert_eq!(first.bytes, 2.0 * edges[0]["communicationCost"].as_f64().unwrap());
     let cluster = graph.cluster.clone().expect("its own cluster");
@@ -345,7 +345,7 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!(convolution.precision, Some(Precision::Fp32));
     assert_eq!(graph.operators[1].flop, Some(576.0));
     assert_eq!(graph.operators[1].launches, Some(0.0), "in the kernel of the convolution");
-    // The tensor between them stays in registers; the output is held.
+    // The tensor between the two operators stays in registers; the output is stored.
     let tensors: Vec<(usize, f64)> = graph.tensors.iter().map(|t| (t.consumers.len(), t.bytes)).collect();
     assert_eq!(tensors, [(1, 0.0), (0, 4.0 * 576.0)]);
 
@@ -359,7 +359,7 @@ fn an_openvino_model_is_priced_by_its_shapes() {
     assert_eq!((apart.operators[1].launches, apart.tensors[0].bytes), (None, 4.0 * 576.0));
 }
 
-/// Samples are where layouts say so, otherwise the first dimension.
+/// The batch is the dimension that a layout marks as samples, or else the first dimension.
 #[test]
 fn samples_of_openvino_are_where_its_layout_says() {
     let laid_out = |layout: &str| {
@@ -381,7 +381,7 @@ fn samples_of_openvino_are_where_its_layout_says() {
     assert_eq!((batch.samples.get(), batch.tokens), (1, None));
 }
 
-/// Two products read one table, one of them through a view; weights of four bits are scaled where they are read.
+/// Two products read the same table, one of them through a view. Weights of four bits are scaled where they are read.
 #[test]
 fn weights_of_openvino_are_shared_and_held_as_they_are_stored() {
     let port = |id: usize, precision: &str, dims: &[usize]| {
@@ -448,7 +448,7 @@ fn weights_of_openvino_are_shared_and_held_as_they_are_stored() {
     assert_eq!((read.producer.as_str(), read.bytes), ("l2", 32_768.0));
 }
 
-/// Version 10 states the types of outputs alone: inputs take the type of their source.
+/// Version 10 states only the types of outputs: inputs have the type of their source.
 #[test]
 fn openvino_inputs_without_a_type_have_that_of_their_source() {
     let half = IR.replace("FP32", "FP16").replace("f32", "f16");
@@ -492,7 +492,7 @@ fn recurrent_layers_of_openvino_multiply_every_weight_in_every_step() {
     assert_eq!(flop("RNNCell", &[&[2, 3], &[2, 6], &[6, 3], &[6, 6], &[6]]), Some(2.0 * 2.0 * 6.0 * 9.0));
 }
 
-/// Random mutations of valid files: parts changed, cut, repeated and inserted elsewhere.
+/// Random mutations of valid files: parts are changed, cut, repeated, and inserted elsewhere.
 #[test]
 fn mutilated_files_are_errors_or_graphs_and_no_crash() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
@@ -542,7 +542,7 @@ fn mutilated_files_are_errors_or_graphs_and_no_crash() {
     assert!(errors > 500 && graphs > 500, "{errors} errors and {graphs} graphs are no test");
 }
 
-/// Nesting deeper than any stack, in every text format.
+/// Nesting deeper than any stack allows, in every text format.
 #[test]
 fn depth_is_an_error_and_no_crash() {
     let deep = 1_000_000;
@@ -580,8 +580,8 @@ fn a_chain_of_a_million_operators_is_a_graph() {
     Graph::from_document(graph).expect("a graph");
 }
 
-/// The script for PyTorch: run on a model if PyTorch is installed, otherwise only parsed if Python is. The
-/// program is `STAGEWRIGHT_PYTHON`, or else `python3`.
+/// Runs the script for PyTorch on a model if PyTorch is installed; if only Python is, the script is parsed. The program
+/// is `STAGEWRIGHT_PYTHON`, or else `python3`.
 #[test]
 fn the_torch_exporter_writes_graphs() {
     let python = std::env::var_os("STAGEWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
@@ -671,7 +671,7 @@ stagewright_exporter.write(program, 'measured.json', device_class='host', device
     let step = import_file(&folder.path().join("step.json"), &ImportOptions::default());
     assert_eq!(weights(&step), bytes);
     let of_pass = |pass| step.operators.iter().filter(move |operator| operator.pass == pass);
-    // Five weights, of which the tied one has two copies, whose gradients are not added up.
+    // There are five weights. The tied one has two copies, whose gradients are not added up.
     let updates: Vec<_> = of_pass(Pass::Update).collect();
     assert_eq!(updates.len(), 6);
     assert_eq!(updates.iter().filter(|operator| operator.layer.as_deref() == Some("first")).count(), 1);
@@ -685,7 +685,7 @@ stagewright_exporter.write(program, 'measured.json', device_class='host', device
     }
     let colocation = |name: &str| &step.operators.iter().find(|o| o.name == name).unwrap().colocation;
     assert_ne!(colocation("first/mm"), colocation("second/mm"));
-    // Forward, and twice that for the gradients of the input and of the weight.
+    // The forward pass, and twice its FLOP for the gradients of the input and of the weight.
     let products = step.operators.iter().filter(|o| o.kind.as_deref() == Some("mm"));
     assert_eq!(products.map(|o| o.flop.unwrap()).sum::<f64>(), 6.0 * 2.0 * 2.0 * 576.0 * 576.0);
 }

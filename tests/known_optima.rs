@@ -1,5 +1,5 @@
-//! Task graphs whose optimal makespan is known by construction: no bound is above it, no plan below it, and every plan
-//! that is reported optimal has it.
+//! Task graphs whose optimal makespan is known by construction: no bound is above the optimum, no plan below it, and
+//! every plan reported as optimal attains it.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn drawn(number: u64, tasks: usize) -> KnownOptimum {
     rgpos(number, tasks, 2 + number as u32 % 3, RATIOS_OF_COMMUNICATION[number as usize / 3 % 3])
 }
 
-/// The graph of a known optimum without contention and with ports.
+/// The problems of a graph with a known optimum, without contention and with ports.
 fn executions(known: KnownOptimum) -> [(KnownOptimum, Problem); 2] {
     let free = known.problem();
     [(known.clone(), free), known.for_ports()]

@@ -45,7 +45,7 @@ fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     solver.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
-/// Writes the solution, reads it back and checks it.
+/// Writes the solution, reads it back and checks it with the independent checker.
 fn checked(problem: &Problem, solution: &Solution) -> Report {
     let provenance = Provenance { solver: solution.solver.into(), seconds: 0.0, seed: 0 };
     let written = serde_json::to_string(&plan_document(problem, solution, provenance)).expect("JSON");
@@ -53,8 +53,8 @@ fn checked(problem: &Problem, solution: &Solution) -> Report {
     check(problem.graph().document(), problem.cluster().document(), None, &plan).expect("a sound problem")
 }
 
-/// The minimum over every assignment of operators to hosts and calls, infinite if none is feasible; `None` if there are
-/// too many to try.
+/// The minimum over all assignments of operators to hosts and calls, or infinity if none is feasible; `None` if there
+/// are too many to try.
 fn optimum(problem: &Problem) -> Option<f64> {
     let calls = problem.objective().calls();
     let seats: Vec<(DeviceId, u32)> = problem
@@ -97,7 +97,7 @@ fn evaluation_and_checker_agree_on_random_calls() {
         let of_class: Vec<u32> =
             (0..graph.class_count()).map(|_| few[rng.random_range(0..few.len())]).collect();
         let device_of = graph.operators().map(|op| DeviceId(of_class[graph.class_of(op).index()])).collect();
-        // Calls mostly follow the topological order, so that many are feasible.
+        // The calls mostly follow the topological order, so that many placements are feasible.
         let calls = problem.objective().calls() + 1;
         let mut call_of = vec![0; graph.operator_count()];
         for (position, &op) in graph.topological().iter().enumerate() {
@@ -118,7 +118,7 @@ fn evaluation_and_checker_agree_on_random_calls() {
         let broken = report.violations.iter().find(|violation| violation.kind.breaks_feasibility());
         assert_eq!(core, broken.is_none(), "{number}: {broken:?}");
         if core {
-            // The value, loads and memory of every device are claims of the plan.
+            // Among the claims that the checker verifies are the value, the loads and the memory of every device.
             assert!(report.violations.is_empty(), "{number}: {:?}", report.violations);
         }
         if stuck {
@@ -162,7 +162,7 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
                 proved += u32::from(name == auto.name() && solution.status == Status::Optimal);
             } else {
                 assert!(solution.reason.is_some(), "{number} {name}");
-                // Plans excluded by contraction are left to the integer program.
+                // Contraction excludes some plans, which only the integer program finds.
                 let contracted = Units::new(&problem).len() < problem.graph().operator_count();
                 let excused = role == Role::Baseline || contracted || problem.objective().calls() > 1;
                 assert!(excused || optimum.is_infinite(), "{number} {name} has no plan");
@@ -176,7 +176,7 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
     assert!(best * 100 >= feasible * 95, "auto has the optimum of {best} of {feasible}, {proved} proved");
 }
 
-/// Every subset is an ideal: the listing reaches its limit, and the plan found before is kept.
+/// Every subset is an ideal, so listing them exceeds the limit, and the plan found before is kept.
 #[test]
 fn ideals_that_memory_cannot_hold_lose_no_plan() {
     let operator =
@@ -251,8 +251,8 @@ fn the_block_program_is_exact_on_chains() {
     assert!(below_the_host > 100, "only {below_the_host} plans call an accelerator");
 }
 
-/// Between two halves that share the memory of one accelerator there is a slow operator that only the host runs: one
-/// call can run one half, two calls both.
+/// A slow operator that only the host can run lies between two halves. Both halves fit in the memory of the one
+/// accelerator, but one call can run only one of them, and two calls can run both.
 fn sandwich(calls: u32) -> Problem {
     let graph = serde_json::json!({"schema": "stagewright.graph/1",
         "operators": [
@@ -309,7 +309,7 @@ fn calls_are_assigned_in_an_order_and_few() {
         let evaluation = evaluate(&problem, &placement);
         let stuck = evaluation.violations.iter().any(|broken| matches!(broken, Violation::CallOrder { .. }));
         assert!(!stuck, "{number}: the calls wait for one another");
-        // A placement without calls is evaluated with one call per accelerator, where that is possible.
+        // A placement without calls is evaluated with one call per accelerator if that is possible.
         let merged = evaluate(
             &problem,
             &Placement::new(problem.graph().operators().map(|op| placement.device_of(op)).collect()),
@@ -322,7 +322,7 @@ fn calls_are_assigned_in_an_order_and_few() {
     assert!(several > 200, "only {several} need several calls");
 }
 
-/// Without its memory limit the host would be the best device for all operators, which hides the plans that fit it.
+/// Without its memory limit, the host would be the best device for all operators, which would hide the plans that fit.
 #[test]
 fn what_overfills_a_host_is_no_proof_that_nothing_fits() {
     let operator = |name: &str, bytes: u32, gpu: bool| {
@@ -346,7 +346,7 @@ fn what_overfills_a_host_is_no_proof_that_nothing_fits() {
     assert_eq!(found.value(), cfg!(feature = "milp").then_some(103.0));
 }
 
-/// A huge transfer time that means "never" leaves no rounding error in a sum after it is subtracted again.
+/// A huge transfer time that means "never" must not leave a rounding error in a sum after it is subtracted again.
 #[test]
 fn absurd_transfers_cost_no_precision() {
     let operator = |name: &str, cpu: f64, gpu: Option<f64>| match gpu {

@@ -1,4 +1,4 @@
-//! `auto` without time on inputs that quadratic algorithms cannot stand: one pass still leads to a plan.
+//! `auto` without any time, on inputs for which quadratic algorithms are too slow: a single pass still yields a plan.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn name(operator: usize) -> String {
     format!("o{operator}")
 }
 
-/// Operators of one second on every class, with these tensors.
+/// A graph of operators that take one second on every class, with the given tensors.
 fn graph(kinds: usize, tensors: impl Iterator<Item = (usize, Vec<usize>)>) -> GraphDocument {
     let mut graph = GraphDocument::new(GRAPH_SCHEMA_2, "limits");
     let seconds: std::collections::BTreeMap<String, f64> =
@@ -62,7 +62,8 @@ fn cluster(kinds: usize, count: u32) -> ClusterDocument {
     }
 }
 
-/// A tensor with all operators as readers, a parameter with all of them, many kinds of devices, and operators alone.
+/// Inputs: a tensor that all operators read, a parameter that all of them read, many kinds of devices, and isolated
+/// operators.
 fn inputs() -> Vec<(&'static str, GraphDocument, ClusterDocument)> {
     let chain = || (1..OPERATORS).map(|to| (to - 1, vec![to]));
     let mut shared = graph(1, chain());
@@ -122,7 +123,7 @@ fn auto_has_a_plan_without_time_whatever_shares_a_tensor_a_parameter_or_a_kind()
     }
 }
 
-/// Three quarters of the operators are placed without a choice of devices, in turn.
+/// Three quarters of the operators are assigned to devices in turn, without a choice.
 #[test]
 fn a_schedule_completed_in_a_hurry_uses_every_device() {
     let (_, graph, cluster) = inputs().pop().expect("isolated operators");

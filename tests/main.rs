@@ -1,4 +1,4 @@
-//! The program and the library as their users meet them.
+//! The program and the library, tested as users use them.
 
 /// The folder of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

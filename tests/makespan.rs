@@ -27,7 +27,7 @@ use stagewright_core::solver::{Context, Event, Limits, Observer, Plan, Solution}
 use stagewright_core::tolerance;
 use stagewright_verify::{Report, ViolationKind, check};
 
-/// Writes the plan and reads it back.
+/// Writes a plan as a document and reads it back.
 fn written(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> PlanDocument {
     let plan = Plan { placement: placement.clone(), evaluation: evaluation.clone() };
     let solution = Solution::with_plan("none", plan, LowerBound::TRIVIAL, None);
@@ -36,7 +36,7 @@ fn written(problem: &Problem, placement: &Placement, evaluation: &Evaluation) ->
     serde_json::from_str(&text).expect("the same document")
 }
 
-/// Expected violations of the checker, which computes figures only if it can determine when every operator runs.
+/// The violations that the checker should find. It computes figures only if it can determine when every operator runs.
 fn expected(evaluation: &Evaluation, report: &Report) -> BTreeSet<ViolationKind> {
     let kind = |violation: &Violation| match violation {
         Violation::Unsupported { .. } => Some(ViolationKind::Support),
@@ -48,8 +48,9 @@ fn expected(evaluation: &Evaluation, report: &Report) -> BTreeSet<ViolationKind>
     evaluation.violations.iter().filter_map(kind).collect()
 }
 
-/// Violations found by the checker. It distinguishes pins from missing support. The evaluation does not, and gives no
-/// time to an operator on a device that must not run it, so no figures of the two can be compared then.
+/// The violations that the checker found, with pins counted as missing support, because the evaluation does not
+/// distinguish the two. If an operator is on a device that must not run it, the evaluation gives it no time, so figures
+/// are not compared.
 fn found(report: &Report) -> BTreeSet<ViolationKind> {
     let kinds = report.violations.iter().map(|violation| match violation.kind {
         ViolationKind::Pins => ViolationKind::Support,
@@ -62,14 +63,14 @@ fn found(report: &Report) -> BTreeSet<ViolationKind> {
     kinds
 }
 
-/// Evaluates a placement, writes it as a plan and checks that; asserts that both find the same violations.
+/// Evaluates a placement, writes it as a plan and checks the plan; asserts that both find the same violations.
 pub(super) fn agreed(problem: &Problem, chosen: &Placement, number: u64) -> (Evaluation, Report) {
     let evaluation = evaluate(problem, chosen);
     let plan = written(problem, chosen, &evaluation);
     assert_eq!(placement(problem, &plan).as_ref(), Ok(chosen), "{number}");
     let report = check(problem.graph().document(), problem.cluster().document(), None, &plan);
     let report = report.expect("a sound problem");
-    // Value, loads, peaks and uplinks are claims of the plan, so none of them may be among the violations.
+    // The plan claims value, loads, peaks and uplinks, so agreement means that none of them is among the violations.
     let said = &report.violations;
     let mut expected = expected(&evaluation, &report);
     if expected.contains(&ViolationKind::Support) {
@@ -133,7 +134,7 @@ fn evaluation_and_checker_agree_without_contention() {
     assert!(seen.iter().all(|&count| count > 300), "{seen:?}");
 }
 
-/// Bytes on every device at a given time, from the half-open intervals of the timeline.
+/// Bytes on every device at a given time, computed from the half-open intervals of the timeline.
 fn bytes_at(
     problem: &Problem,
     placement: &Placement,
@@ -213,7 +214,7 @@ fn a_feasible_plan_never_holds_more_than_a_device_has() {
             let (shown, limit) =
                 (peaks[device.device.index()], problem.pools()[problem.pool_of(device.device)].memory);
             assert!(tolerance::fits(shown, limit), "{number}: {shown} of {limit}");
-            // Activities of zero duration are in no interval but count in the peak.
+            // Activities of zero duration are in no interval, but count towards the peak.
             assert!(tolerance::fits(shown, device.memory_bytes), "{number}: {shown}, {device:?}");
             assert!(
                 !takes_time || tolerance::same(shown, device.memory_bytes),
@@ -226,7 +227,7 @@ fn a_feasible_plan_never_holds_more_than_a_device_has() {
     assert!(feasible > 1_000 && limited > 1_000 && exact > 50, "{feasible}, {limited}, {exact}");
 }
 
-/// The values announced by a solver.
+/// The values that a solver announced.
 struct Announced(Vec<f64>);
 
 impl Observer for Announced {
@@ -238,7 +239,7 @@ impl Observer for Announced {
     }
 }
 
-/// Without time only a single device and list schedulers run; observers receive their plans too.
+/// Without time, only a single device and the list schedulers are tried; observers receive these plans too.
 #[test]
 fn auto_announces_the_plans_that_it_begins_with() {
     let mut plans = 0;
@@ -247,7 +248,7 @@ fn auto_announces_the_plans_that_it_begins_with() {
         let auto = portfolio::auto(problem.objective()).expect("auto takes steps").solver;
         let limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
         let mut warm_start = None;
-        // The second run starts from the answer of the first and tries nothing else.
+        // The second run starts from the answer of the first and announces nothing else.
         for limit in [usize::MAX, 1] {
             let mut announced = Announced(Vec::new());
             let mut context = Context::new(limits, &mut announced);

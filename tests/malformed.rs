@@ -1,8 +1,8 @@
-//! Every file under `data/malformed` is rejected for the reason and at the place that its index names.
+//! Every file under `data/malformed` is rejected for the reason and at the place that the index states.
 //!
-//! To add one, put the file in the folder of its document kind and a `[[case]]` in `index.toml`. Readers that
-//! check more than text and shape (the builders that check a graph or a cluster as a whole) belong in
-//! [`load`]: a file is read until something rejects it.
+//! To add a file, put it in the folder of its document kind, with a `[[case]]` in `index.toml`. Readers that check more
+//! than text and shape (the builders that check a graph or a cluster as a whole) belong in [`load`], which reads a file
+//! until something rejects it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,7 +63,7 @@ fn bytes(file: &str) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Reads a file up to the last check that applies to it.
+/// Reads a file as far as the last check that applies to it.
 fn load(case: &Case) -> Result<(), Rejection> {
     let (label, bytes_of_file) = (case.file.as_str(), bytes(&case.file));
     match case.file.split('/').next() {
@@ -132,7 +132,7 @@ fn every_file_is_in_the_index() {
     assert_eq!(found, listed);
 }
 
-/// Deeply nested inputs are too long to keep as files.
+/// Deeply nested inputs, which are too long to keep as files.
 #[test]
 fn depth_bombs_are_errors_and_no_crash() {
     let deep = 100_000;

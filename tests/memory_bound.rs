@@ -80,7 +80,7 @@ fn every_bound_of_memory_is_verified_and_no_tampered_certificate_passes_the_opti
             }
             other => panic!("{number}: {other:?} of {}", bound.value),
         }
-        // More than it proves.
+        // Claims more than the certificate proves.
         plan.bound.value_s = Some(optimum);
         if bound.value < optimum * 0.99 {
             assert!(matches!(verdict(&problem, &plan), BoundVerdict::Refuted { .. }), "{number}");

@@ -21,12 +21,12 @@ use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver};
 use stagewright_search::Dpl;
 use stagewright_verify::check;
 
-/// Largest relative deviation of the FLOP from PyTorch's count of products, convolutions and attention alone. The elementwise
-/// operators of MobileNet are more than a twentieth of it.
+/// Largest relative deviation from the FLOP that PyTorch counts, which cover only products, convolutions and attention.
+/// The elementwise operators of MobileNet add more than a twentieth.
 const FLOP_TOLERANCE: f64 = 0.06;
-/// Bytes of the angles of 256 tokens by 64 numbers.
+/// Bytes of a rotary table with 64 angles for each of 256 tokens.
 const LARGEST_TABLE: f64 = 4.0 * 256.0 * 64.0;
-/// PyTorch's counter omits the grouped products of experts.
+/// A model whose experts use grouped products, which PyTorch's counter omits.
 const WITHOUT_EXPERTS: &str = "mixtral-2l.json.gz";
 
 #[derive(Deserialize)]
@@ -61,7 +61,7 @@ fn folder() -> PathBuf {
     Path::new(crate::ROOT).join("data/models")
 }
 
-/// Every model of the table, imported.
+/// Every model in the table, imported.
 fn models() -> Vec<(Row, GraphDocument)> {
     let text = fs::read_to_string(folder().join("models.toml")).expect("the table is there");
     let rows = toml::from_str::<Table>(&text).expect("the table is TOML").model;
@@ -83,7 +83,7 @@ fn parameters_and_flop_are_those_of_the_framework() {
         let own: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
         let shared: f64 =
             graph.parameters.iter().filter(|entry| entry.trained).map(|entry| entry.bytes).sum();
-        // An export may store a buffer like a weight: the frequencies or angles of a rotary table.
+        // An export may store a buffer, the frequencies or angles of a rotary table, like a weight.
         let buffers = own + shared - row.parameter_bytes;
         assert!((0.0..=LARGEST_TABLE).contains(&buffers), "{}: {buffers} bytes more", row.file);
         let flop: f64 = graph.operators.iter().filter_map(|operator| operator.flop).sum();
@@ -94,17 +94,17 @@ fn parameters_and_flop_are_those_of_the_framework() {
 
 /// Environment variable that makes the test rewrite the table.
 const WRITE: &str = "STAGEWRIGHT_WRITE_MODELS";
-/// Smallest ratio of the bound of free splits to the value of a contiguous plan.
+/// Minimum ratio of the bound for free splits to the value of a contiguous plan.
 const SHARE: f64 = 0.9;
-/// Models below `SHARE`: two layers of experts on four devices, each layer with a product of 72% of a device's load;
-/// and a model of 172 microseconds, whose transfers take 15% of that.
+/// Models whose ratio is below `SHARE`: two layers of experts on four devices, in which one product of each layer is
+/// 72% of a device's load; and a model that takes 172 microseconds, 15% of which are transfers.
 const SHORT: [&str; 2] = ["mixtral-2l.json.gz", "resnet-50-qdq.onnx.gz"];
-/// While a device waits for its decoder layers, the step projects the keys and values of their
-/// cross-attentions.
+/// A model whose step projects the keys and values of cross-attentions early, while a device still waits for its
+/// decoder layers.
 const EAGER: &str = "t5.json.gz";
 
-/// A mask, a rotary table or a tied embedding constrains nothing: every model divides among four GPUs, nearly
-/// as well as in a free split, and a step of the plan takes the memory that the plan states.
+/// A mask, a rotary table or a tied embedding is no obstacle: every model divides among four GPUs nearly as well as in
+/// a free split, and a step of the plan takes the memory that the plan states.
 #[test]
 fn every_model_divides_among_four_devices() {
     let cluster = clusters::find("4xa100").expect("a built-in device");
@@ -168,7 +168,7 @@ fn every_model_divides_among_four_devices() {
     assert_eq!(fs::read_to_string(&path).expect("the page is there"), page, "write it with {WRITE}=1");
 }
 
-/// Text of the page before its table.
+/// Text of the page above its table.
 const HEADER: &str = "# Well-known models
 
 Exports of well-known models, as frameworks write them (`data/models`), planned on four A100s. `cargo test --test integration models` generates

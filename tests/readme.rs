@@ -1,10 +1,10 @@
 //! The README, the tutorial and the guides show the current output of their commands.
 //!
-//! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands of a page run
-//! in order in one folder with a copy of `data`. The first `text` block of the README is the output of `make demo`. Solve
-//! times are not compared: the line `solver` and the column `time`. Blocks marked `console measured` contain measurements
-//! of this machine, so only their words are compared; they need ONNX Runtime and two cores, and are skipped otherwise.
-//! `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the current output.
+//! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands of a page
+//! run in order in one folder with a copy of `data`. The first `text` block of the README is the output of `make demo`.
+//! Solve times, in the line `solver` and the column `time`, are not compared. Blocks marked `console measured` contain
+//! measurements of one machine, so only their words are compared; they need ONNX Runtime and two cores, and are skipped
+//! otherwise. `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the current output.
 
 #![cfg(all(feature = "metis", feature = "milp"))]
 
@@ -20,10 +20,10 @@ struct Shown {
     is_measured: bool,
 }
 
-/// Commands of all blocks.
+/// The commands of all blocks, with the output that the page shows.
 fn shown(text: &str) -> Vec<Shown> {
     let mut found: Vec<Shown> = Vec::new();
-    // Whether the block that a line is in, if any, is of measurements.
+    // `None` outside of blocks; inside, whether the block shows measurements.
     let mut block = None;
     for line in text.lines() {
         match (line, block) {
@@ -40,7 +40,7 @@ fn shown(text: &str) -> Vec<Shown> {
         }
     }
     for shown in &mut found {
-        // Blank lines between commands are for the reader.
+        // Blank lines between commands only separate them.
         while shown.output.last().is_some_and(String::is_empty) {
             shown.output.pop();
         }
@@ -48,9 +48,9 @@ fn shown(text: &str) -> Vec<Shown> {
     found
 }
 
-/// Lines without the parts that differ between runs, and without their effect on column widths.
+/// The lines without the parts that differ between runs, and without the effect of these parts on column widths.
 fn lasting(lines: &[String]) -> Vec<String> {
-    // The column ends where the name of the next one starts.
+    // The column extends to the start of the next column's name.
     let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..line.find("  memory  ")?));
     let mut lasting = Vec::new();
     for line in lines.iter().filter(|line| !line.starts_with("solver")) {
@@ -63,7 +63,7 @@ fn lasting(lines: &[String]) -> Vec<String> {
     lasting
 }
 
-/// The words of lines: no numbers with their units, and no bars.
+/// The words of the lines, without numbers, their units, and bars.
 fn words(lines: &[String]) -> Vec<String> {
     let mut words = Vec::new();
     for line in lasting(lines) {
@@ -82,8 +82,8 @@ fn words(lines: &[String]) -> Vec<String> {
     words
 }
 
-/// Standard output of a command in a folder; empty if it is redirected to a file. Exit codes 1 (the plan is wrong) and 3
-/// (there is no plan) are results as well.
+/// Standard output of a command run in a folder; empty if the command redirects it to a file. Exit codes 1 (the plan is
+/// wrong) and 3 (there is no plan) also count as results.
 fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String> {
     let (arguments, file) =
         arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));
@@ -106,7 +106,7 @@ fn root() -> &'static Path {
     Path::new(crate::ROOT)
 }
 
-/// A folder with copies of the files that pages use.
+/// A folder with copies of the files that the pages use.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for part in ["data/demo", "data/models"] {
@@ -124,14 +124,14 @@ fn is_written() -> bool {
     std::env::var_os("STAGEWRIGHT_WRITE_README").is_some()
 }
 
-/// ONNX Runtime, if measurements can be made.
+/// The library of ONNX Runtime, if measurements can be made.
 fn measuring() -> Option<PathBuf> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     machine::runtime().filter(|_| cores > 1)
 }
 
 /// Runs the commands of a page, and compares or writes their outputs. Returns the text of the page and the number of
-/// its commands.
+/// commands.
 fn commands_print_what_is_shown(page: &Path) -> (String, usize) {
     let text = std::fs::read_to_string(page).expect("a page");
     let shown = shown(&text);

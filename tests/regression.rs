@@ -73,7 +73,7 @@ fn solve_within(solver: &dyn Solver, problem: &Problem, memory: Option<u64>) -> 
     solver.solve(problem, &mut context).expect("an answer")
 }
 
-/// Tenths are not exact doubles: .2 + .3 + .1 depends on the order of summation.
+/// Tenths have no exact binary representation: 0.2 + 0.3 + 0.1 depends on the order of summation.
 #[test]
 fn separate_sweep_ends_with_decimal_costs() {
     let mut builder = GraphBuilder::new("tenths");
@@ -86,7 +86,7 @@ fn separate_sweep_ends_with_decimal_costs() {
     builder.timed_tensor(tensor("f0", "f1", 0.3)).timed_tensor(tensor("f1", "f2", 0.2));
     let objective = Throughput { training: Training::Separate, ..Throughput::default() };
     let problem = problem(builder.build().expect("a graph"), 3, objective.into());
-    // One operator per device: the forward loads are .5, .6 and .4, the largest backward load is 1.
+    // One operator per device: the forward loads are 0.5, 0.6 and 0.4, and the largest backward load is 1.
     for solver in [&Dpl as &dyn Solver, &Dp] {
         let solution = solve(solver, &problem);
         assert_eq!(solution.stop, None, "{}", solver.name());
@@ -96,8 +96,8 @@ fn separate_sweep_ends_with_decimal_costs() {
     }
 }
 
-/// X has no forward operator, so W and V come before it. Merged with Y, which has one, it lost this
-/// constraint.
+/// X has no forward operator, so W and V must precede it. The solver dropped this constraint when it merged X with Y,
+/// which has one.
 #[test]
 fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
     let mut builder = GraphBuilder::new("mirrored");
@@ -111,11 +111,11 @@ fn pipedream_keeps_mirrored_constraints_of_merged_classes() {
         builder.timed_tensor(tensor(from, to, 0.0));
     }
     let problem = problem(builder.build().expect("a graph"), 3, Objective::default());
-    // X and Y merge: three seconds on one device, with W and V before it, two seconds each.
+    // X and Y merge and take three seconds on one device. W and V precede them and take two seconds each.
     assert_eq!(solve(&PipeDream, &problem).value(), Some(3.0));
 }
 
-/// A stage pinned to one device was scored on two, and beat the optimum of the solvers, which keep it on one.
+/// A stage pinned to one device was scored as if on two, and beat the optimum of the solvers, which keep it on one.
 #[test]
 fn replicas_stay_where_the_pins_are() {
     let mut builder = GraphBuilder::new("pinned");
@@ -132,7 +132,7 @@ fn replicas_stay_where_the_pins_are() {
     assert_eq!(violations, [Violation::Pool { devices: "acc0".into(), used: 2, count: 1 }]);
 }
 
-/// The objective allows one device per stage, and the kind has two.
+/// The objective allows one device per stage, although the kind has two.
 #[test]
 fn replicas_are_counted_against_the_objective() {
     let mut builder = GraphBuilder::new("single");
@@ -146,8 +146,8 @@ fn replicas_are_counted_against_the_objective() {
     }
 }
 
-/// A model that does not fit on one device may fit on several: this is neither a proof of infeasibility nor a
-/// defect of the solver.
+/// A model that does not fit on one device may fit on several. So this is neither a proof of infeasibility nor a defect
+/// of the solver.
 #[test]
 fn one_device_that_does_not_fit_proves_nothing_for_more() {
     let graph = || {
@@ -188,20 +188,20 @@ fn long_chain() -> Problem {
     Problem::new(graph, cluster, Objective::default()).expect("a valid problem")
 }
 
-/// The number of states was constant, independent of the memory limit.
+/// The number of states used to be constant, regardless of the memory limit.
 #[test]
 fn tables_follow_the_memory_limit() {
     let problem = long_chain();
     for solver in [&Dpl as &dyn Solver, &PipeDream] {
         let enough = solve_within(solver, &problem, Some(4 * 441 * 41 * 24));
         assert_eq!((enough.value(), enough.stop, enough.reason), (Some(1.0), None, None));
-        // Space for 24 usages, the largest square in which is 16: 0 to 3 devices of each kind.
+        // There is space for 24 usages. The largest square within that is 16: 0 to 3 devices of each kind.
         let short = solve_within(solver, &problem, Some(4 * 24 * 41 * 24));
         assert_eq!((short.value(), short.stop), (Some(7.0), Some(StopReason::Memory)));
         let reason = short.reason.expect("a reason");
         let left_out = "planned on 3 of the 20 devices of kind `acc` and 3 of the 20 devices of kind `other`";
         assert!(reason.ends_with(left_out), "{reason}");
-        // One device of each kind is 4 usages.
+        // One device of each kind would need 4 usages.
         let none = solve_within(solver, &problem, Some(4 * 3 * 41 * 24));
         if solver.name() == "dpl" {
             // Filling the devices one after the other needs no tables.
@@ -228,7 +228,7 @@ fn spaces_are_cut_no_further_than_they_have_to() {
     assert_eq!(UsageSpace::size(&problem, 40), 441.0);
 }
 
-/// Under GPipe the slowest resource of the forward pass may be an uplink, and of the backward pass a device.
+/// Under GPipe, the slowest resource may be an uplink in the forward pass and a device in the backward pass.
 #[test]
 fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     let mut builder = GraphBuilder::new("two stages");
@@ -286,7 +286,7 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     let placement = Placement::with_stages(device_of, stages, Default::default());
     let iteration = evaluate(&problem, &placement);
     assert!(iteration.is_feasible(), "{:?}", iteration.violations);
-    // Fill and drain of one forward and one backward pass, plus eight microbatches of both.
+    // Fill and drain of one forward and one backward pass, plus eight microbatches of each.
     assert!(same(iteration.value, 99.0), "{}", iteration.value);
     let relaxed =
         problem.with_objective(Objective::from(objective).bottleneck(true)).expect("a valid objective");
@@ -294,8 +294,8 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     assert!(8.0 * bottleneck <= iteration.value, "{bottleneck}");
 }
 
-/// Sums bound the memory of live tensors from below. The best chain then had a call that does not fit, and no other
-/// chain was tried.
+/// Sums bound the memory of live tensors only from below, so the best chain by sums may have a call that does not fit.
+/// No other chain used to be tried then.
 #[test]
 fn a_call_that_sums_of_memory_admit_hides_no_other_chain() {
     let document = serde_json::json!({

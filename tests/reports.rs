@@ -1,5 +1,5 @@
-//! Values and bounds that solvers report while they run hold for the given problem: no reported plan is better than the
-//! result, and no bound exceeds the best result of all solvers, though many solve other problems internally.
+//! Values and bounds that solvers report while running hold for the given problem, although many solve other problems
+//! internally: no reported plan is better than the result, and no bound exceeds the best result of all solvers.
 
 use stagewright_testing::steps as problems;
 
@@ -14,7 +14,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Solver};
 use stagewright_testing::random::{self, Size};
 
-/// Relative error of values and bounds, including those of the integer programs.
+/// Relative tolerance for values and bounds, including those of the integer programs.
 const ERROR: f64 = 1e-5;
 
 /// Values and bounds reported by a solver.
@@ -39,8 +39,8 @@ impl Observer for Heard {
     }
 }
 
-/// Solves with every solver that supports the objective, and with `auto` if it does; returns the number of reported
-/// plans and bounds.
+/// Solves problems with every solver that supports their objective, and with `auto` if it supports it. Returns the
+/// number of reported plans and of reported bounds.
 fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
     let mut reported = [0; 2];
     for (number, problem) in problems.enumerate() {
@@ -80,7 +80,7 @@ fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
     reported
 }
 
-/// The first 20 random problems with their numbers.
+/// The first 20 random problems, numbered.
 fn drawn() -> impl Iterator<Item = (u64, Problem)> {
     (0..20).map(|number| {
         let size = Size { operators: 8, devices: 4, groups: number % 4 == 0 };

@@ -1,4 +1,4 @@
-//! Costs that are off: robust plans pass the checker, wrong claims do not, and the sensitivity of a plan holds.
+//! Costs that are off: robust plans pass the checker, wrong claims do not, and the sensitivity of a plan is correct.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -29,7 +29,7 @@ fn with_context<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
     work(&mut context)
 }
 
-/// A random problem whose operators are of up to five kinds, or of none.
+/// A random problem whose operators have one of five kinds or none.
 fn problem(number: u64) -> Problem {
     let problem = random::problem(number, SIZE);
     let mut rng = seed::stream(0x4B1D, number);
@@ -101,7 +101,7 @@ fn robust_plans_pass_the_checker_and_wrong_claims_do_not() {
             with(&|plan| plan.robust.as_mut().expect("it is").nominal_best_worst_s *= 0.5);
             with(&|plan| plan.robust.as_mut().expect("it is").scenario.kinds.push("unknown".into()));
             with(&|plan| plan.robust.as_mut().expect("it is").nominal_best_s = -1.0);
-            // This plan would be nominally better than the best.
+            // By this claim, the plan itself would be nominally better than the nominal best.
             let value = plan.objective.value_s.expect("a plan has a value");
             with(&|plan| {
                 let robust = plan.robust.as_mut().expect("it is");
@@ -146,7 +146,8 @@ fn the_interval_has_every_value_and_the_losses_are_those_of_plans() {
             assert!(low * (1.0 - 1e-9) <= value && value <= high * (1.0 + 1e-9), "{number}: {value}");
         }
         assert_eq!((found.samples, found.missing.as_deref()), (found.cases.len() + 32, None), "{number}");
-        // The only class of a cluster is off as well: all compute at 0.8 is all links at 1.25, which no other case covers.
+        // The only class of a cluster is a case too: all compute at 0.8 is equivalent to all links at 1.25, which no
+        // other case covers.
         let cluster = problem.cluster();
         let in_use = (0..cluster.kind_count()).map(|kind| cluster.kind(kind)).filter(|kind| kind.count > 0);
         let classes: BTreeSet<&str> = in_use.map(|kind| kind.class.as_str()).collect();

@@ -1,5 +1,6 @@
-//! Training from the command line: a run that is killed and resumed makes the same bytes as an uninterrupted one;
-//! errors are reported with code and location; a user's own checkpoint can plan, and fine-tuning makes one.
+//! Training from the command line: a run that is killed and resumed writes the same bytes as an uninterrupted one;
+//! errors are reported with code and location; a user's own checkpoint can be used for planning, and fine-tuning
+//! creates one.
 
 #![cfg(feature = "policy")]
 
@@ -85,7 +86,7 @@ fn assert_done(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Starts or resumes a run and kills it three times, each time shortly after a state was written.
+/// Starts or resumes a run and kills it three times, each time shortly after it has written a state.
 fn kill_three_times(configuration: &str, out: &str) {
     for state in 0..3 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_stagewright"))
@@ -114,7 +115,7 @@ fn kill_three_times(configuration: &str, out: &str) {
     }
 }
 
-/// Compares two runs with six measurements: equal best checkpoints, and equal values in the given fields.
+/// Asserts that two runs with six measurements have equal best checkpoints, and equal values in the given fields.
 fn assert_same(whole: &str, killed: &str, fields: &[&str]) {
     let best = |run: &str| fs::read(Path::new(run).join("best.safetensors")).expect("a file");
     assert!(best(whole) == best(killed), "the checkpoints differ");
@@ -138,7 +139,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("24 steps, done"), "{said}");
 
-    // Copies the labels, because their quality depends on the clock.
+    // The labels are copied, because their quality depends on the clock.
     let killed = path(&folder, "killed");
     fs::create_dir(&killed).expect("a folder");
     for labels in ["labels.jsonl", "held-out.jsonl"] {
@@ -148,10 +149,10 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     assert_done(&train(&configuration, &killed));
     assert_same(&whole, &killed, &["step", "held_out"]);
 
-    // Nothing is left to do.
+    // Training again has nothing left to do.
     let again = train(&configuration, &whole);
     assert!(String::from_utf8_lossy(&again.stdout).contains("24 steps, done"), "{again:?}");
-    // Another configuration is rejected for this folder.
+    // The folder belongs to one configuration, and rejects another.
     let other = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 25"));
     let refused = train(&other, &whole);
     assert_eq!(refused.status.code(), Some(2));
@@ -160,7 +161,7 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     plans_and_learns_more(&folder, &whole);
 }
 
-/// Uses of a checkpoint: planning, further training, fine-tuning.
+/// Uses a checkpoint for planning, further training and fine-tuning.
 fn plans_and_learns_more(folder: &tempfile::TempDir, run: &str) {
     let checkpoint = format!("{run}/best.safetensors");
     let model = ["data/demo/model.json", "--cluster", "data/demo/cluster.toml"];
@@ -262,7 +263,8 @@ devices = [2, 3]
 objectives = ["makespan"]
 "#;
 
-/// Trains a system, and again with three kills on the way, which must give the same result.
+/// Trains a system without and with three kills on the way, and asserts that the results are the same. Returns both
+/// folders.
 fn train_with_kills(folder: &tempfile::TempDir, text: &str) -> [String; 2] {
     let configuration = configured(folder, text);
     let [whole, killed] = ["whole", "killed"].map(|run| path(folder, run));
@@ -289,7 +291,7 @@ fn train_with_kills(folder: &tempfile::TempDir, text: &str) -> [String; 2] {
     [whole, killed]
 }
 
-/// Placeto's baselines are earlier episodes, HSDAG's is the first placement.
+/// The state includes Placeto's baselines, which are earlier episodes, and HSDAG's, which is the first placement.
 #[test]
 fn a_learned_system_that_is_killed_remembers_what_it_compares_with() {
     let placeto = SYSTEM.replace("\"gdp\"", "\"placeto\"").replace("width = 16\n", "");
@@ -302,7 +304,7 @@ fn a_learned_system_that_is_killed_remembers_what_it_compares_with() {
 fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     let folder = folder();
     let [whole, killed] = train_with_kills(&folder, SYSTEM);
-    // Another configuration is rejected for this folder, and so are invalid settings.
+    // The folder rejects another configuration, and invalid settings are rejected too.
     let refused = |text: &str| {
         let refused = train(&configured(&folder, text), &whole);
         assert_eq!(refused.status.code(), Some(2));
@@ -313,7 +315,7 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     assert!(refused(&format!("{SYSTEM}\n[adam]\nclip = inf\n")).contains("`adam.clip` is inf"));
     assert!(refused(&SYSTEM.replace("devices = 3", "devices = 2")).contains("`settings.devices` is 2"));
 
-    // So is a state of another version.
+    // A state of another version is rejected as well.
     let state = Path::new(&killed).join("state.safetensors");
     let mut bytes = fs::read(&state).expect("a file");
     let field = br#"generations\":["#;
@@ -336,7 +338,7 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     let played = ["--solver", "gdp", "--checkpoint", &checkpoint, "--zero-shot"];
     let (is_done, story, first) = plan(&played);
     assert!(is_done, "{story}");
-    // The parameters of the file are used: a system for three devices has no solution for four.
+    // The parameters in the file are used: a system for three devices has no solution for four.
     let more = ["plan", "data/demo/model.json", "--cluster", "4xt4:fp32", "--objective", "makespan"];
     let output = stagewright(&[&more[..], &played[..]].concat());
     let story =
@@ -381,7 +383,7 @@ fn shipped_configurations_of_systems_read() {
     assert_eq!(systems, Kind::ALL);
 }
 
-/// An untrained system places everything on the first device, which does not fit the one problem here.
+/// An untrained system places everything on the first device, which the one problem here does not fit.
 #[test]
 fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     let folder = folder();
@@ -401,7 +403,7 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     assert!(story.contains("held out – times the bound, 0.0% fit"), "{story}");
     assert!(said.contains("best.safetensors"), "{said}");
     let checkpoint = format!("{run}/best.safetensors");
-    // While nothing fits, the last state is the best.
+    // As long as nothing fits, the last state counts as the best.
     let bytes = fs::read(&checkpoint).expect("a file");
     let (_, _, card) = Agent::from_bytes(&bytes, None).expect("a system");
     assert_eq!(card.progress["episode"], 2, "{}", card.progress);
@@ -411,7 +413,7 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     assert_done(&output);
 }
 
-/// Trains with labels of some workers, which a driver without Ray starts.
+/// Trains with labels made by a number of workers, which a driver without Ray starts.
 fn train_elsewhere(configuration: &str, out: &str, workers: &str) -> Output {
     let driver = Path::new(crate::ROOT).join("tests/driver");
     Command::new(env!("CARGO_BIN_EXE_stagewright"))
@@ -424,7 +426,7 @@ fn train_elsewhere(configuration: &str, out: &str, workers: &str) -> Output {
         .expect("the program runs")
 }
 
-/// The files of a run that must not depend on who made the labels.
+/// The files of a run that must not depend on which processes made the labels.
 fn made(run: &str) -> Vec<(String, Vec<u8>)> {
     let mut made: Vec<(String, Vec<u8>)> = fs::read_dir(run)
         .expect("a folder")
@@ -460,7 +462,7 @@ fn labels_of_any_number_of_workers_are_those_of_this_process() {
         assert!(made(&there) == wanted, "{workers}");
     }
 
-    // Seconds are accepted with a note.
+    // An effort in seconds is accepted with a note.
     let seconds = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 4"));
     let output = train_elsewhere(&seconds, &path(&folder, "seconds"), "2");
     assert_done(&output);
@@ -483,7 +485,7 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
             .expect("the program runs");
         let mut pipe = worker.stdin.take().expect("a pipe");
         pipe.write_all(requests.as_bytes()).expect("a reader");
-        // The end of the input ends a search, so it comes after the answers.
+        // The end of the input would end a search, so the pipe is closed only after the answers have arrived.
         let lines =
             BufReader::new(worker.stdout.take().expect("a pipe")).lines().take(requests.lines().count());
         let answers = lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON"));
@@ -510,11 +512,11 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
         let answer = &answers(&wrong)[0];
         assert!(answer["error"].as_str().is_some_and(|error| error.contains(cause)), "{cause}: {answer}");
     }
-    // As many answers as requests, in their order.
+    // There are as many answers as requests, in the same order.
     let both = answers(&(request("7", effort) + &request("2", effort)));
     assert_eq!(both.iter().map(|answer| &answer["reply"]["index"]).collect::<Vec<_>>(), [7, 2]);
 
-    // An address that is no number ends the driver.
+    // An address that is not a number makes the driver fail.
     let refused = train_elsewhere(&configuration, &path(&folder, "run"), "many");
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("A004"));
@@ -523,7 +525,7 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("without labels"));
 }
 
-/// A second run would overwrite the state of the first. The lock is on a file, whichever process holds it.
+/// A second run would overwrite the state of the first. The lock is on a file, so it works across processes.
 #[test]
 fn two_runs_in_one_folder_at_once_are_refused() {
     let folder = folder();
@@ -539,7 +541,7 @@ fn two_runs_in_one_folder_at_once_are_refused() {
         assert!(said.contains("error[D023]") && said.contains(&format!("--> {run}\n")), "{said}");
         assert!(!Path::new(&run).join("state.safetensors").exists());
     }
-    // The file still exists, and no process has locked it.
+    // The lock file still exists, but no process holds the lock.
     assert_done(&train(&configured(&folder, &SYSTEM.replace("episodes = 24", "episodes = 1")), &run));
 }
 

@@ -1,4 +1,4 @@
-//! Training data: instances are problems of the requested sizes and reproducible; labels agree with the independent
+//! Training data: instances are reproducible problems of the requested sizes; labels agree with the independent
 //! checker; a file of labels survives a kill at any byte.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use stagewright_core::tolerance;
 use stagewright_verify::check;
 
 const QUICK: LabelEffort = LabelEffort::Seconds(0.04);
-/// An effort that gives the same labels on every machine.
+/// An effort with which labels are the same on every machine.
 const COUNTED: LabelEffort = LabelEffort::Simulations(400);
 
 fn recipe(seed: u64, operators: [usize; 2]) -> Recipe {
@@ -49,7 +49,7 @@ fn documents(instance: &Instance) -> (String, String) {
     (graph, serde_json::to_string(problem.cluster().document()).expect("JSON"))
 }
 
-/// A path that no other test uses; the file is removed at the end.
+/// A path that no other test uses. The file is removed at the end of the test.
 struct Scratch(tempfile::TempDir);
 
 impl Scratch {
@@ -172,7 +172,7 @@ fn links_and_memories_are_as_asked_for() {
         let memory: Option<f64> = problem.cluster().document().kinds.iter().filter_map(bytes_of).sum();
         let staying = staying_bytes(problem.graph(), ObjectiveKind::Makespan);
         if let Some(memory) = memory {
-            // Live tensors may need more, in which case the memory was increased.
+            // Live tensors may need more memory; in that case, the memory was increased.
             assert!(memory >= 50.0 * 0.999 * staying, "{name}: {memory} for {staying}");
             limited += 1;
             drawn += u32::from(memory <= 60.0 * 1.001 * staying);
@@ -202,7 +202,7 @@ fn bandwidth(problem: &Problem) -> f64 {
     problem.cluster().kind(0).link.map_or(f64::NAN, |link| link.bandwidth)
 }
 
-/// Transfer seconds per second of computing, on the first kind and without latency.
+/// Transfer seconds per second of computation, on the first kind and without latency.
 fn communication(problem: &Problem) -> f64 {
     let (graph, costs) = (problem.graph(), problem.costs());
     let seconds: f64 = graph.operators().filter_map(|op| costs.seconds(op, 0)).sum();
@@ -220,7 +220,8 @@ fn large_instances_are_problems_too() {
     }
 }
 
-/// The kind of every operator's device and the first operator there, which are independent of the names of devices.
+/// For every operator, the kind of its device and the first operator on that device. These do not depend on device
+/// names.
 fn places(problem: &Problem, plan: &Labelled) -> Vec<(usize, u32)> {
     let device = |op| plan.placement.device_of(op);
     let mut first = BTreeMap::new();
@@ -295,7 +296,7 @@ fn a_file_cut_off_anywhere_is_filled_again_to_the_same_instances() {
             })
         })
         .collect();
-    // Every line end and the adjacent bytes, a position inside the header, and others in between.
+    // The positions are every line end with its adjacent bytes, one inside the header, and a few others.
     let mut cuts: BTreeSet<usize> =
         ends.iter().flat_map(|&end| [end - 1, end, (end + 1).min(whole.len())]).collect();
     cuts.extend([0, 1, ends[0] / 2, ends[1] + (ends[2] - ends[1]) / 3, whole.len() - 7]);
@@ -305,7 +306,7 @@ fn a_file_cut_off_anywhere_is_filled_again_to_the_same_instances() {
         let again = Labels::read(&path).expect("labels");
         assert_eq!(again.header, first.header);
         assert_eq!(again.labels.keys().copied().collect::<BTreeSet<_>>(), all, "{cut}");
-        // Complete lines are still there, byte for byte.
+        // Complete lines are kept byte for byte.
         let kept = ends.iter().copied().filter(|&end| end <= cut).max().unwrap_or(0);
         assert!(fs::read(&path).expect("labels").starts_with(&whole[..kept]), "{cut}");
     }
@@ -469,7 +470,7 @@ fn counted_labels_are_the_same_under_load_and_for_any_threads() {
     assert!(proved > 0 && open > 0, "{proved} {open}");
 }
 
-/// Hands the labels of another labeller over in another order, and every third one twice.
+/// Returns the labels of another labeller in a different order, and every third one twice.
 struct Shuffled(Local);
 
 impl Labeller for Shuffled {
@@ -508,7 +509,7 @@ fn the_file_is_the_same_whatever_the_threads_and_the_order_of_the_labels() {
     assert_eq!(order, (0..10).collect::<Vec<_>>());
 }
 
-/// Files of earlier versions, whose effort is always in seconds, are read, and written in the same way.
+/// Files of earlier versions, whose effort is always in seconds, can be read, and are written in the same form.
 #[test]
 fn an_effort_in_seconds_is_written_as_before() {
     assert_eq!(serde_json::to_string(&QUICK).expect("JSON"), r#"{"seconds":0.04}"#);

@@ -1,5 +1,5 @@
-//! Certificates of windows on random steps: the checker replays every bound, and no certificate, genuine or tampered
-//! with, proves more than the best placement under the best priority.
+//! Window certificates on random steps: the checker replays every bound, and no certificate, genuine or tampered with,
+//! proves more than the best placement under the best priority.
 
 use rand::RngExt;
 use stagewright::report::document::{Provenance, plan_document};
@@ -16,7 +16,7 @@ use stagewright_core::solver::{Plan, Solution};
 use stagewright_testing::{makespan, makespan_optimum};
 use stagewright_verify::{BoundEvidence, BoundVerdict, check};
 
-/// The verdict on a claimed bound and its certificate, in a plan with a feasible placement.
+/// The verdict on a claimed bound with its certificate, in a plan with a feasible placement.
 fn verdict(
     problem: &Problem,
     placement: &Placement,
@@ -67,7 +67,8 @@ fn every_bound_is_verified_and_no_certificate_passes_the_optimum() {
         let CertificateDocument::Windows { prices, path, .. } = certificate else { panic!("windows") };
         let mut rng = seed::stream(0x71ED, number);
         for _ in 0..20 {
-            // Any operators, most of which are on no path, or those of the path.
+            // The path consists of arbitrary operators, most of which lie on no path, or of operators of the genuine
+            // path.
             let names = problem.graph().operators().map(|op: OpId| problem.graph().operator(op).name.clone());
             let path: Vec<String> = match rng.random_bool(0.5) {
                 true => path.iter().filter(|_| rng.random_bool(0.7)).cloned().collect(),
@@ -95,7 +96,7 @@ fn every_bound_is_verified_and_no_certificate_passes_the_optimum() {
     );
 }
 
-/// On larger steps the windows pass every other bound without communication somewhere.
+/// On some larger steps, the windows exceed every other bound that ignores communication.
 #[test]
 fn work_confined_by_a_path() {
     let others: [&dyn Bound; 5] = [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic];

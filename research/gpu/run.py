@@ -3,10 +3,11 @@
 
     python3 run.py [--out FOLDER] [--seconds N]
 
-The steps run in this order, each with a limit of its own: the machine, the tests on the GPU, the bandwidth of the segment
-sum, passes of the network, training steps, and the training of the shipped network for the rest of the time. FOLDER
-(`results` by default) gets `results.json` after every step, the output of each step, and `checkpoint.safetensors`. Run
-again with the same folder, it skips complete steps, resumes training, and repeats the others.
+The steps run in this order, each with a time limit of its own: the machine, the tests on the GPU, the bandwidth of the
+segment sum, passes of the network, training steps, and the training of the shipped network for the rest of the time.
+`results.json` is written to FOLDER (`results` by default) after every step, as are the output of each step and
+`checkpoint.safetensors`. If run again with the same folder, the script skips complete steps, resumes training, and
+repeats the others.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ HERE = Path(__file__).resolve().parent
 #: Libraries of the CUDA toolkit that the programs load.
 LIBRARIES = ["libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcurand.so.10", "libnvrtc.so.13"]
 
-#: Where they are looked for: an installed toolkit, and NVIDIA's packages for Python.
+#: Folders that are searched for these libraries: an installed toolkit, and NVIDIA's packages for Python.
 FOLDERS = [
     "/usr/local/cuda*/lib64",
     "/usr/lib/x86_64-linux-gnu",
     *(f"{folder}/nvidia/**/lib" for folder in sys.path if folder.endswith("-packages")),
 ]
 
-#: Operators of a pass of the network.
+#: Numbers of operators for which a pass of the network is measured.
 PASSES = [1_000, 10_000, 50_000, 500_000]
 
-#: Edges whose segment sum is measured, with 64 numbers each.
+#: Number of edges whose segment sum is measured, with 64 numbers per edge.
 EDGES = 1_000_000
 
 #: The programs of the bundle.
 PROGRAMS = ["stagewright", "tests", "rows", "network"]
 
-#: Seconds after an interrupt in which a program writes what it has.
+#: Seconds that a program gets after an interrupt to write its results so far.
 GRACE = 60.0
 
 
 class Failed(Exception):
-    """A step that failed: the reason, and what a program of it has printed."""
+    """A step that failed, with the reason and the output of its program."""
 
     def __init__(self, reason: str, output: str = "") -> None:
         super().__init__(reason)
@@ -76,13 +77,13 @@ class Bundle:
                 if earlier.get("programs_sha256") == programs:
                     self.results = earlier
                 else:
-                    # Figures of other programs are not those of this bundle, and neither is their training.
+                    # Neither figures nor training by other programs count for this bundle.
                     for folder in ("criterion", "training"):
                         shutil.rmtree(out / folder, ignore_errors=True)
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(self.libraries())}
 
     def libraries(self) -> list[str]:
-        """The folders of the toolkit's libraries, before those that are on the loader's path already."""
+        """The folders of the toolkit's libraries, followed by those that are already on the loader's path."""
         folders = [folder for pattern in FOLDERS for folder in sorted(glob.glob(pattern, recursive=True), reverse=True)]
         found = {}
         for library in LIBRARIES:
@@ -96,7 +97,7 @@ class Bundle:
     def run(
         self, step: str, command: list[str], limit: float, *, may_be_late: bool = False, **environment: str
     ) -> str:
-        """The output of a program of the bundle. It is interrupted at its limit, or at that of everything."""
+        """Runs a program of the bundle, interrupts it at its limit or that of the whole run, and returns its output."""
         limit = min(limit, self.end - time.monotonic())
         if limit <= 0:
             raise Failed("no time is left")
@@ -126,7 +127,7 @@ class Bundle:
         return output
 
     def step(self, name: str, work: Any) -> None:
-        """Does a step unless it is complete, and writes the results."""
+        """Performs a step unless it is complete, and writes the results."""
         if self.results["steps"].get(name, {}).get("is_complete"):
             print(f"{name}: done before")
             return
@@ -143,7 +144,7 @@ class Bundle:
         print(f"{name}: {json.dumps(found)}", flush=True)
 
     def machine(self) -> dict[str, Any]:
-        """The GPU, the processor and the libraries."""
+        """Describes the GPU, the processor and the libraries."""
         fields = ["name", "driver_version", "memory.total", "compute_cap", "clocks.max.memory"]
         query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
         try:
@@ -160,7 +161,7 @@ class Bundle:
         }
 
     def tests(self) -> dict[str, Any]:
-        """The tests of the policy that run on a GPU."""
+        """Runs the tests of the policy that need a GPU."""
         output = self.run("tests", ["./tests", "a_gpu", "--nocapture"], 180)
         skipped = re.findall(r"^skipped: (.*)$", output, re.MULTILINE)
         counted = re.search(r"test result: ok\. (\d+) passed", output)
@@ -168,7 +169,7 @@ class Bundle:
         return {"is_complete": passed > 0 and not skipped, "passed": passed, "skipped": sorted(set(skipped))}
 
     def bandwidth(self) -> dict[str, Any]:
-        """Bytes a second of the segment sum and what it is compared with, and its share of a copy's."""
+        """Bytes per second of the segment sum and of the kernels compared with it, and their share of a copy's."""
         home = self.out / "criterion"
         names = ["segments", "gather", "messages", "pool", "index_add", "copy"]
         pattern = f"gpu/({'|'.join(names)})/{EDGES}$"
@@ -184,22 +185,22 @@ class Bundle:
         return {"edges": EDGES, "gigabytes_per_s": rates, "share_of_copy": shares}
 
     def passes(self) -> dict[str, Any]:
-        """Seconds of a pass of the network by number of operators."""
+        """Seconds of a pass of the network, by number of operators."""
         return self.figures("passes", [(["./network", "passes", str(size)], 90) for size in PASSES])
 
     def steps(self) -> dict[str, Any]:
-        """Seconds of a training step of 16 and of 64 graphs, with two cores."""
+        """Seconds of a training step on 16 and on 64 graphs, with two cores."""
         cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
         return self.figures("steps", [(["taskset", "-c", cores, "./network", "steps", "10"], 90)], RAYON_NUM_THREADS="2")
 
     def figures(self, step: str, commands: list[tuple[list[str], float]], **environment: str) -> dict[str, Any]:
-        """What the bench of the network prints, for each of some commands."""
+        """Runs commands of the network's bench, and returns the figures that they print."""
         figures, reasons = [], []
         for command, limit in commands:
             try:
                 output = self.run(step, command, limit, **environment)
             except Failed as error:
-                # What was measured before counts.
+                # Figures measured before the failure count.
                 output = error.output
                 reasons.append(f"{' '.join(command)}: {error}")
             for line in output.splitlines():
@@ -211,7 +212,7 @@ class Bundle:
         return {"is_complete": not reasons, "figures": figures, **({"reason": "; ".join(reasons)} if reasons else {})}
 
     def training(self) -> dict[str, Any]:
-        """Trains the shipped network again, until it is done or the time is over."""
+        """Retrains the shipped network until training is done or the time is over."""
         folder = self.out / "training"
         command = ["./stagewright", "train", "imitation.toml", "--out", str(folder)]
         begun = time.monotonic()
@@ -228,7 +229,7 @@ class Bundle:
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> int:
-    """Ends a program as Ctrl-C does, and returns its exit code."""
+    """Ends a program as Ctrl-C would, and returns its exit code."""
     process.send_signal(signal.SIGINT)
     try:
         return process.wait(GRACE)
@@ -243,7 +244,7 @@ def digest(path: Path) -> str:
 
 
 def main() -> int:
-    """Runs the steps. The exit code says whether all are complete."""
+    """Runs the steps. The exit code is 0 if all of them are complete."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the results")
     parser.add_argument("--seconds", type=float, default=3600.0, help="time for all steps together")

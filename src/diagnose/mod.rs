@@ -35,8 +35,8 @@ pub struct DiagnosisEffort {
     pub threads: usize,
     /// Flag that ends the diagnosis early.
     pub interrupt: Arc<AtomicBool>,
-    /// Whether the memory reserve is given for all devices. Otherwise, a reserve equal to the default for a kind's
-    /// memory changes with the memory.
+    /// Whether the memory reserve was given for all devices. If not, a reserve that equals the default for a kind's
+    /// memory changes with that memory.
     pub reserve_is_given: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct DiagnosisEffort {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// No device of the cluster may run some operators.
+    /// No device of the cluster may run certain operators.
     NowhereToRun {
         /// The first few operators that no device may run.
         operators: Vec<String>,
@@ -55,7 +55,7 @@ pub enum Finding {
         /// Whether a pin excludes devices for the first of the operators.
         pinned: bool,
     },
-    /// Operators that must share a device have no device that may run all of them.
+    /// Operators that must share a device, although no device may run all of them.
     NothingInCommon {
         /// Description of the operators, for display.
         unit: String,
@@ -68,7 +68,7 @@ pub enum Finding {
         bytes: f64,
         /// Bytes of the largest device that may run the unit.
         limit: f64,
-        /// The kind of that device.
+        /// The kind of the largest device.
         kind: String,
     },
     /// The model needs more bytes than all devices have.
@@ -78,7 +78,7 @@ pub enum Finding {
         /// Bytes of all devices.
         available: f64,
     },
-    /// The reserve of a kind leaves nothing of its memory.
+    /// The reserve of a kind uses up all of its memory.
     Reserve {
         /// The kind.
         kind: String,
@@ -227,7 +227,7 @@ fn reserves(problem: &Problem) -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Bytes of the whole model with `in_flight` microbatches in flight.
+/// Bytes that the whole model needs with `in_flight` microbatches in flight.
 fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
     let graph = problem.graph();
     let shared = graph.parameters().iter().map(|parameter| parameter.bytes + parameter.optimizer_bytes);
@@ -256,7 +256,7 @@ fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
         .sum()
 }
 
-/// Bytes of an operator that are always on its device under makespan; all others come and go.
+/// Bytes of an operator that stay on its device throughout a step; its other bytes come and go.
 fn standing_bytes(problem: &Problem, op: OpId) -> f64 {
     let operator = problem.graph().operator(op);
     operator.parameter_bytes + operator.optimizer_bytes
@@ -285,7 +285,7 @@ fn describe(problem: &Problem, units: &Units, unit: UnitId) -> String {
     }
 }
 
-/// Writes that no device may run some operators, of which the first are given, and why.
+/// Writes that no device may run certain operators, and why. `operators` names the first few of all `count` of them.
 fn write_nowhere_to_run(
     f: &mut fmt::Formatter<'_>,
     operators: &[String],

@@ -14,11 +14,11 @@ use stagewright_core::solver::{Context, Event, Limits, Observer, Settings, Statu
 
 use super::{DiagnosisEffort, Finding, total_bytes};
 
-/// Maximum number of devices of a kind that are tried.
+/// Largest device count of a kind that is tried.
 const MAX_DEVICES: u32 = 4096;
 /// Relative width at which the bisection over memory ends.
 const MEMORY_WIDTH: f64 = 0.005;
-/// A probe may take the remaining time divided by this.
+/// Divisor of the remaining time that gives the time limit of one probe.
 const PROBE_SHARE: u32 = 4;
 
 /// The smallest sufficient count for every kind except hosts.
@@ -30,7 +30,7 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &DiagnosisEffort) 
         if kind.host {
             continue;
         }
-        // More devices than one per unit cannot help.
+        // More than one additional device per unit cannot help.
         let limit = kind.count.saturating_add((units as u32).max(1)).min(MAX_DEVICES);
         let feasible =
             |probe: &mut Probe<'_>, count: u32| probe.with(|cluster| cluster.kinds[index].count = count);
@@ -105,7 +105,7 @@ pub(super) fn memories(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Findi
     found
 }
 
-/// Bytes with which every plan fits: all parameters, and all tensors of every microbatch in flight at once.
+/// Bytes per device with which every plan fits: all parameters, and all tensors of every microbatch in flight at once.
 fn most_bytes(problem: &Problem) -> f64 {
     let in_flight = problem.objective().in_flight(u32::MAX);
     let declared = total_bytes(problem, in_flight);
@@ -162,7 +162,7 @@ impl<'a> Probe<'a> {
             return Answer::Unknown;
         }
         let mut document = self.problem.cluster().document().clone();
-        // A matrix has one row per device, and the objectives probed here do not read it.
+        // The matrix has one row per device of the original cluster, and the objectives probed here do not read it.
         document.matrix = None;
         change(&mut document);
         let objective = *self.problem.objective();
@@ -179,7 +179,7 @@ impl<'a> Probe<'a> {
             simulations: None,
         };
         let mut observer = FirstPlan { found: false, interrupt: &self.effort.interrupt };
-        // The first plan stops the solve by a separate flag: the user's flag would stop everything.
+        // The first plan stops this solve through the observer, because setting the user's flag would stop everything.
         let mut context = Context::new(
             Settings { limits, threads: self.effort.threads, ..Settings::default() },
             &mut observer,

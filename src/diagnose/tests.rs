@@ -69,7 +69,7 @@ fn the_smallest_count_is_exact() {
 
 #[test]
 fn the_smallest_memory_is_bracketed() {
-    // Nine operators on two devices: five of 6 GiB on one of them.
+    // Nine operators on two devices: one of them must hold five operators of 6 GiB.
     let findings = run(&chain(9, 2, 16.0 * GIB, PinsDocument::default()));
     let bracket = findings.iter().find_map(|finding| match finding {
         Finding::MoreMemory { bytes, too_few: Some(too_few), .. } => Some((*too_few, *bytes)),
@@ -94,7 +94,7 @@ fn a_pin_to_a_device_without_a_time_is_named() {
     assert_eq!(text, "no device may run `op1`; its pin leaves out class gpu, which has a time for it");
 }
 
-/// The problem with a graph of version 2 and the given reserve.
+/// A copy of the problem with a graph of version 2 and the given reserve.
 fn with_reserve(problem: &Problem, reserve: Option<f64>) -> Problem {
     let mut document = problem.graph().document().clone();
     document.schema = GRAPH_SCHEMA_2.into();
@@ -105,7 +105,7 @@ fn with_reserve(problem: &Problem, reserve: Option<f64>) -> Problem {
     Problem::new(graph, cluster, Objective::default()).expect("they make a problem")
 }
 
-/// The bytes of a device that suffice, and those that do not.
+/// Bytes per device found to be sufficient, and bytes proved insufficient.
 fn enough(findings: &[Finding]) -> (f64, Option<f64>) {
     let more = findings.iter().find_map(|finding| match finding {
         Finding::MoreMemory { bytes, too_few, .. } => Some((*bytes, *too_few)),

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-/// A resource, or a chain of activities, whose time is the value.
+/// A resource, or a chain of activities, whose time determines the value of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
     /// Name of the resource: `device acc3`, `uplink of group rack0`, `critical path`.
     pub resource: String,
     /// Time of the bottleneck in seconds.
     pub seconds: f64,
-    /// Breakdown of the time. Compute and communication combine as in the objective: by their sum, or by the maximum
-    /// if they overlap; the synchronisation of gradients is added to that.
+    /// Breakdown of the time. Compute and communication combine as in the objective, by their sum or, if they overlap,
+    /// by their maximum; the synchronisation of gradients is added to the result.
     pub parts: Vec<Part>,
     /// Longest items of the bottleneck, in descending order.
     pub items: Vec<Item>,
@@ -32,11 +32,11 @@ pub struct Item {
     pub name: String,
     /// Role of the operator or tensor, and its source or destination.
     pub role: String,
-    /// Seconds that the operator or tensor takes of the bottleneck.
+    /// Seconds of the bottleneck that the operator or tensor accounts for.
     pub seconds: f64,
 }
 
-/// Number of items of each sort that are kept.
+/// Maximum number of items of each sort that a bottleneck lists.
 const KEPT: usize = 5;
 
 /// The longest of the items.

@@ -45,7 +45,7 @@ impl Change {
     /// Applies the change to a problem.
     ///
     /// # Errors
-    /// If there is no such problem; returns the reason.
+    /// If the changed problem is not valid; returns the reason.
     pub fn apply(&self, problem: &Problem) -> Result<Problem, String> {
         let mut objective = *problem.objective();
         let mut cluster = problem.cluster().document().clone();
@@ -77,7 +77,7 @@ pub fn changes(problem: &Problem) -> Vec<Change> {
     let cluster = problem.cluster().document();
     let objective = problem.objective();
     let mut changes = vec![Change::Nothing];
-    // The matrix would have no row for another device.
+    // The matrix has no row for an additional device.
     if cluster.matrix.is_none() {
         let kinds = cluster.kinds.iter().filter(|kind| !kind.host);
         changes.extend(kinds.map(|kind| Change::Device { kind: kind.name.clone() }));
@@ -99,7 +99,7 @@ pub fn changes(problem: &Problem) -> Vec<Change> {
     changes
 }
 
-/// Doubles all bandwidths of a cluster. Returns the graph with measured transfers halved.
+/// Doubles all bandwidths of a cluster. Returns the graph with its measured transfer times halved.
 fn doubled_bandwidth(problem: &Problem, cluster: &mut ClusterDocument) -> GraphDocument {
     for link in cluster.kinds.iter_mut().filter_map(|kind| kind.link.as_mut()) {
         link.bandwidth *= 2.0;

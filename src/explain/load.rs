@@ -9,7 +9,7 @@ use stagewright_core::problem::Problem;
 
 use super::bottleneck::{Bottleneck, Item, Part, longest};
 
-/// The bottleneck of each pass, or under a schedule the slowest stage, in O(operators + pins + operators log
+/// The bottleneck of each pass or, under a schedule, the slowest stage, in O(operators + pins + operators log
 /// operators).
 pub(super) fn bottlenecks(
     problem: &Problem,
@@ -93,7 +93,7 @@ fn of_device(
     Bottleneck { resource, seconds, parts, items }
 }
 
-/// The longest transfers of a device, whose stage has `shared` copies.
+/// The longest transfers of a device; the replicas of its stage, `shared` of them, divide every transfer.
 fn crossing(problem: &Problem, placement: &Placement, id: DeviceId, shared: f64, pass: usize) -> Vec<Item> {
     let graph = problem.graph();
     let kind = problem.cluster().kind_of(id);
@@ -146,7 +146,7 @@ fn of_uplink(
     }
 }
 
-/// The gradients of shared parameters with readers both inside and outside.
+/// The gradients of shared parameters that are read both inside and outside of a set of devices.
 fn gradients(
     problem: &Problem,
     placement: &Placement,
@@ -167,7 +167,7 @@ fn gradients(
     crossing.map(item).collect()
 }
 
-/// The source and the destinations of a tensor.
+/// Describes the source and the destinations of a tensor.
 fn ways(problem: &Problem, placement: &Placement, tensor: TensorId) -> String {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let home = placement.device_of(graph.producer(tensor));

@@ -1,8 +1,8 @@
 //! Work that colocation merges into one unit.
 //!
-//! A unit runs on a single device, so a unit with much of the work bounds the value alone, and no other plan improves
-//! on that. Whether it must be one unit is a modelling decision: a tied weight, a constant with many readers or a layer
-//! kept whole are choices.
+//! A unit runs on a single device, so a unit with a large share of the work bounds the value by itself, whatever the
+//! plan. Whether its operators must form one unit is a modelling decision: tied weights, a constant with many readers,
+//! and layers kept whole are all choices.
 
 use serde::Serialize;
 use stagewright_core::bound::{Bound, HeaviestUnit};
@@ -17,13 +17,13 @@ use crate::report::units::{name, percent, seconds};
 /// Minimum share of the work for a unit to be reported.
 const MUCH: f64 = 0.2;
 
-/// A unit with much of the work.
+/// A unit with a large share of the work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Merged {
     /// Colocation group of the unit; the one with the most work if there are several.
     pub group: String,
-    /// Number of colocation groups of the unit, and of its operators without one; in a contiguous split these are on a
-    /// cycle of its order.
+    /// Number of colocation groups in the unit, plus its operators without a group. In a contiguous split, they form
+    /// one unit because they lie on a cycle.
     pub groups: usize,
     /// Number of operators of the unit.
     pub operators: usize,
@@ -35,10 +35,10 @@ pub struct Merged {
 
 impl Merged {
     /// The unit with the most work, if colocation made it and it has more than a fifth of all work. The gradients and
-    /// updates of a forward operator do not count as merged with it. Takes time O(pools · operators) beyond the
+    /// updates of a forward operator do not count as merged with it. Takes time O(pools · operators) in addition to the
     /// contraction.
     pub fn from_problem(problem: &Problem) -> Option<Merged> {
-        // Operators outside of accelerator calls overlap, so a unit gives no bound there.
+        // Operators outside of accelerator calls overlap, so a unit gives no bound under such an objective.
         if !HeaviestUnit.applies(problem) {
             return None;
         }

@@ -2,8 +2,8 @@
 //!
 //! [`Bottleneck`] is the resource that determines the value, with a breakdown of its time; [`Slack`] is the distance
 //! of the other devices from it; [`Tight`] lists the constraints that leave little room. The effect of a change is not
-//! estimated: [`WhatIf`] applies the change to the problem, then solves and bounds it again. [`Sensitivity`] does so for
-//! costs that are off.
+//! estimated: [`WhatIf`] applies the change to the problem, then solves and bounds the problem again. [`Sensitivity`]
+//! does the same for costs that are off.
 
 mod bottleneck;
 mod change;
@@ -50,7 +50,7 @@ pub struct Explanation {
     /// Work that colocation merges, if it is a large share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
-    /// Operators of a step that run while little else can, if they make it longer.
+    /// Operators that run while little else can, if they make the step longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<Serial>,
 }
@@ -58,12 +58,13 @@ pub struct Explanation {
 /// The slack of a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slack {
-    /// The device.
+    /// Name of the device.
     pub device: String,
     /// Seconds for which the device is busy.
     pub load_s: f64,
-    /// Seconds from the load of the device to the value (of both passes, if they are scored separately), or under a
-    /// schedule to the slowest stage or uplink. For a step or a sample, its idle seconds.
+    /// Difference in seconds between the value (of both passes together, if they are scored separately) and the load of
+    /// the device; under a schedule, between the load of the slowest stage or uplink and that of the device. For a step
+    /// or a sample, the idle seconds of the device.
     pub slack_s: f64,
     /// Bytes in use.
     pub memory_bytes: f64,
@@ -98,10 +99,10 @@ pub enum Tight {
     },
 }
 
-/// Share of a memory above which it counts as nearly full.
+/// Share of a device's memory above which the memory counts as nearly full.
 const FULL: f64 = 0.9;
 
-/// Explains a placement, in the time of the bounds and of one step of the simulator.
+/// Explains a placement. Takes the time of the bounds plus one step of the simulator.
 pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
     let evaluation = evaluate(problem, placement);
     let bottlenecks = match problem.objective().kind() {

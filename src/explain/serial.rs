@@ -8,29 +8,29 @@ use stagewright_core::problem::Problem;
 
 use crate::report::units::{name, percent, seconds};
 
-/// Number of operators that are named.
+/// Maximum number of operators that the text names.
 const NAMED: usize = 3;
 
-/// Minimum gain of the bound over the work and the longest path alone for the operators to be reported.
+/// Minimum ratio of the bound to the larger of total work and longest path at which the operators are reported.
 const GAIN: f64 = 1.001;
 
-/// Reasons why a step is longer than its work on all devices and than its longest path.
+/// The operators that make a step longer than both its longest path and its work spread over all devices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Serial {
     /// Lower bound on the step in seconds, from the operators that run one after another and the work that is confined
-    /// to the rest of it.
+    /// to the rest of the step.
     pub bound_s: f64,
-    /// Seconds of the operators, which run one after another.
+    /// Total seconds of the operators that run one after another.
     pub serial_s: f64,
-    /// Number of the operators.
+    /// Number of operators that run one after another.
     pub operators: usize,
     /// Names of the longest operators, the longest first.
     pub longest: Vec<String>,
 }
 
 impl Serial {
-    /// The operators of the window bound whose windows do not count for other work. `None` if they prove little more
-    /// than the work or the longest path alone. Takes the time of the bounds.
+    /// The operators on the window bound's path during which the bound counts no other work. `None` if the bound is
+    /// hardly above the work or the longest path alone. Takes the time of computing the bounds.
     pub fn from_problem(problem: &Problem) -> Option<Serial> {
         if !Windows.applies(problem) {
             return None;

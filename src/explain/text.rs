@@ -8,7 +8,7 @@ use crate::report::table;
 use crate::report::units::{bytes, name, percent, seconds};
 use crate::report::wrap::facts;
 
-/// Renders the whole explanation for a terminal `width` characters wide; `known` is the value as a
+/// Renders the whole explanation for a terminal `width` characters wide. `known` is the value expressed as a
 /// throughput.
 pub fn text(
     objective: &ObjectiveDocument,
@@ -46,7 +46,7 @@ pub fn text(
     sections.join("\n")
 }
 
-/// The strongest bound: in closed form, or proved by solving the unchanged problem.
+/// The strongest bound: a closed-form one, or the one proved by solving the unchanged problem.
 fn bound(explanation: &Explanation, what_ifs: &[WhatIf]) -> String {
     let closed = explanation.bounds.first().and_then(|bound| Some((bound.value_s?, &bound.source)));
     let solved = as_it_is(what_ifs).and_then(|baseline| Some((baseline.bound_s?, &baseline.source)));
@@ -57,7 +57,7 @@ fn bound(explanation: &Explanation, what_ifs: &[WhatIf]) -> String {
     .map_or_else(|| "none".into(), |(value, source)| format!("{} ({source})", seconds(value)))
 }
 
-/// A bottleneck with its parts on one line.
+/// Formats a bottleneck with its parts on one line.
 fn parts(bottleneck: &Bottleneck, of_each: &str) -> String {
     let parts: Vec<String> = bottleneck
         .parts
@@ -143,7 +143,7 @@ fn changes(value: f64, what_ifs: &[WhatIf]) -> Grid {
     grid
 }
 
-/// The speedup of a change: exact if it is proved, otherwise a range.
+/// The speedup from a change: exact if proved, otherwise a range.
 fn gain(value: f64, what_if: &WhatIf) -> String {
     let times = |over: f64| match over {
         over if over == value => "1.000×".into(),

@@ -26,7 +26,7 @@ pub struct WhatIf {
     pub is_optimal: bool,
 }
 
-/// The answer for the problem as it is. `None` if its solve failed: then the first answer is that of a change.
+/// The answer for the unchanged problem. `None` if its solve failed, in which case the first answer is for a change.
 pub fn as_it_is(what_ifs: &[WhatIf]) -> Option<&WhatIf> {
     let nothing = Change::Nothing.describe();
     what_ifs.iter().find(|what_if| what_if.change == nothing)

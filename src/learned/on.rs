@@ -7,7 +7,7 @@ use stagewright_systems::{Kind, Learned};
 /// The policy's name.
 pub const NAME: &str = "policy";
 
-/// The checkpoint in `data/policy`; its card is in the same folder.
+/// The checkpoint in `data/policy`; its model card is in the same folder.
 pub const SHIPPED: &[u8] = include_bytes!("../../data/policy/checkpoint.safetensors");
 /// Seed of the untrained network.
 const UNTRAINED_SEED: u64 = 1;
@@ -65,7 +65,7 @@ pub(crate) static HDP: Learned =
 /// The learned systems of the literature, as baselines.
 pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];
 
-/// The policy and the systems without one of their parts.
+/// The ablations: the policy and the systems, each without one of its parts.
 pub(crate) const ABLATIONS: [&dyn Solver; 7] = [
     &UNTRAINED,
     &NO_NETWORK,

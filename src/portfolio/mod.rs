@@ -17,11 +17,11 @@ pub struct Choice {
     pub rule: &'static str,
 }
 
-/// No solver that `auto` may choose supports the objective.
+/// Error for an objective that no solver eligible for `auto` supports.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("no solver supports {what} yet{}", others(.supporting))]
 pub struct NoSolver {
-    /// The objective, for display.
+    /// Description of the objective, for display.
     pub what: String,
     /// Baselines that support the objective and can be requested by name.
     pub supporting: Vec<&'static str>,
@@ -35,13 +35,13 @@ fn others(supporting: &[&str]) -> String {
     }
 }
 
-/// Chooses by the first rule that applies:
+/// Chooses the solver by the first rule that applies:
 ///
-/// 1. for the throughput of a split without a stage order, latency, and makespan: the searches, exact methods and
-///    bounds for it in turn, restricted to those that are built and support the objective;
+/// 1. for the throughput of a split without a stage order, for latency, and for the makespan: a sequence of searches,
+///    exact methods and bounds, restricted to those that are built and support the objective;
 /// 2. an exact solver that supports the objective; the one for contiguous throughput seeds itself with the DP over
 ///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no separate rule;
-/// 3. a search that supports it.
+/// 3. a search that supports the objective.
 ///
 /// Baselines are never chosen.
 ///

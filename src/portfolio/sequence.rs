@@ -18,14 +18,14 @@ use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
 use crate::integer::{BNP_AFTER_SEARCH, LNS, MILP};
 
-/// A sequence of solvers with a common budget; returns the best plan and the best bound of all.
+/// Solvers that run in sequence on one budget. Returns the best plan and the best bound of all.
 pub(super) struct Portfolio {
-    /// The kind of objective that the portfolio is for.
+    /// The kind of objective that the portfolio supports.
     kind: ObjectiveKind,
     summary: &'static str,
-    /// The plan to start from, within a share of the time.
+    /// Finds the plan to start from, within a share of the time.
     start: Start,
-    /// Time share of the start plan, in small and in large graphs.
+    /// Share of the time for finding the starting plan, in small and in large graphs.
     start_shares: [f64; 2],
     /// The solvers, each with its share of the remaining time.
     stages: &'static [(&'static dyn Solver, f64)],
@@ -33,14 +33,15 @@ pub(super) struct Portfolio {
 
 type Start = fn(&Problem, f64, &mut Context<'_>) -> Result<Option<Plan>>;
 
-/// Splits without a stage order.
+/// The portfolio for splits without a stage order.
 ///
 /// The contiguous splitter comes first, so the result is never worse than its best plan. Local search follows, because
-/// it finds a good plan quickly. Column generation proves most problems optimal. Large neighbourhood search finds the
-/// last tenths of a percent on the others, and also gets the remaining time. The integer program between its two turns
-/// raises the bound where, with hundreds of small units, column generation's bound is hardly above that of the work
-/// alone, or where uplinks matter, which column generation ignores. In large graphs, methods that move single operators
-/// or replan a few devices hardly improve on the contiguous split, so it gets more time there.
+/// it finds a good plan quickly. Column generation proves most problems optimal. On the others, large neighbourhood
+/// search gains the last tenths of a percent; it also gets the remaining time. The integer program between its two
+/// turns raises the bound in two cases: with hundreds of small units, where column generation's bound hardly exceeds
+/// that from the work alone, and with uplinks, which column generation ignores. In large graphs, methods that move
+/// single operators or replan a few devices hardly improve on the contiguous split, so the splitter gets more time
+/// there.
 static SPLITS: Portfolio = Portfolio {
     kind: ObjectiveKind::Throughput,
     summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
@@ -49,9 +50,9 @@ static SPLITS: Portfolio = Portfolio {
     stages: &[(&Local, 0.15), (&BNP_AFTER_SEARCH, 0.5), (&LNS, 0.35), (&MILP, 0.75), (&LNS, 1.0)],
 };
 
-/// Latency: the best order of blocks and the best chain of calls take milliseconds, and the chain often proves its plan
-/// optimal. Local search and large neighbourhoods find plans with further overlap, and the integer program is exact on
-/// small graphs.
+/// The portfolio for latency. The best order of blocks and the best chain of calls take milliseconds, and the chain
+/// often proves its plan optimal. Local search and large neighbourhoods find plans with more overlap, and the integer
+/// program is exact on small graphs.
 static CALLS: Portfolio = Portfolio {
     kind: ObjectiveKind::Latency,
     summary: "the block program, local search, large neighbourhoods and the integer program in turn",
@@ -60,9 +61,9 @@ static CALLS: Portfolio = Portfolio {
     stages: &[(&Dp, 0.5), (&Local, 0.3), (&LNS, 0.5), (&MILP, 0.5), (&Local, 1.0)],
 };
 
-/// Makespan: list schedulers within milliseconds, the pipeline of a linear order, linear orders for steps that are nearly
-/// sequential, then multilevel partitioning, the bound between bottlenecks and the exact search of small graphs, tabu search
-/// and annealing.
+/// The portfolio for the makespan: list schedulers, which take milliseconds, and the pipeline of a linear order; then
+/// splits of linear orders, for steps that are nearly sequential; multilevel partitioning; the bound between
+/// bottlenecks and the exact search, for small graphs; and finally tabu search and annealing.
 static STEPS: Portfolio = Portfolio {
     kind: ObjectiveKind::Makespan,
     summary: "list schedulers, splits of linear orders, multilevel partitioning, branch and bound, tabu search and annealing in turn",
@@ -77,13 +78,14 @@ static STEPS: Portfolio = Portfolio {
     ],
 };
 
-/// All portfolios; each applies to any objective of its kind that one of its solvers supports.
+/// All portfolios. Each applies to any objective of its kind that at least one of its solvers supports.
 pub(super) static PORTFOLIOS: [&Portfolio; 3] = [&SPLITS, &CALLS, &STEPS];
 
-/// Source of the integer program's bounds, and the gap that counts as closed for them: its arithmetic resolves no less.
+/// Source of the integer program's bounds, and the gap that counts as closed for them: its arithmetic does not resolve
+/// smaller gaps.
 const INTEGER_PROGRAM: &str = "milp";
 const SOLVED: f64 = 2e-6;
-/// Share of the time of the starts for the pipeline of a linear order.
+/// Share of the time for finding starting plans that is spent on the pipeline of a linear order.
 const PIPELINE_SHARE: f64 = 0.5;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
@@ -125,7 +127,7 @@ impl Solver for Portfolio {
             }
             context.emit(Event::Phase { name: solver.name().into() });
             let mut part = context.time_slice_without(problem.overhead(), share);
-            // A different seed makes the second turn of a solver explore elsewhere.
+            // With a different seed, the second turn of a solver explores other plans.
             part.shift_seed(stage);
             if let Some(plan) = &so_far.plan {
                 part.warm_start = Some(plan.placement.clone());
@@ -151,16 +153,16 @@ fn is_large(problem: &Problem) -> bool {
     problem.graph().operator_count() > LARGE
 }
 
-/// Whether no further solver may start: the time is over, or the time that every solver spends outside its search is
-/// longer. In a small graph without a plan, the first steps of a solver may still find one.
+/// Whether no further solver may start: no time remains, or less than every solver spends outside its search. In a
+/// small graph without a plan, solvers still start, because their first steps may find one.
 fn is_late(problem: &Problem, has_plan: bool, context: &Context<'_>) -> bool {
     let is_over = context.stop().reason().is_some()
         || context.stop().remaining().is_some_and(|left| left <= problem.overhead());
     is_over && (has_plan || is_large(problem))
 }
 
-/// The better of the warm start and of the common baselines, so that no plan is worse: accelerators filled in turn, and
-/// the pipeline of least load.
+/// The best of the warm start and the common baselines, so that the result is never worse than any of them. The
+/// baselines fill accelerators in turn, or build the pipeline of least load.
 fn baselines(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
     let context = &mut context.time_slice(share);
@@ -171,13 +173,13 @@ fn baselines(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result
 /// The best of the warm start, list schedulers, a single device and the pipeline of a linear order.
 fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
-    // With all of the time, so that under a limit it does at least as well as this scheduler alone.
+    // This scheduler gets all of the time, so that even under a limit the result is at least as good as its own.
     let first = if warm.is_none() { HEFT.plan(problem, context.stop()) } else { None };
     let context = &mut context.time_slice(share);
     let mut best = announced(warm, problem, context);
     let has_plan = best.is_some() || first.is_some();
     if !has_plan || context.stop().reason().is_none() {
-        // On a tie the simplest plan remains.
+        // Kept first, so that the simplest plan wins a tie.
         let one_device = OneDevice::plan(problem, context.stop()).ok();
         context.keep(&mut best, one_device);
     }
@@ -194,8 +196,8 @@ fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Resul
     Ok(best)
 }
 
-/// The best contiguous split of a linear order as one step: in large recurrent graphs, its stages lead to better plans than
-/// list schedules do.
+/// The best contiguous split of a linear order, as the plan of one step. In large recurrent graphs, its stages lead to
+/// better plans than list schedules.
 fn pipeline(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let devices = dpl::pipeline(problem, &mut context.time_slice(PIPELINE_SHARE))?;
     Ok(devices.and_then(|device_of| {
@@ -204,7 +206,7 @@ fn pipeline(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>
     }))
 }
 
-/// The plan of a warm start, if it is valid; announces it.
+/// The plan of a warm start, if it is valid. Announces the plan to the observer.
 fn announced(warm: Option<Placement>, problem: &Problem, context: &mut Context<'_>) -> Option<Plan> {
     let plan = warm.and_then(|warm| Plan::try_new(problem, warm).ok());
     if let Some(plan) = &plan {
@@ -213,7 +215,7 @@ fn announced(warm: Option<Placement>, problem: &Problem, context: &mut Context<'
     plan
 }
 
-/// The best of a plan and of the plans of some solvers.
+/// The best of a plan and the plans of several solvers.
 fn best_of(
     solvers: &[&dyn Solver],
     problem: &Problem,
@@ -224,14 +226,14 @@ fn best_of(
         if best.is_some() && context.stop().reason().is_some() {
             break;
         }
-        // A solver that finds a single plan may not have announced it.
+        // A solver that finds only one plan may not have announced it.
         let found = solver.solve(problem, &mut context.time_slice(1.0))?.plan;
         context.keep(&mut best, found);
     }
     Ok(best)
 }
 
-/// The better of the warm start and the best contiguous split without replicas, as a plan of the problem.
+/// The better of the warm start and the best contiguous split without replicas, both as plans of `problem`.
 fn contiguous(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
     let context = &mut context.time_slice(share);
@@ -245,11 +247,11 @@ fn contiguous(problem: &Problem, share: f64, context: &mut Context<'_>) -> Resul
     Ok([warm, found].into_iter().flatten().min_by(|a, b| a.value().total_cmp(&b.value())))
 }
 
-/// The best plan and the best bound.
+/// The best plan and the best bound found so far.
 struct SoFar {
     plan: Option<Plan>,
     bound: LowerBound,
-    /// The reason given by the solver of the bound, or of the missing plan.
+    /// The reason given by the solver whose bound is kept or, without a plan, by one that found none.
     reason: Option<String>,
     statistics: Vec<(&'static str, u64)>,
 }
@@ -296,7 +298,7 @@ impl SoFar {
             let solution = Solution::without_plan(name, Status::Unknown, self.bound, stop, reason);
             return Ok(Solution { statistics: self.statistics, ..solution });
         };
-        // A plan of one solver with a value below the bound of another would refute the bound.
+        // A plan of one solver with a value below the bound of another would refute that bound.
         plan.check_bound(&self.bound)?;
         let stop = context.end(plan.value(), self.bound.value);
         let solution = Solution::with_plan(name, plan, self.bound, stop);

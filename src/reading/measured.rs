@@ -10,8 +10,9 @@ use stagewright_formats::Imported;
 
 use crate::failure::Result;
 
-/// Writes measurements, with their labels, into a model and a cluster. Notes say if they apply to nothing, and whose links
-/// they replace. `place` is where an option is given, by its name in a plan's `model`.
+/// Writes measurements, with their labels, into a model and a cluster. Notes report measurements that apply to nothing,
+/// and links that were replaced. `place` maps the name of an option in a plan's `model` to the place where users give
+/// it.
 ///
 /// # Errors
 /// If the measurements contradict one another.
@@ -38,7 +39,7 @@ pub fn measured(
     Ok(coverage)
 }
 
-/// Shares of a plan's compute time by source; `None` if all of it is measured, or there is none.
+/// Shares of a plan's compute time by source of cost; `None` if all of it is measured, or there is no compute time.
 pub fn sources(problem: &Problem, placement: &Placement, coverage: &Coverage) -> Option<SourcesDocument> {
     let mut sums: BTreeMap<Source, f64> = BTreeMap::new();
     for op in problem.graph().operators() {
@@ -58,7 +59,7 @@ pub fn sources(problem: &Problem, placement: &Placement, coverage: &Coverage) ->
     (total > 0.0 && shares.measured < 1.0).then_some(shares)
 }
 
-/// Number of seconds in a model, over all operators and classes.
+/// Number of times, in seconds, that a model states for its operators, over all classes.
 fn priced(model: &Imported) -> usize {
     model.graph.operators.iter().map(|operator| operator.seconds.len()).sum()
 }

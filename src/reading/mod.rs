@@ -1,8 +1,8 @@
-//! Models and clusters that are read together: settings that one leaves open and the other decides.
+//! Reading a model and a cluster together: settings that one leaves open and the other determines.
 //!
 //! A file does not say everything about a model. [`import_options`] passes the options of a model to its importer, and
-//! [`join`] prepares a model and a cluster for each other: the class of profiled times, measurements, memory reserves.
-//! Remarks about their prices are returned as notes, which the caller prints.
+//! [`join`] prepares a model and a cluster for each other: the class of profiled times, measurements, and memory
+//! reserves. Remarks on the prices of operators are returned as notes, which the caller prints.
 
 mod measured;
 mod options;
@@ -27,7 +27,7 @@ use crate::files::{Input, LARGEST, Opened, too_large, unreadable};
 pub use measured::{measured, sources};
 pub use options::{ModelOptions, Place, import_options, suit};
 
-/// Reads a model, with its label in errors; a large file only as far as its format needs.
+/// Reads a model and returns it with its label for errors. A large file is read only as far as its format needs.
 ///
 /// # Errors
 /// If it is not a valid model, or too large for a format that is held whole (I006).
@@ -50,7 +50,7 @@ pub fn import(opened: Opened, options: &ImportOptions) -> Result<(String, Import
     Ok((label, model?))
 }
 
-/// Reads a model and prepares it, with its label in errors and notes on its options and prices.
+/// Reads and prepares a model, and returns it with its label for errors. Adds notes on its options and prices.
 ///
 /// # Errors
 /// If it is not a valid model, or a given option has no effect on its format (U012).
@@ -79,8 +79,8 @@ pub fn refuse_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Completes an imported model: groups whole layers, if the options say so. Notes name operators that are priced by
-/// their bytes only.
+/// Completes an imported model: groups whole layers, if the options ask for it. Notes name operators that are priced
+/// only by the bytes they move.
 pub fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument, notes: &mut Vec<String>) {
     if options.whole_layers {
         keep_whole(&mut model.graph);
@@ -88,11 +88,12 @@ pub fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument,
     notes.extend(unpriced::note(label, &model.graph));
 }
 
-/// Prepares a model and a cluster for each other, and reports the source of the seconds of operators. `costs`
-/// are measurements with their labels. `place` is where an option is given, by its name in a plan's `model`.
+/// Prepares a model and a cluster for each other, and reports the source of each operator's seconds. `costs` are
+/// measurements with their labels. `place` maps the name of an option in a plan's `model` to the place where users give
+/// it.
 ///
 /// # Errors
-/// If the class of profiled times is open (U011), or the measurements contradict one another.
+/// If the class of profiled times cannot be determined (U011), or the measurements contradict one another.
 pub fn join(
     label: &str,
     model: &mut Imported,
@@ -125,7 +126,8 @@ pub fn reserve(cluster: &mut ClusterDocument, options: &ModelOptionsDocument) {
     }
 }
 
-/// Makes the split of an objective other than throughput free. Returns a note if a split was given, at `place`.
+/// Makes the split free if the objective is not throughput. Returns a note if the user gave a split; `place` names the
+/// option.
 pub fn without_split(
     objective: &mut ObjectiveDocument,
     is_given: bool,
@@ -133,7 +135,7 @@ pub fn without_split(
 ) -> Option<String> {
     let why = match objective.kind {
         ObjectiveKind::Throughput => return None,
-        // Calls have their own rule, and hosts may run any operators between them.
+        // Calls follow a rule of their own, and hosts may run any operators between calls.
         ObjectiveKind::Latency => "latency, whose rule is that of the calls",
         ObjectiveKind::Makespan => "the makespan: any operator may run on any device",
     };

@@ -1,4 +1,4 @@
-//! Meaning of the options of a model to its importer, and the options that its format uses.
+//! Conversion of a model's options for its importer, and the check that its format uses them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::failure::{Failure, Result};
 /// The place of an option in errors and notes, by the option's name: `--memory-reserve` for `memory_reserve`.
 pub type Place = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// How a model is read: options that are given, over those of a plan.
+/// How to read a model: the options given by the user, which override those of a plan.
 #[derive(Clone)]
 pub struct ModelOptions {
     /// The options, as a plan stores them.
     pub document: ModelOptionsDocument,
-    /// Names of the options that are given; the others are a plan's.
+    /// Names of the options that the user gave; the others come from a plan.
     pub given: BTreeSet<String>,
-    /// Place of an option.
+    /// Place where an option is given.
     pub place: Place,
 }
 
@@ -31,13 +31,13 @@ impl ModelOptions {
     }
 }
 
-/// The cost rules, as plans of earlier versions store them.
+/// The present version of the cost rules, which plans of earlier versions of the program store.
 const COST_RULES: u8 = 2;
 
-/// The options for importers. `place` is where an option was given, by its name in the document.
+/// Converts options for the importers. `place` maps an option's name in the document to the place where users give it.
 ///
 /// # Errors
-/// If a size is zero, or the cost rules are not the present ones (U001), or the format is unknown (U005).
+/// If a size is zero (U001), the cost rules are not the present ones (U001), or the format is unknown (U005).
 pub fn import_options(
     options: &ModelOptionsDocument,
     place: impl Fn(&str) -> String,
@@ -89,9 +89,9 @@ fn format(options: &ModelOptionsDocument, place: impl Fn(&str) -> String) -> Res
     })
 }
 
-/// Rejects given options that a format does not use, because ignoring one would silently read a model other than
-/// the requested one. The exception is the batch, which also scales the throughput: returns whether it has no other
-/// effect.
+/// Rejects given options that a format does not use, because ignoring one would silently read a model other than the
+/// one requested. The batch is an exception, because it also scales the throughput. Returns whether a batch was given
+/// that has no other effect.
 ///
 /// # Errors
 /// If an option has no effect on models of this format (U012).
@@ -104,7 +104,7 @@ pub fn suit<'a>(
     for name in given.filter(|name| !format.has_option(name)) {
         let others = FORMATS.iter().filter(|entry| entry.options.contains(&name));
         let others: Vec<&str> = others.map(|entry| entry.name).collect();
-        // An option that no format names is one of all formats.
+        // An option that no format lists applies to all formats.
         if others.is_empty() {
             continue;
         }

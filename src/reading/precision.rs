@@ -1,7 +1,8 @@
 //! Note about precisions for which a device class has no peak.
 //!
-//! The roofline uses the class's peak for the operator's precision if there is one, otherwise the class's general
-//! peak, which is for another precision. The times of such a plan may be several times off, so a note reports it.
+//! The roofline uses the class's peak for the operator's precision if it has one, and otherwise the class's general
+//! peak, which belongs to another precision. The times of such a plan may be wrong by a factor of several, so a note
+//! reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +10,8 @@ use stagewright_core::document::{
     ClassDocument, ClusterDocument, GraphDocument, OperatorDocument, Precision,
 };
 
-/// A note, in one line, on the precisions of a model without a peak on a class of the cluster, and
-/// the peak used instead. Classes with a single peak for all precisions are left out. `place` names an option.
+/// A one-line note on the precisions of a model for which a class of the cluster has no peak, and on the peaks used
+/// instead. Classes with a single peak for all precisions are left out. `place` names an option.
 pub(super) fn note(
     label: &str,
     graph: &GraphDocument,
@@ -50,7 +51,7 @@ fn is_priced(operator: &OperatorDocument, class: &str) -> bool {
         && !operator.unsupported.iter().any(|unsupported| unsupported == class)
 }
 
-/// Describes the peak that a class uses for a precision without its own.
+/// Describes the peak that a class uses for a precision for which it has no peak of its own.
 fn instead(class: &ClassDocument) -> String {
     let Some(peak) = class.peak_flops else { return "which cannot run them".to_owned() };
     match class.peaks.iter().find(|&(_, &other)| other == peak) {

@@ -13,7 +13,7 @@ use stagewright_formats::reference::ACCELERATOR;
 use crate::code::U011;
 use crate::failure::{Failure, Result};
 
-/// Assigns the times of a profile to their device class. `place` is where the class is given.
+/// Assigns the times of a profile to their device class. `place` names the option that gives the class.
 ///
 /// # Errors
 /// If the cluster has no device of the requested class, or no class was requested and its accelerators are not all
@@ -52,7 +52,7 @@ pub(super) fn on(
     }
 }
 
-/// Moves the times of the default class of profiles to another class.
+/// Moves the times of the default profile class to another class.
 fn rename(model: &mut Imported, class: &str) {
     let moved = |seconds: &mut BTreeMap<String, f64>| {
         if let Some(time) = seconds.remove(ACCELERATOR) {

@@ -1,15 +1,15 @@
 //! Note about operators without a known FLOP count.
 //!
-//! For an unknown operator, an importer knows at most the shapes, and sets the bytes moved without FLOP. The
-//! roofline then prices it as if it only moved data, which is far too little for a fused attention. So a
-//! note distinguishes plans made with such prices.
+//! For an unknown operator, an importer knows at most the shapes, and records the bytes moved without FLOP. The
+//! roofline then prices the operator as if it only moved data, which is far too little for a fused attention. So a note
+//! marks plans made with such prices.
 
 use std::collections::BTreeMap;
 
 use stagewright_core::document::GraphDocument;
 use stagewright_report::units::name;
 
-/// Number of kinds that a note names; the rest are counted.
+/// Maximum number of operator kinds that a note names; the rest are only counted.
 const KINDS_NAMED: usize = 8;
 
 /// A note on the operators of a model that are priced only by the bytes they move, if any.

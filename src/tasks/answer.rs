@@ -20,33 +20,33 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// A result with its JSON, and its text for a width in characters.
+    /// Creates a result from its JSON and a function that renders its text for a width in characters.
     pub(super) fn new(json: String, text: impl Fn(Option<u16>) -> String + Send + Sync + 'static) -> Shown {
         Shown { json, text: Box::new(text) }
     }
 
-    /// The result as pretty-printed JSON with a final newline.
+    /// The result as pretty-printed JSON that ends with a newline.
     pub fn json(&self) -> &str {
         &self.json
     }
 
-    /// The result for a terminal of `width` characters; `None` for unlimited.
+    /// The result as text for a terminal of `width` characters; `None` means unlimited.
     pub fn text(&self, width: Option<u16>) -> String {
         (self.text)(width)
     }
 }
 
-/// Pretty-printed JSON with a final newline.
+/// Formats a value as pretty-printed JSON that ends with a newline.
 ///
 /// # Errors
-/// If the value has no JSON, such as a map whose keys are no strings (X001).
+/// If the value cannot be written as JSON, such as a map whose keys are not strings (X001).
 pub(super) fn json(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Failure::new(X001, format!("cannot write JSON: {error}")))?;
     Ok(text + "\n")
 }
 
-/// The text of a checked plan: the lines of its figures, the result, and the violations.
+/// The text of a checked plan: lines of figures, the result, and the violations.
 pub(super) fn checked_text(
     mut lines: Vec<(&'static str, String)>,
     status: PlanStatus,
@@ -76,14 +76,14 @@ pub(super) fn checked_text(
 pub struct Answer {
     /// The plan document; it may report that there is no plan.
     pub document: Document,
-    /// Relative gap to compare with the requested one: that of the worst case for a robust plan, 0 with a proof.
+    /// Relative gap to compare with the requested one: the worst-case gap for a robust plan, 0 if optimality is proved.
     pub gap: Option<f64>,
-    /// Hints on how to get more, a line each.
+    /// Hints on how to get a better answer, one line each.
     pub hints: Vec<String>,
     pub(super) sheet: Box<dyn Sheet + Send + Sync>,
 }
 
-/// The ways to show a plan of one kind.
+/// The output formats of a plan of one kind.
 pub(super) trait Sheet {
     /// A table for a terminal of `width` characters.
     fn text(&self, document: &Document, width: Option<u16>) -> String;
@@ -97,7 +97,7 @@ pub(super) trait Sheet {
         out: &mut dyn Write,
     ) -> Result<io::Result<()>>;
 
-    /// A drawing in the notation of Graphviz for a file called `label`; `None` if nothing is placed.
+    /// A drawing in Graphviz notation for a file called `label`; `None` if nothing is placed.
     fn drawing(&self, _document: &Document, _label: &str) -> Result<Option<String>> {
         Ok(None)
     }
@@ -107,20 +107,20 @@ pub(super) trait Sheet {
         false
     }
 
-    /// Writes the timeline of one step for trace viewers; nothing if there is none.
+    /// Writes the timeline of one step for trace viewers; writes nothing if the plan has none.
     fn trace(&self, _out: &mut dyn Write) -> Result<io::Result<()>> {
         Ok(Ok(()))
     }
 }
 
 impl Answer {
-    /// An answer whose gap is 0 with a proof, and otherwise that of the document.
+    /// An answer whose gap is 0 if optimality is proved, and otherwise the document's gap.
     pub(super) fn new(document: Document, sheet: impl Sheet + Send + Sync + 'static) -> Answer {
         let gap = if document.status() == PlanStatus::Optimal { Some(0.0) } else { document.gap() };
         Answer { document, gap, hints: Vec::new(), sheet: Box::new(sheet) }
     }
 
-    /// A table for a terminal of `width` characters; `None` for unlimited.
+    /// A table for a terminal of `width` characters; `None` means unlimited.
     pub fn text(&self, width: Option<u16>) -> String {
         self.sheet.text(&self.document, width)
     }
@@ -128,7 +128,7 @@ impl Answer {
     /// Writes a page for a browser. `cluster` names the cluster if it has no name of its own.
     ///
     /// # Errors
-    /// A plan whose step is not a valid problem; the inner error is that of the writer.
+    /// A plan whose step is not a valid problem. The inner error comes from the writer.
     pub fn html(
         &self,
         cluster: Option<&str>,
@@ -138,7 +138,7 @@ impl Answer {
         self.sheet.html(&self.document, cluster, convergence, out)
     }
 
-    /// A drawing in the notation of Graphviz for a file called `label`; `None` if nothing is placed.
+    /// A drawing in Graphviz notation for a file called `label`; `None` if nothing is placed.
     ///
     /// # Errors
     /// A plan that cannot be drawn.
@@ -151,10 +151,10 @@ impl Answer {
         self.sheet.has_step()
     }
 
-    /// Writes the timeline of one step for trace viewers; nothing if there is none.
+    /// Writes the timeline of one step for trace viewers; writes nothing if the plan has none.
     ///
     /// # Errors
-    /// A plan whose step is not a valid problem; the inner error is that of the writer.
+    /// A plan whose step is not a valid problem. The inner error comes from the writer.
     pub fn trace(&self, out: &mut dyn Write) -> Result<io::Result<()>> {
         self.sheet.trace(out)
     }
@@ -162,17 +162,18 @@ impl Answer {
 
 /// Lower bounds on the value of every plan.
 pub struct Bounds {
-    /// The strongest value; `None` if no bound has one.
+    /// Value of the strongest bound; `None` if no bound has a value.
     pub strongest: Option<f64>,
     /// Whether a solver proved that there is no plan.
     pub is_infeasible: bool,
-    /// Whether the strongest has no value because a limit came first, and not because no bound applies.
+    /// Whether the strongest bound lacks a value because a limit ended its computation, rather than because no bound
+    /// applies.
     pub is_cut_short: bool,
     /// Bounds by source.
     pub shown: Shown,
 }
 
-/// A plan as the independent checker finds it.
+/// The findings of the independent checker on a plan.
 pub struct Checked {
     /// Whether the plan is feasible and everything that it claims holds.
     pub holds: bool,

@@ -78,7 +78,7 @@ impl Document {
         }
     }
 
-    /// The limit that ended the solve before a proof, if one did.
+    /// The limit that ended the solve before optimality was proved, if one did.
     pub fn stop(&self) -> Option<&str> {
         match self {
             Document::Placement(plan) => plan.stop.as_deref(),
@@ -115,7 +115,7 @@ impl Document {
     }
 }
 
-/// A file of a plan, read before its model.
+/// A plan file, read before its model.
 #[derive(Debug)]
 pub enum PlanFile<'a> {
     /// A placement: a plan, a split of the reference package, or a device for every operator.
@@ -125,12 +125,12 @@ pub enum PlanFile<'a> {
         /// The file.
         file: PlacementFile<'a>,
     },
-    /// A plan that can be read without its model, with its label in errors.
+    /// A plan that can be read without its model, with the label that errors give it.
     Whole(&'a str, Document),
 }
 
 impl<'a> PlanFile<'a> {
-    /// Reads a plan of a kind.
+    /// Reads a plan of the given kind.
     ///
     /// # Errors
     /// If the file is no plan of that kind.
@@ -168,7 +168,7 @@ impl<'a> PlanFile<'a> {
     }
 }
 
-/// The kind of a plan that is read without its model: it names its schema.
+/// The kind of a plan, found without its model by the schema that the file names.
 pub(super) fn kind(bytes: &[u8]) -> Kind {
     let names = |schema: &str| bytes.windows(schema.len()).any(|window| window == schema.as_bytes());
     if names(JOINT_PLAN_SCHEMA) {

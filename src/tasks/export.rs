@@ -22,7 +22,8 @@ pub fn has_target(kind: Kind, to: &str, place: &Place) -> Result<()> {
     }
 }
 
-/// Writes a plan for a runtime. A plan that has everything that its target needs takes no model and no cluster.
+/// Writes a plan for a runtime. The model and the cluster are not needed if the plan has everything that its target
+/// needs.
 ///
 /// # Errors
 /// An unknown target (E001), a plan that needs its model (S006), or one that the runtime cannot execute.

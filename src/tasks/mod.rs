@@ -6,9 +6,9 @@
 //! | [`Kind::Joint`] | a training graph, or a file of Piper, with the parallelism to use | stages with degrees and configurations |
 //! | [`Kind::Strategies`] | a file of strategies with their costs | a strategy for every node |
 //!
-//! [`kind`] finds out which kind is meant, [`read`] makes a [`Task`] of it, and the task solves, bounds, checks and explains. A
-//! new kind is a module here with an implementation of [`Task`], a variant of [`Kind`] and of [`Document`], and its column in
-//! [`options`].
+//! [`kind`] determines which kind is meant, [`read`] turns the input into a [`Task`], and the task solves, bounds,
+//! checks and explains. A new kind is a module here with an implementation of [`Task`], a variant of [`Kind`] and of
+//! [`Document`], and its column in [`options`].
 
 mod answer;
 mod compare;
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// A value for display: a time, or a cost.
+    /// Formats a value for display: a time, or a cost.
     pub fn amount(self, value: f64) -> String {
         match self {
             Kind::Placement | Kind::Joint => seconds(value),
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// Operators, layers or nodes of a question, and its devices.
+/// Size of a question: the number of its operators, layers or nodes, and of its devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Number of operators, layers or nodes.
@@ -94,38 +94,38 @@ pub trait Task: Send + Sync {
     /// A document that is not valid.
     fn size(&self) -> Result<Size>;
 
-    /// The plan of a file for this question.
+    /// Reads the plan of a file for this question.
     ///
     /// # Errors
-    /// If it is no plan for the model.
+    /// If the file is no plan for the model.
     fn plan(&self, file: PlanFile<'_>) -> Result<Document>;
 
-    /// The question that a plan answers in place of this one, for display; `None` if it is for this question.
+    /// Description of the question that a plan answers instead of this one; `None` if it answers this one.
     fn difference(&self, plan: &Document) -> Option<&'static str>;
 
     /// Finds a plan and a lower bound within limits.
     ///
     /// # Errors
-    /// Documents that form no valid problem, a solver that does not support it, or a defect. Infeasibility and limits are
-    /// statuses of the answer.
+    /// Documents that form no valid problem, a solver that does not support the problem, or a defect. Infeasibility and
+    /// limits are statuses of the answer.
     fn solve(&self, session: &mut Session<'_>) -> Result<Answer>;
 
-    /// Bounds without a plan; those of a solver as well if one was chosen.
+    /// Bounds that need no plan, and also those of a solver if one was chosen.
     ///
     /// # Errors
-    /// Documents that form no valid problem, a solver that does not support it, or a defect.
+    /// Documents that form no valid problem, a solver that does not support the problem, or a defect.
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds>;
 
     /// Verifies a plan with code that is independent of the solvers.
     ///
     /// # Errors
-    /// If the documents cannot be checked (codes that begin with V), or are not those of the plan.
+    /// If the documents cannot be checked (codes that begin with V), or do not belong to the plan.
     fn check(&self, plan: Document, label: &str, session: &mut Session<'_>) -> Result<Checked>;
 
     /// Costs that determine the value of a plan, and changes that would improve it.
     ///
     /// # Errors
-    /// If the plan has no value (U008), or none of its parts can be distinguished.
+    /// If the plan has no value (U008), or its value has no parts.
     fn explain(
         &self,
         plan: Document,
@@ -171,15 +171,15 @@ pub trait Task: Send + Sync {
     }
 }
 
-/// Beginning of a solver's name that is a command: a solver in another program.
+/// Prefix of the name of a solver that is a command, which runs in another program.
 pub const COMMAND: &str = "exec:";
 
-/// Extent of an explanation.
+/// Scope of an explanation.
 #[derive(Debug, Clone, Copy)]
 pub struct Explaining {
     /// Whether changed problems are solved.
     pub what_if: bool,
-    /// Share by which costs are off in the sensitivity.
+    /// Share by which the sensitivity analysis changes costs.
     pub costs_off: f64,
 }
 
@@ -191,9 +191,10 @@ pub struct Session<'a> {
     pub observer: &'a mut dyn Observer,
     /// Receives notes while the answer is made, a line each.
     pub note: &'a mut dyn FnMut(&str),
-    /// The interrupt of the strongest bound that needs no search, which a check computes for up to a minute if there is one.
+    /// Returns the interrupt for the strongest bound that needs no search. A check computes this bound, for up to a
+    /// minute, only if this is `Some`.
     pub strongest: Option<&'a dyn Fn() -> Arc<AtomicBool>>,
-    /// Whether the cause of infeasibility is searched for, which takes up to 20 s.
+    /// Whether to search for the cause of infeasibility, which takes up to 20 s.
     pub with_diagnosis: bool,
 }
 
@@ -214,13 +215,13 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The kind of a question: by the model's first bytes, by the plan if there is one, and by whether parallelism is given.
+/// The kind of a question, by the model's first bytes, the plan if there is one, and whether parallelism was requested.
 pub fn kind(model: &mut Opened, plan: Option<&[u8]>, is_parallel: bool) -> Kind {
     let mut head = Vec::new();
     match model {
         Opened::Memory(Input { bytes, .. }) => head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]),
         Opened::File(_, file) => {
-            // Files that cannot be read are reported by the code that reads the model.
+            // Errors in reading the file are ignored here: the code that reads the model reports them.
             let _unreadable = file.take(HEAD as u64).read_to_end(&mut head).and_then(|_| file.rewind());
         }
     }
@@ -237,8 +238,8 @@ pub fn kind_of_plan(bytes: &[u8]) -> Kind {
     document::kind(bytes)
 }
 
-/// Reads a question of a kind, with notes on its options and prices, a line each. With a plan, the plan states the
-/// objective, and the request only what differs from it.
+/// Reads a question of a kind, with notes on its options and prices, one line each. If there is a plan, it states the
+/// objective, and the request states only what differs.
 ///
 /// # Errors
 /// Options without effect on the kind (U013), and documents that are not valid.

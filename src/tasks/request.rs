@@ -18,7 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::reading::{self, ModelOptions, Place};
 
-/// A question in documents, before its kind is known.
+/// The documents that pose a question, before its kind is known.
 pub struct Request {
     /// The model: a file or its content, with its label in errors.
     pub model: Opened,
@@ -30,7 +30,7 @@ pub struct Request {
     pub options: ModelOptions,
     /// Measurements that price the model, with their labels in errors.
     pub costs: Vec<(String, CostsDocument)>,
-    /// Objective and its rules, as far as given.
+    /// The objective and its rules, as far as they are given.
     pub objective: ObjectiveOptions,
     /// The parallelism that a joint plan may use; `None` for plans in which every operator runs on one device.
     pub parallel: Option<ParallelOptions>,
@@ -38,13 +38,13 @@ pub struct Request {
     pub start: Option<Input>,
     /// The solver.
     pub solver: SolverChoice,
-    /// Names of the options that are given besides those of the model, as in [`options`](super::options).
+    /// Names of the options given in addition to those of the model, as in [`options`](super::options).
     pub given: BTreeSet<String>,
     /// Place of an option in errors and notes.
     pub place: Place,
 }
 
-/// The objective and its rules as options. `None` means the default, or for a plan the value that the plan states.
+/// The objective and its rules as options. `None` means the default or, if there is a plan, the value that it states.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObjectiveOptions {
@@ -60,7 +60,7 @@ pub struct ObjectiveOptions {
     pub calls: Option<u32>,
     /// Execution of a step.
     pub execution: Option<Execution>,
-    /// Pipeline schedules: one, or for a joint plan those that it may have.
+    /// Pipeline schedules: one, or several among which a joint plan may choose.
     pub schedule: Vec<Schedule>,
     /// Number of microbatches of the schedule.
     pub microbatches: Option<u32>,
@@ -78,11 +78,11 @@ pub struct ParallelOptions {
     pub global_batch: Option<u64>,
     /// Samples of a microbatch; `None` for any.
     pub microbatch: Option<u32>,
-    /// Memory of layers that are recomputed, for a file of Piper.
+    /// Memory taken by layers that are recomputed, for a file of Piper.
     pub recompute_workspace: Option<RecomputeWorkspace>,
 }
 
-/// Solver of a question.
+/// The choice of a solver for a question.
 #[derive(Clone)]
 pub enum SolverChoice {
     /// No solver, for bounds that need none.
@@ -91,12 +91,12 @@ pub enum SolverChoice {
     Auto,
     /// A solver of the registry.
     Named(String),
-    /// A solver of the caller, with its label in the plan.
+    /// A solver supplied by the caller, with its label in the plan.
     Own(Arc<dyn Solver>, String),
 }
 
 impl ObjectiveOptions {
-    /// The objective over the defaults, with a note if a given split has no effect.
+    /// The objective that results from overriding the defaults, with a note if a given split has no effect.
     ///
     /// # Errors
     /// Rules that exclude each other (U001, P-codes).
@@ -107,10 +107,10 @@ impl ObjectiveOptions {
         Ok((objective_of(&document)?, note))
     }
 
-    /// Overrides the rules of an objective with those that are given.
+    /// Overrides the rules of an objective with those that were given.
     ///
     /// # Errors
-    /// Several schedules, or calls of an objective without any (U001).
+    /// More than one schedule, or calls for an objective without calls (U001).
     pub fn override_document(&self, document: &mut ObjectiveDocument, place: &Place) -> Result<()> {
         document.kind = self.objective.unwrap_or(document.kind);
         document.split = self.split.unwrap_or(document.split);
@@ -155,8 +155,7 @@ pub fn objective_of(document: &ObjectiveDocument) -> Result<Objective> {
     })
 }
 
-/// Whether two documents have the same objective apart from values. Rules that an objective ignores do not
-/// count.
+/// Whether two documents have the same objective, values aside. Rules that an objective ignores do not count.
 pub fn is_same_objective(first: &ObjectiveDocument, second: &ObjectiveDocument) -> bool {
     match (Objective::from_document(first), Objective::from_document(second)) {
         (Ok(first), Ok(second)) => first == second,

@@ -1,6 +1,6 @@
 //! A headless Chromium, driven over the DevTools protocol.
 //!
-//! The protocol is JSON over a WebSocket: numbered commands, answers with the same numbers, and events in between,
+//! The protocol is JSON over a WebSocket: numbered commands, replies with the same numbers, and events in between,
 //! which are stored until they are read.
 
 use std::fs;
@@ -16,7 +16,7 @@ use tungstenite::{Message, WebSocket};
 
 /// Names of the Chromium program.
 const NAMES: [&str; 5] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
-/// Maximum time to wait for an answer, on any machine.
+/// Maximum time to wait for an answer, sufficient on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser with one page.
@@ -25,7 +25,7 @@ pub(crate) struct Browser {
     session: Option<String>,
     sent: u64,
     events: Vec<Value>,
-    // Dropped in this order, so that the folder is removed after the last write to it.
+    // Fields are dropped in this order, so that the folder is removed after the last write to it.
     _process: Process,
     _profile: TempDir,
 }
@@ -41,7 +41,7 @@ fn program() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Starts a browser with an empty profile; without Chromium, prints that the test is skipped and returns `None`.
+    /// Starts a browser with an empty profile. Without Chromium, prints that the test is skipped and returns `None`.
     pub(crate) fn start() -> Option<Browser> {
         let Some(program) = program() else {
             println!("skipped: there is no Chromium; data/setup/install-browser installs one");
@@ -102,8 +102,8 @@ impl Browser {
         }
     }
 
-    /// Opens a file and waits until it is loaded, all scripts have run and one frame is drawn. Returns the time it
-    /// took.
+    /// Opens a file and waits until it is loaded, all scripts have run and one frame is drawn. Returns the time that
+    /// this took.
     pub(crate) fn open(&mut self, path: &Path) -> Duration {
         let started = Instant::now();
         self.open_still(path);
@@ -124,7 +124,7 @@ impl Browser {
         }
     }
 
-    /// Value of a JavaScript expression.
+    /// Evaluates a JavaScript expression.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.send("Runtime.evaluate", asked);
@@ -132,7 +132,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Text of an element.
+    /// Returns the text of an element.
     pub(crate) fn text(&mut self, selector: &str) -> String {
         let text = self.evaluate(&format!("document.querySelector({}).textContent", json!(selector)));
         text.as_str().expect("an element has a text").to_owned()
@@ -159,7 +159,7 @@ impl Browser {
         }
     }
 
-    /// Moves the pointer to the middle of the element given by a JavaScript expression.
+    /// Moves the pointer to the middle of the element that a JavaScript expression returns. Returns its position.
     pub(crate) fn point(&mut self, element: &str) -> [f64; 2] {
         let middle = format!(
             "(() => {{ const at = {element}; at.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
@@ -171,7 +171,7 @@ impl Browser {
         place
     }
 
-    /// Clicks on the middle of the element given by a JavaScript expression.
+    /// Clicks on the middle of the element that a JavaScript expression returns.
     pub(crate) fn click(&mut self, element: &str) {
         let [x, y] = self.point(element);
         for kind in ["mousePressed", "mouseReleased"] {
@@ -192,7 +192,7 @@ impl Browser {
         self.send("Emulation.setEmulatedMedia", json!({"features": [feature]}));
     }
 
-    /// Screenshot of the window, or with `whole` of the entire page, as a PNG in base64.
+    /// Takes a screenshot of the window or, with `whole`, of the entire page. Returns a PNG in base64.
     pub(crate) fn picture(&mut self, whole: bool) -> String {
         let answer =
             self.send("Page.captureScreenshot", json!({"format": "png", "captureBeyondViewport": whole}));
@@ -201,7 +201,7 @@ impl Browser {
 
     /// Errors and console messages of the page since it was opened, and every other address that it requested.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
-        // Pending events have arrived by the time of this answer.
+        // Events that were pending have arrived by the time this command is answered.
         let own = self.evaluate("location.href.split('#')[0]");
         let complaint = |event: &Value| {
             let parameters = &event["params"];
@@ -223,7 +223,7 @@ struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The process may already have ended.
+        // Fails if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

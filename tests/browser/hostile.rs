@@ -67,6 +67,6 @@ fn what_is_no_part_of_the_page_does_not_run() {
     browser.open(&path);
     assert_eq!(browser.evaluate("document.getElementById('tried') !== null"), true);
     assert_eq!(browser.evaluate("document.title"), "chain on small");
-    // The browser reports the refusal, so the other tests would have seen one for any part of the page.
+    // The browser reports a violation of the policy, so the other tests would have seen one for any part of the page.
     assert!(!browser.complaints().is_empty());
 }

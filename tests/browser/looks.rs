@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::browser::chromium::Browser;
 use crate::browser::pages::{Made, chain, demo, joint, plan, run, workload};
 
-/// Minimum contrast of text in WCAG 2.2, level AA.
+/// Minimum contrast of text according to WCAG 2.2, level AA.
 const CONTRAST: f64 = 4.5;
 
-/// Minimum contrast over all visible text, and its element.
+/// JavaScript expression for the minimum contrast over all visible text, with the element that has it.
 const LEAST_CONTRAST: &str = "(() => {
   const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
   const over = (colour, below) => {
@@ -77,7 +77,7 @@ fn text_can_be_read_in_light_and_in_dark() {
 
 fn assert_fits(browser: &mut Browser, made: &Made, what: &str) {
     browser.open(&made.page);
-    // The scroll width is that of the widest element.
+    // The scroll width equals the width of the widest element.
     let width = browser.evaluate("document.documentElement.scrollWidth");
     assert_eq!(width, 360, "{what}");
     assert_eq!(browser.complaints(), Vec::<String>::new(), "{what}");

@@ -1,4 +1,4 @@
-//! The report of a plan in a browser: its content, its use, and its security.
+//! The report of a plan in a browser: content, usage and security.
 //!
 //! Needs Chromium; without it, these tests print that they were skipped.
 

@@ -1,4 +1,4 @@
-//! Pages to test, written by the command.
+//! Pages for the tests, written by the command.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,18 +34,18 @@ pub(crate) fn plan(model: &Path, cluster: &str, more: &[&str]) -> Made {
     Made { page, plan, _folder: folder }
 }
 
-/// The demo.
+/// The page of the demo.
 pub(crate) fn demo() -> Made {
     let folder = Path::new(crate::ROOT).join("data/demo");
     plan(&folder.join("model.json"), &folder.join("cluster.toml").display().to_string(), &[])
 }
 
-/// A built-in workload planned by equal time, which is fast at any size.
+/// The page of a built-in workload, planned with equal time per stage, which is fast at any size.
 pub(crate) fn workload(cluster: &str, family: &[&str]) -> Made {
     planned(cluster, family, &["--solver", "equal-time"])
 }
 
-/// A joint plan of six layers of Llama in a pipeline.
+/// The page of a joint plan: six layers of Llama in a pipeline.
 pub(crate) fn joint(schedule: &str) -> Made {
     let llama =
         ["llama", "--layers", "6", "--sequence", "512", "--batch", "1", "--training", "--precision", "bf16"];
@@ -53,7 +53,7 @@ pub(crate) fn joint(schedule: &str) -> Made {
     planned("8xh100", &llama, &request)
 }
 
-/// A run of a chain of four operators on two devices, each 5% slower than predicted.
+/// The page of a run: a chain of four operators on two devices, each 5% slower than predicted.
 pub(crate) fn run() -> Made {
     let made = chain(&["a", "b", "c", "d"].map(|name| (name, None)), 2, &[]);
     let plan: PlanDocument = serde_json::from_value(made.plan.clone()).expect("--json prints a plan");
@@ -99,7 +99,7 @@ pub(crate) fn run() -> Made {
     made
 }
 
-/// A built-in workload planned with some options.
+/// The page of a built-in workload, planned with the given options.
 fn planned(cluster: &str, family: &[&str], more: &[&str]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let model = folder.path().join("model.json");
@@ -114,7 +114,7 @@ fn planned(cluster: &str, family: &[&str], more: &[&str]) -> Made {
     plan(&model, cluster, more)
 }
 
-/// A chain of operators with the given names and layers, of one second each.
+/// The page of a chain of operators with the given names and layers, each of which takes one second.
 pub(crate) fn chain(names: &[(&str, Option<&str>)], devices: u32, more: &[&str]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let operators: Vec<Value> = names

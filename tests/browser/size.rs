@@ -1,4 +1,4 @@
-//! A page of fifty thousand operators.
+//! A page with fifty thousand operators.
 
 use crate::browser::chromium::Browser;
 use crate::browser::pages::workload;
@@ -17,10 +17,10 @@ fn fifty_thousand_operators_are_small_and_folded() {
     let operators = browser.text("#summary .facts dd");
     println!("{operators} operators: {size} bytes, opened in {seconds:.2} s");
     assert!(size < MOST, "{size} bytes");
-    // Folded, so that a reader can survey the drawing.
+    // The graph is folded, so that a reader can survey the drawing.
     let shown = browser.evaluate("document.querySelectorAll('[role=treeitem]').length").as_u64();
     assert!(shown.is_some_and(|shown| (8..=100).contains(&shown)), "{shown:?}");
-    // Opening a box does not draw too much either.
+    // Expanding a box does not draw too much either.
     browser.evaluate("document.getElementById('graph-expand').click()");
     let shown = browser.evaluate("document.querySelectorAll('[role=treeitem]').length").as_u64();
     assert!(shown.is_some_and(|shown| (100..=1500).contains(&shown)), "{shown:?}");

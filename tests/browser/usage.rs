@@ -1,4 +1,4 @@
-//! Content and use of the page.
+//! Content and usage of the page.
 
 use serde_json::json;
 use stagewright::report::units;
@@ -6,7 +6,7 @@ use stagewright::report::units;
 use crate::browser::chromium::Browser;
 use crate::browser::pages::{chain, demo, plan, run};
 
-/// Number of visible boxes of the graph.
+/// JavaScript expression for the number of visible boxes of the graph.
 const BOXES: &str = "document.querySelectorAll('[role=treeitem]').length";
 /// JavaScript expression for the box with a name.
 fn box_of(name: &str) -> String {
@@ -16,7 +16,7 @@ fn box_of(name: &str) -> String {
     )
 }
 
-/// Exact value of an element.
+/// Exact value that an element holds.
 fn exact(browser: &mut Browser, selector: &str) -> f64 {
     let value = browser.evaluate(&format!("document.querySelector({}).value", json!(selector)));
     value.as_str().and_then(|value| value.parse().ok()).expect("a number")
@@ -73,7 +73,7 @@ fn a_run_shows_what_happened_beside_what_was_predicted() {
     let rows =
         "[...document.querySelectorAll('#timeline-rows .does')].map((row) => row.textContent).join(' ')";
     assert_eq!(browser.evaluate(rows), "computes sends predicted computes receives predicted");
-    // The first activity under the cursor is the first sample of the first device.
+    // The first activity that the cursor reaches is the first sample of the first device.
     browser.evaluate(
         "document.getElementById('timeline-rows').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}))",
     );
@@ -167,8 +167,8 @@ fn an_operator_tells_its_details() {
     browser.evaluate(&format!("{}.focus()", box_of("third")));
     let shown = browser.text("#graph-details");
     assert!(shown.starts_with("third") && shown.contains("second") && !shown.contains("Read by"), "{shown}");
-    // The timeline describes the running task, by pointer and by keyboard. In the middle of the step acc0 is
-    // already idle: its rows describe nothing, those of acc1 do.
+    // The timeline describes the running task, for the pointer and for the keyboard. In the middle of the step, acc0 is
+    // already idle: its rows describe nothing, but those of acc1 do.
     let rows = "document.querySelectorAll('#timeline-rows canvas')";
     browser.point(&format!("{rows}[0]"));
     assert!(!browser.text("#timeline-said").contains("acc0"), "{}", browser.text("#timeline-said"));
@@ -202,7 +202,7 @@ fn the_full_pipeline_tells_its_batches_by_pointer_and_by_key() {
     browser.press("Home");
     let said = browser.text("#steady-said");
     assert!(said.starts_with("acc1 computes: ") && said.ends_with(", batch n \u{2212} 1"), "{said}");
-    // The step has a cursor of its own.
+    // The timeline of the step has a cursor of its own, which has not moved.
     assert!(browser.text("#timeline-said").starts_with("Point at"), "{}", browser.text("#timeline-said"));
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -251,7 +251,7 @@ fn it_reads_without_scripts() {
     let Some(mut browser) = Browser::start() else { return };
     let made = demo();
     browser.send("Emulation.setScriptExecutionDisabled", json!({"value": true}));
-    // Scripts of the page are disabled; expressions of the test still run.
+    // Scripts of the page are disabled, but expressions of the test still run.
     browser.open_still(&made.page);
     let value = made.plan["objective"]["value_s"].as_f64().expect("a value");
     assert_eq!(browser.text("#value"), units::seconds(value));

@@ -44,14 +44,14 @@ fn the_demo_on_a_shorthand_is_planned_and_checked() {
         |cluster: &str| stagewright(&["check", &model, "plan.json", "--cluster", cluster, "--json"], place);
     let report = json(&check("8xa100"));
     assert_eq!(report["holds"], true);
-    // Slower devices make the claimed value wrong: the named cluster is the one that is checked.
+    // With slower devices the claimed value is wrong, which shows that the named cluster is the one that is checked.
     assert_eq!(check("8xt4").status.code(), Some(1));
-    // The written cluster is the one that was planned for.
+    // The written cluster is the one for which the model was planned.
     assert_eq!(stagewright(&["convert", "8xa100", "cluster.toml"], place).status.code(), Some(0));
     assert_eq!(json(&check("cluster.toml")), report);
 }
 
-/// Every named cluster and every device accepts the demo, as far as it has a roofline for it.
+/// Every named cluster and every device prices the demo by a roofline, so a bound can be computed.
 #[test]
 fn the_demo_can_be_bounded_on_every_cluster() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -146,7 +146,7 @@ fn small_model(class: &str) -> String {
     json!({"schema": "stagewright.graph/2", "operators": operators, "tensors": tensors}).to_string()
 }
 
-/// The default reserve was 1 GiB at least, more than such devices have.
+/// The default reserve used to be at least 1 GiB, which is more than these devices have.
 #[test]
 fn a_device_smaller_than_a_gibibyte_fits_what_it_has_room_for() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -175,7 +175,8 @@ fn a_device_smaller_than_a_gibibyte_fits_what_it_has_room_for() {
     }
 }
 
-/// The memory that a diagnosis calls sufficient suffices in a file, with the default reserve for that memory.
+/// The memory that a diagnosis reports as sufficient also suffices in a cluster file, with the default reserve for that
+/// memory.
 #[test]
 fn memory_that_is_said_to_suffice_does() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -197,14 +198,14 @@ fn memory_that_is_said_to_suffice_does() {
         let reason = plan["reason"].as_str().expect("there is one");
         let enough = reason.split("feasible with ").nth(1).and_then(|rest| rest.split(" on each").next());
         let enough = enough.unwrap_or_else(|| panic!("{reason}")).replace(' ', "");
-        // 40 GB, and 6% of the memory.
+        // 40 GB, plus a reserve of 6% of the memory.
         let gib: f64 = enough.trim_end_matches("GiB").parse().expect("a number");
         assert!((39.6..39.9).contains(&gib), "{reason}");
         assert_eq!(with(&enough).status.code(), Some(0), "{memory}: {enough}");
     }
 }
 
-/// A case of `STAGEWRIGHT_SHARED`; `None`, with a message, without it.
+/// Path of a reported case in `STAGEWRIGHT_SHARED`. If that is not set, prints a message and returns `None`.
 fn reported(case: &str) -> Option<String> {
     let Some(shared) = std::env::var_os("STAGEWRIGHT_SHARED") else {
         println!("skipped: STAGEWRIGHT_SHARED is not set");
@@ -227,7 +228,7 @@ fn a_chain_of_edge_tpus_has_a_plan_by_default() {
     assert_eq!(operators, [2, 5, 2, 3]);
 }
 
-/// A card of 24 GB has 24576 MiB.
+/// A card sold with 24 GB has 24576 MiB.
 #[test]
 fn two_graphics_cards_hold_what_people_run_on_them() {
     let Some(model) = reported("07-memory-of-graphics-cards") else { return };

@@ -65,8 +65,8 @@ fn every_figure_is_positive_and_has_a_source() {
     }
 }
 
-/// A datasheet's 24 GB is 24 GiB, minus the memory of firmware and error correction: no device has the decimal figure, and
-/// none has more than the binary one.
+/// The 24 GB of a datasheet are 24 GiB, minus memory for firmware and error correction: no device has exactly the
+/// decimal figure, and none has more than the binary one.
 #[test]
 fn memory_is_binary_and_says_where_it_was_seen() {
     let datasheets = [
@@ -115,7 +115,7 @@ fn memory_is_binary_and_says_where_it_was_seen() {
     assert_eq!((mib("3090"), mib("h100"), mib("t4")), (Some(24576.0), Some(81559.0), Some(15360.0)));
 }
 
-/// A peak at fewer bits is no lower, and 16 bits in either form are the same to a tensor unit.
+/// Peaks do not fall as the width shrinks, and both 16-bit formats have the same peak on a tensor unit.
 #[test]
 fn peaks_are_in_the_order_of_their_widths() {
     for device in devices() {
@@ -143,7 +143,7 @@ fn hosts_have_no_links_and_all_others_have_a_default_that_joins_any_number() {
     }
 }
 
-/// No two devices or clusters share a name, and every name can be typed in a shorthand.
+/// Names of devices and clusters are unique, and every one can be typed in a shorthand.
 #[test]
 fn names_are_unique_and_plain() {
     let mut seen = BTreeSet::new();
@@ -159,7 +159,7 @@ fn names_are_unique_and_plain() {
     }
 }
 
-/// Every device at every precision over every link makes a cluster, with a class that states its source.
+/// Every device builds a cluster at every precision and over every link, with a class that states its source.
 #[test]
 fn every_combination_builds() {
     for device in devices() {
@@ -179,7 +179,7 @@ fn every_combination_builds() {
     }
 }
 
-/// The shipped demo has its own T4 and EPYC; the figures are the same.
+/// The shipped demo defines its own T4 and EPYC, with the same figures as the built-in devices.
 #[test]
 fn the_demo_agrees_with_the_devices() {
     let text = include_str!("../../data/demo/cluster.toml");

@@ -1,4 +1,4 @@
-//! Every named cluster is valid, listed, described, and made of the devices.
+//! Every named cluster is valid, listed and described, and consists of built-in devices.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +34,7 @@ fn every_cluster_builds_under_its_own_name() {
     }
 }
 
-/// Clusters repeat the figures of devices: class, memory, and one of the links.
+/// The class, the memory and the link of a kind repeat those of its device.
 #[test]
 fn figures_are_those_of_the_devices() {
     for name in names() {
@@ -55,13 +55,13 @@ fn figures_are_those_of_the_devices() {
     }
 }
 
-/// The comments of a cluster's file, lines joined.
+/// The comments of a cluster's file, joined into one line.
 fn comments(name: &str) -> String {
     let text = fs::read_to_string(folder().join(format!("{name}.toml"))).expect("it is listed");
     text.lines().filter_map(|line| line.strip_prefix("# ")).collect::<Vec<_>>().join(" ")
 }
 
-/// A group without a kind, or the only group, would be an uplink to nowhere.
+/// A group without kinds, or a single group, would have an uplink to nowhere.
 #[test]
 fn groups_come_in_company() {
     for name in names() {
@@ -76,7 +76,7 @@ fn groups_come_in_company() {
 
 const MIB: f64 = 1048576.0;
 
-/// Row of a device in the README; defaults are bold.
+/// The row of a device in the README, with defaults in bold.
 fn row(device: &Device) -> String {
     let mark = |text: String, default: bool| if default { format!("**{text}**") } else { text };
     let aliases: Vec<String> = device.aliases.iter().map(|alias| format!("`{alias}`")).collect();
@@ -87,7 +87,7 @@ fn row(device: &Device) -> String {
             mark(format!("{precision} {}", peak / 1e12), precision == device.default_precision())
         })
         .collect();
-    // Two decimals, as in the README.
+    // Rounds to two decimals, as the README does.
     let scaled = |bytes: f64, unit: f64| (bytes / unit * 100.0).round() / 100.0;
     let memory = device.memory_bytes.map_or_else(String::new, |bytes| match bytes % MIB {
         0.0 => format!("{} MiB", bytes / MIB),

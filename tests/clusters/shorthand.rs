@@ -1,4 +1,4 @@
-//! Meaning and errors of shorthands.
+//! Shorthands: their meaning and their errors.
 
 use stagewright::clusters::{NameError, devices, find, is_counted, shorthand};
 use stagewright::core::cluster::Cluster;
@@ -91,7 +91,7 @@ fn what_may_be_left_out_may_be_written() {
     assert_eq!(kinds("3090").map(|(_, kinds)| kinds[0].count), Ok(1));
 }
 
-/// 16 bits if available, as in training; otherwise any precision of the device.
+/// The default is a 16-bit precision if available, as in training, and otherwise any precision of the device.
 #[test]
 fn the_default_precision_is_what_training_uses() {
     let class = |text: &str| shorthand(text).expect(text).classes.into_iter().next().expect("one class").1;
@@ -107,7 +107,7 @@ fn the_default_precision_is_what_training_uses() {
     }
 }
 
-/// Every operator has the peak of its own precision, unless the term names one for all.
+/// Every operator uses the peak of its own precision, unless the term names one precision for all.
 #[test]
 fn peaks_by_precision_are_left_out_where_one_is_named() {
     let class = |text: &str| shorthand(text).expect(text).classes.into_iter().next().expect("one class");
@@ -176,7 +176,7 @@ fn every_error_has_its_code() {
     assert_eq!(find("1000000xt4").map(|cluster| cluster.kinds[0].count), Ok(1_000_000));
 }
 
-/// All texts of up to four parts of shorthands: each is a valid cluster or an error.
+/// All texts of up to four parts of shorthands: each gives a valid cluster or an error.
 #[test]
 fn no_text_is_too_odd() {
     let parts = ["2x", "0x", "t4", "a100", "epyc-7742", ":fp16", ":", "@nvlink", "@", "+", "ü"];
@@ -226,7 +226,7 @@ fn the_nearest_name_is_suggested() {
     }
 }
 
-/// The help for an unknown name lists the nearest names, and not all of them.
+/// The help for an unknown name lists only the nearest names.
 #[test]
 fn the_help_has_the_nearest_names() {
     let help = find("8xa101").expect_err("there is none").help();

@@ -1,4 +1,4 @@
-//! The command `export` on the built binary.
+//! The command `export` of the built program.
 
 use std::process::{Command, Output, Stdio};
 
@@ -43,7 +43,7 @@ fn model(names: &[&str]) -> Value {
     json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors, "cluster": cluster})
 }
 
-/// Plans a chain of operators; the folder has `model.json` and `plan.json`.
+/// Plans a chain of operators. The returned folder contains `model.json` and `plan.json`.
 fn planned(names: &[&str]) -> tempfile::TempDir {
     let folder = folder(&[("model.json", &model(names))]);
     let output = run(&["plan", &path(&folder, "model.json"), "--out", &path(&folder, "plan.json")]);
@@ -104,7 +104,7 @@ fn hostile_names_stay_inside_their_quotes_and_out_of_the_terminal() {
     let (code, _, story) = outcome(&output);
     assert_eq!(code, Some(2));
     assert!(!story.contains('\u{1b}') && story.contains("layers.0.\\u{1b}[2J"), "{story}");
-    // Two stacks, a stack with a gap, and a host.
+    // Plans with two stacks, with a gap in a stack, and with a host.
     let device = |name: &str, kind: &str, stage: usize, ops: &[&str]| {
         json!({"name": name, "kind": kind, "stage": stage, "replicas": 1, "load_s": 0.0, "compute_s": 0.0,
             "communication_s": 0.0, "memory_bytes": 0.0, "ops": ops})
@@ -126,7 +126,7 @@ fn hostile_names_stay_inside_their_quotes_and_out_of_the_terminal() {
     }
 }
 
-/// The plan of the model with `layers.0` split between both devices.
+/// A folder with a plan that places `layers.0` on both devices.
 fn folder_with_cut(names: &[&str]) -> tempfile::TempDir {
     let folder = planned(names);
     let text = std::fs::read_to_string(folder.path().join("plan.json")).expect("it was written");
@@ -193,7 +193,7 @@ fn the_demo_has_two_towers_and_is_no_chain() {
     }
 }
 
-/// A model with other operators.
+/// Path of a model with operators that the plan does not have.
 fn another_model(folder: &tempfile::TempDir) -> String {
     std::fs::write(folder.path().join("other.json"), model(&["x", "y"]).to_string()).expect("there is room");
     path(folder, "other.json")
@@ -227,7 +227,7 @@ fn a_split_of_the_reference_package_is_a_plan_with_its_model() {
     let split = json!({"fpgas": [{"nodes": [1]}, {"nodes": [0]}], "cpus": []});
     let folder = folder(&[("model.json", &model), ("split.json", &split)]);
     let (model, split) = (path(&folder, "model.json"), path(&folder, "split.json"));
-    // It has no stages: the tensors determine which of its devices comes first.
+    // The split has no stages: the tensors determine which of its devices comes first.
     let output = run(&["export", &split, "--to", "torchgpipe", "--model", &model]);
     let (code, text, story) = outcome(&output);
     assert_eq!(code, Some(0), "{story}");

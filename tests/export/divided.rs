@@ -1,5 +1,5 @@
-//! Random pipelines: every export is interpreted as its runtime does, and must place every operator as the plan
-//! does.
+//! Random pipelines: every export is interpreted as its runtime interprets it, and must place every operator as the
+//! plan does.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use stagewright::workloads::Granularity;
 use super::plans::{cut_before, device, export, graph, operator, pipeline, text, workload_of};
 use super::random::{ROUNDS, above, assigned};
 
-/// A model that is a chain with one stack, and a plan with random cuts.
+/// A model that is a chain with one stack of layers, and a plan with random cuts.
 struct Case {
     graph: Graph,
     plan: PlanDocument,
     /// The stage of each operator.
     stage: Vec<usize>,
-    /// The layer of the stack that each operator belongs to.
+    /// The layer of the stack to which each operator belongs, if any.
     block: Vec<Option<usize>>,
     /// Whether each operator is before the stack.
     before: Vec<bool>,
@@ -60,7 +60,7 @@ impl Case {
         let stage: Vec<usize> =
             (0..count).map(|index| cuts.iter().filter(|&&cut| cut <= index).count()).collect();
         let names: Vec<&str> = paths.iter().map(|(path, ..)| path.as_str()).collect();
-        // The first stage may be on the host.
+        // The host may run the first stage.
         let host = rng.random_bool(0.5);
         let devices = (0..stages).map(|own| {
             let ops: Vec<&str> =
@@ -91,7 +91,7 @@ impl Case {
         self.plan.devices[0].kind == "cpu"
     }
 
-    /// Whether a layer of the stack is in two stages.
+    /// Whether a layer of the stack is divided between two stages.
     fn cuts_a_block(&self) -> bool {
         (1..self.stage.len()).any(|index| {
             self.stage[index] != self.stage[index - 1]
@@ -100,13 +100,13 @@ impl Case {
         })
     }
 
-    /// Whether an operator before the stack is not in the first stage, or one after it not in the last.
+    /// Whether an operator before the stack is outside the first stage, or one after the stack is outside the last.
     fn has_strays(&self) -> bool {
         let end = |index: usize| if self.before[index] { 0 } else { self.stages - 1 };
         (0..self.stage.len()).any(|index| self.block[index].is_none() && self.stage[index] != end(index))
     }
 
-    /// Whether one of several stages has both layers of the stack and other operators.
+    /// Whether there are several stages, and one of them has both layers of the stack and other operators.
     fn has_doubts(&self) -> bool {
         let beside = |index: usize| self.block[index].is_none();
         let shared =
@@ -114,7 +114,7 @@ impl Case {
         self.stages > 1 && (0..self.stage.len()).any(|index| beside(index) && shared(index))
     }
 
-    /// Whether every layer is in one stage.
+    /// Whether no layer is divided between stages.
     fn keeps_layers_whole(&self) -> bool {
         let together =
             |a: usize, b: usize| layer(self, a) != layer(self, b) || self.stage[a] == self.stage[b];
@@ -128,8 +128,8 @@ impl Case {
         (0..self.stages).map(|own| (0..self.blocks).filter(|&block| stage_of(block) == own).count()).collect()
     }
 
-    /// Checks that stages with these numbers of layers place every operator as the plan does, with operators before
-    /// the stack in the first stage and operators after it in the last.
+    /// Checks that stages with these numbers of layers place every operator as the plan does, if operators before the
+    /// stack belong to the first stage and operators after it to the last.
     fn check(&self, counts: &[usize]) {
         assert_eq!(counts.len(), self.stages);
         for index in 0..self.stage.len() {
@@ -149,7 +149,7 @@ impl Case {
         }
     }
 
-    /// Exports with and without the model; the results must agree unless the model is required.
+    /// Exports the plan with and without the model. The results must agree unless the model is required.
     fn export(&self, to: &str) -> Result<String, ExportError> {
         let with = export(to, &self.plan, Some(&self.graph));
         let without = export(to, &self.plan, None);
@@ -166,7 +166,7 @@ impl Case {
     }
 }
 
-/// Normalises the order of modules within a stage of torchtitan, which is irrelevant.
+/// Sorts the modules within each stage of torchtitan, because their order is irrelevant.
 fn unordered(to: &str, text: &str) -> String {
     if to != "torchtitan" {
         return text.to_owned();
@@ -176,7 +176,7 @@ fn unordered(to: &str, text: &str) -> String {
     format!("{parts:?}")
 }
 
-/// Runs cases until enough were exported and enough refused.
+/// Runs all cases, and checks that enough of them were exported and enough refused.
 fn cases(body: impl Fn(&Case) -> bool) {
     let mut outcomes = [0, 0];
     for seed in 0..ROUNDS {
@@ -209,7 +209,7 @@ fn servers_put_every_layer_where_the_plan_has_it() {
     }
 }
 
-/// Parses a layout without brackets like `PipelineParallelLayerLayout.parse_str_to_list`.
+/// Parses a layout without brackets, as `PipelineParallelLayerLayout.parse_str_to_list` does.
 fn stages_of_layout(layout: &str) -> Vec<String> {
     let mut unrolled = String::new();
     let mut rest = layout.chars().peekable();
@@ -298,7 +298,7 @@ fn counts_of_megatron_put_every_layer_where_the_plan_has_it() {
     });
 }
 
-/// The device of every layer and of the output according to `load_tensors`, with 0 for the host.
+/// The device of every layer and of the output, with 0 for the host, according to `load_tensors`.
 fn devices_of_llama(flags: &str, layers: usize) -> Vec<usize> {
     let offloaded: usize = value(flags, "--n-gpu-layers").expect("it is given").parse().expect("a number");
     let split = value(flags, "--tensor-split").map(numbers).unwrap_or_default();
@@ -337,7 +337,7 @@ fn llama_cpp_puts_every_layer_where_the_plan_has_it() {
                         None if case.before[index] => 0,
                         None => devices[case.blocks],
                     };
-                    // Device 0 is the host, which is stage 0 if the plan has a host.
+                    // Device 0 is the host, which runs stage 0 if the plan has a host.
                     assert_eq!(case.stage[index] + 1 - hosts, device, "{} in {text}", case.paths[index]);
                 }
                 true
@@ -353,7 +353,8 @@ fn llama_cpp_puts_every_layer_where_the_plan_has_it() {
     });
 }
 
-/// The layer of a path in the cases: inside the stack by its number, outside by the first component.
+/// The layer of an operator: inside the stack, the path up to the layer's number; outside, the first component of the
+/// path.
 fn layer(case: &Case, index: usize) -> &str {
     let path = &case.paths[index];
     match case.block[index] {
@@ -421,8 +422,8 @@ fn sequences_are_divided_where_the_plan_divides_them() {
 #[test]
 fn titans_modules_are_those_of_the_plan() {
     cases(|case| {
-        // Children of the model and of its list of layers keep their names; others get those of torchtitan's
-        // models.
+        // Children of the model and of its list of layers keep their names; other modules get the names that
+        // torchtitan's models use.
         let named = case.paths.iter().any(|path| path.starts_with("layers."));
         match case.export("torchtitan") {
             Ok(text) => {
@@ -464,7 +465,7 @@ fn titans_modules_are_those_of_the_plan() {
 #[test]
 fn a_program_is_cut_where_the_plan_cuts_it() {
     cases(|case| {
-        // Operators that are not modules themselves, in modules that are the layers of the case.
+        // The operators are not modules themselves, but belong to modules, which are the layers of the case.
         let count = case.stage.len();
         let modules: Vec<&str> = (0..count).map(|index| layer(case, index)).collect();
         let names: Vec<String> = (0..count).map(|index| format!("op{index}")).collect();
@@ -477,7 +478,7 @@ fn a_program_is_cut_where_the_plan_cuts_it() {
         for device in &mut plan.devices {
             device.ops = next.by_ref().take(device.ops.len()).cloned().collect();
         }
-        // A module begins at an operator if that is the first of its operators and these are contiguous.
+        // A module begins at an operator if this is the first of its operators and they are contiguous.
         let begins = |module: &str, index: usize| {
             let own: Vec<usize> =
                 (0..count).filter(|&other| above(modules[other]).contains(&module)).collect();
@@ -502,7 +503,7 @@ fn a_program_is_cut_where_the_plan_cuts_it() {
     });
 }
 
-/// A norm that is computed in the kernel of the last sum before it, and a view, are still modules of the model.
+/// A view, and a norm computed in the kernel of the last sum before it, are still modules of the model.
 #[test]
 fn a_layer_in_the_kernel_of_another_is_a_module() {
     let riding = |name: &str, kernel: &str, parameter_bytes: f64| OperatorDocument {
@@ -522,7 +523,7 @@ fn a_layer_in_the_kernel_of_another_is_a_module() {
         riding("flatten", "layers.1", 0.0),
         kernel("head"),
     ];
-    // A reader of the view reads the norm.
+    // A reader of the view reads the tensor of the norm.
     let edges = [
         ("embed", "layers.0"),
         ("layers.0", "layers.1"),
@@ -547,9 +548,9 @@ fn a_layer_in_the_kernel_of_another_is_a_module() {
     assert!(list.contains("balance = [2, 3, 1]") && list.contains("\"norm\",\n    \"flatten\","), "{list}");
     let parts = text("torchtitan", &plan, Some(&model));
     assert!(parts.contains("[\"layers.1\", \"norm\", \"flatten\"]"), "{parts}");
-    // OpenVINO may make one operation of several, if these have no kernel.
+    // OpenVINO may merge operations if these have no kernel of their own.
     assert!(text("openvino", &plan, Some(&model)).contains("FREE = [\n    \"norm\",\n    \"flatten\"\n]"));
-    // Layers are counted as before: its kernel is of the stack.
+    // Layers are counted as before, because the kernel of the norm belongs to the stack.
     assert!(text("megatron", &plan, Some(&model)).contains("'Et|t|L'"));
 }
 
@@ -566,7 +567,8 @@ fn modules_that_compute_nothing_are_listed_where_numbers_leave_them_room() {
     assert_eq!(layers, ["0", "1", "2", "3", "4", "5", "6", "40"]);
 }
 
-/// Tensors of published models that no operator represents: of modules that nothing runs, or that have submodules.
+/// Tensors of published models that no operator represents: they belong to modules that do not run, or that have
+/// submodules.
 #[test]
 fn every_tensor_of_a_published_model_has_a_device_wherever_the_model_is_cut() {
     type Names = &'static [&'static str];
@@ -596,7 +598,7 @@ fn every_tensor_of_a_published_model_has_a_device_wherever_the_model_is_cut() {
             let map: BTreeMap<String, serde_json::Value> =
                 serde_json::from_str(&export.text).expect("it is JSON");
             for tensor in tensors {
-                // The empty name is the whole model.
+                // The empty name refers to the whole model.
                 let holders = above(tensor).into_iter().chain([""]);
                 let keys = holders.filter(|part| map.contains_key(*part)).count();
                 assert_eq!(keys, 1, "{family} {variant}, cut before {first}: {tensor} in {map:?}");
@@ -604,7 +606,7 @@ fn every_tensor_of_a_published_model_has_a_device_wherever_the_model_is_cut() {
             written.push(first);
         }
         assert!(!written.is_empty(), "{family} {variant} is never written");
-        // Cuts within a module that holds such a tensor.
+        // The model is also cut within a module that holds such a tensor.
         for first in within {
             assert!(written.contains(first), "{family} {variant} is not cut before {first}: {written:?}");
         }

@@ -1,4 +1,5 @@
-//! Every target writes each feature of a plan, notes it by name, or refuses it: `docs/runtimes.md` has the table.
+//! For each feature of a plan, every target writes it, notes it by name, or refuses it: `docs/runtimes.md` has the
+//! table.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ struct Case {
 
 const LAYERS: [&str; 4] = ["embed", "layers.0", "layers.1", "head"];
 
-/// The case that a target takes: some need a host.
+/// The plain case for a target: some targets need a host.
 fn base(to: &str, trains: bool) -> Case {
     let (first, kind) =
         if ["llama-cpp", "onnxruntime"].contains(&to) { ("cpu0", "cpu") } else { ("acc0", "acc") };
@@ -69,7 +70,7 @@ impl Case {
         (self.plan.objective.schedule, self.plan.objective.microbatches) = (schedule, Some(6));
     }
 
-    /// Puts everything on the last device.
+    /// Places everything on the last device.
     fn on_one_device(mut self) -> Case {
         let names: Vec<String> = self.graph.operators.iter().map(|operator| operator.name.clone()).collect();
         self.plan.devices =
@@ -78,18 +79,18 @@ impl Case {
     }
 }
 
-/// Something that a plan can hold.
+/// A feature that a plan can have.
 struct Feature {
-    /// Name of the feature in the words of the table.
+    /// Name of the feature in the table.
     name: &'static str,
-    /// Text that a note on the feature contains, in one of these forms.
+    /// Texts of which a note on the feature contains one.
     named: &'static [&'static str],
-    /// Whether the plan is one of a training step.
+    /// Whether the plan is for a training step.
     trains: bool,
     add: fn(&mut Case),
 }
 
-/// Six microbatches, in the words of each runtime.
+/// Six microbatches, in the notation of each runtime.
 const MICROBATCHES: [&str; 5] =
     ["6 microbatches", "n_microbatches=6", "size to 6 times", "size of 6 times", "steps to 6"];
 
@@ -278,10 +279,10 @@ const FEATURES: [Feature; 23] = [
     },
 ];
 
-/// The four columns of the table: what targets do with a feature.
+/// The four columns of the table: how targets treat a feature.
 const OUTCOMES: [&str; 4] = ["written", "noted", "nothing to write", "refused"];
 
-/// Treatment of a feature by a target: an outcome, and the code of a refusal.
+/// How a target treats a feature: a column of the table, and the code if it refuses.
 fn outcome(to: &str, feature: &Feature) -> (usize, Option<&'static str>) {
     let before = base(to, feature.trains);
     let plain = before.export(to).unwrap_or_else(|error| panic!("{to} takes the plain plan: {error}"));
@@ -301,7 +302,7 @@ fn outcome(to: &str, feature: &Feature) -> (usize, Option<&'static str>) {
     }
 }
 
-/// The table of the page.
+/// The table as the page should show it.
 fn table() -> String {
     let mut table = format!("| a plan has | {} |\n| --- | --- | --- | --- | --- |\n", OUTCOMES.join(" | "));
     for feature in &FEATURES {
@@ -338,9 +339,10 @@ fn a_plan_is_written_noted_or_refused_as_the_page_says() {
 
 #[test]
 fn nothing_that_a_plan_prices_is_dropped() {
-    // If there is nothing to write, the runtime's default matches the plan.
+    // There is nothing to write if the runtime behaves by default as the plan says.
     let by_itself = |to: &str, feature: &str| match feature {
-        // Megatron, vLLM, SGLang and llama.cpp have their own models, PyTorch and torchtitan keep what a model holds.
+        // Megatron, vLLM, SGLang and llama.cpp have models of their own; PyTorch and torchtitan keep what a model
+        // holds.
         "a parameter that the whole model holds" => {
             !["accelerate", "torchgpipe", "deepspeed", "pipedream"].contains(&to)
         }
@@ -375,7 +377,7 @@ fn a_tied_weight_is_refused_where_runtimes_refuse_it() {
             let error = case.export(to).expect_err(to);
             assert_eq!((error.code().name, error.place()), ("E031", Some("devices[1].ops[1]")));
             assert_eq!(error.to_string(), format!("`embed.weight` is a weight on acc0 and acc1, but {rule}"));
-            // On one device it is not a copy.
+            // On one device, the shared weight is not copied.
             let mut together = base(to, trains);
             together.share("embed.weight", &["embed", "layers.0"], true);
             together.export(to).unwrap_or_else(|error| panic!("{to}: {error}"));
@@ -474,12 +476,12 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
         ("torchtitan", gpipe, Ok("pipeline_parallel_schedule = \"GPipe\"")),
         ("torchtitan", alternating, Ok("pipeline_parallel_schedule = \"1F1B\"")),
         ("torchtitan", zero_bubble, Ok("pipeline_parallel_schedule = \"InterleavedZeroBubble\"")),
-        // 1F1B keeps one microbatch, the minimum.
+        // On one device, 1F1B keeps one microbatch in flight, the minimum, so it can replace any schedule.
         ("megatron", gpipe, Ok("--global-batch-size of 6 times")),
         ("megatron", zero_bubble, Ok("--global-batch-size of 6 times")),
         ("deepspeed", gpipe, Ok("gradient_accumulation_steps to 6")),
         ("deepspeed", zero_bubble, Ok("gradient_accumulation_steps to 6")),
-        // GPipe keeps all microbatches.
+        // GPipe keeps all microbatches in flight.
         ("torchgpipe", gpipe, Ok("give `chunks` to GPipe")),
         ("torchgpipe", alternating, Err(REFUSED)),
         ("torchgpipe", zero_bubble, Err(REFUSED)),
@@ -495,7 +497,7 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
             (found, _) => panic!("{to} with {}: {found:?}", schedule.name()),
         }
     }
-    // `chunks` is in the text wherever a note asks for it.
+    // The text contains `chunks` whenever a note asks for it.
     for (schedule, microbatches, chunks) in [(gpipe, 6, "\nchunks = 6\n"), (alternating, 1, "\nchunks = 1\n")]
     {
         let export = export("torchgpipe", schedule, microbatches).expect("GPipe keeps no more");
@@ -561,7 +563,7 @@ fn megatron_is_told_whether_the_head_has_a_weight_of_its_own() {
             assert!(tied.notes.iter().any(|note| note.starts_with(&told)), "{:?}", tied.notes);
         }
     }
-    // Without the model it is not known.
+    // Without the model, it is unknown whether weights are tied.
     let names = ["embed", "layers.0", "layers.1", "head"];
     let apart = (0..).zip(&names).map(|(number, name)| device(&format!("acc{number}"), "acc", &[name]));
     let export = export("megatron", &pipeline(apart.collect()), None).expect("the stages tell the order");
@@ -627,7 +629,7 @@ fn a_table_of_a_divided_module_has_a_device_by_its_own_name() {
         "model.rope_table": 0, "root_table": 0, "scale": 1, "model.idle": 1, "idle.first": 0, "idle.second": 1,
     });
     assert_eq!(serde_json::from_str::<serde_json::Value>(&found.text).expect("it is JSON"), expected);
-    // A name that no key can have is refused for a weight, and noted for a constant.
+    // A name that is no valid key is refused for a weight, and noted for a constant.
     for name in ["", "model..table", "model.layers"] {
         let with = |trained: bool| {
             let mut unnamed = document.clone();
@@ -680,7 +682,7 @@ fn torchtitan_names_a_child_in_every_stage_that_reads_it() {
     let export = case.export("torchtitan").expect("a child that runs nothing may be copied");
     let parts: Vec<Vec<String>> = assigned(&export.text, "module_fqns_per_model_part");
     assert_eq!(parts, [vec!["embed", "layers.0", "rope"], vec!["layers.1", "head", "bias", "rope"]]);
-    // A child without a name: a trained weight is refused, and a constant is noted.
+    // A child without a name is refused for a trained weight, and noted for a constant.
     for trained in [true, false] {
         let mut unnamed = base("torchtitan", true);
         unnamed.share(".weight", &["layers.1"], trained);

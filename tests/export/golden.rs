@@ -5,7 +5,7 @@
 
 use super::plans::{cut_before, device, pipeline, text, workload};
 
-/// Llama: embedding and 2 layers, 3 layers, 3 layers and the head.
+/// Llama on three stages: the embedding and 2 layers, then 3 layers, then 3 layers and the head.
 fn llama() -> (stagewright::core::graph::Graph, stagewright::core::document::PlanDocument) {
     let graph = workload("llama", "2-7b", 8);
     let plan = cut_before(&graph, &["decoder.layer.2.attention", "decoder.layer.5.attention"]);
@@ -19,7 +19,7 @@ fn megatron_has_the_embedding_first_and_the_loss_last() {
     let layout = "--num-layers 8 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 'Et*2|t*3|t*3L' \
                   --untie-embeddings-and-output-weights\n";
     assert_eq!(text("megatron", &plan, Some(&graph)), layout);
-    // A single layer is `t`, and a stage may have none.
+    // A single layer is written `t`, and a stage may have no layers.
     let alone = cut_before(&graph, &["decoder.layer.0.attention", "decoder.layer.1.attention", "head"]);
     let layout =
         "--num-layers 8 --pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'E|t|t*7|L'\n";
@@ -141,7 +141,7 @@ fn a_device_map_has_the_highest_modules_that_are_on_one_device() {
 
 #[test]
 fn devices_are_numbered_by_kind_and_number() {
-    // Kinds in order of first appearance, numbers in numeric order, independent of the stage order.
+    // Kinds appear in order of their first appearance, and numbers in numeric order, independently of the stage order.
     let plan = pipeline(vec![
         device("a10", "a", &["m.0"]),
         device("cpu0", "cpu", &["m.1"]),

@@ -91,8 +91,8 @@ pub(crate) fn workload_of(name: &str, variant: &str, layers: u64, granularity: G
     Graph::from_document(document.unwrap_or_else(|error| panic!("{name}: {error}"))).expect("it is a graph")
 }
 
-/// A plan that assigns consecutive operators of a model to devices: `ends` has the first operator after
-/// each device but the last, which takes the rest.
+/// A plan that assigns consecutive operators of a model to devices. `ends` contains, for each device but the last, the
+/// first operator after it; the last device takes the rest.
 pub(crate) fn cut_before(graph: &Graph, ends: &[&str]) -> PlanDocument {
     let names: Vec<&str> = graph.operators().map(|op| graph.operator(op).name.as_str()).collect();
     let mut cuts: Vec<usize> = ends

@@ -1,5 +1,4 @@
-//! Random plans: every export is parsed and compared with the plan, and every refusal is checked to be
-//! justified.
+//! Random plans: every export is parsed and compared with the plan, and every refusal must be justified.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,7 +54,7 @@ fn hostile(rng: &mut ChaCha8Rng, number: usize) -> String {
     format!("{name}{number}{}", PIECES.choose(rng).expect("there are some"))
 }
 
-/// A plan of devices without an order, with the device index of each operator in `place`.
+/// A plan of devices without an order. `place` contains the device index of each operator.
 fn plan(names: &[String], place: &[usize], kinds: &[(&str, &str)]) -> PlanDocument {
     let devices = kinds.iter().enumerate().map(|(index, (name, kind))| {
         let ops: Vec<&str> = names
@@ -92,7 +91,7 @@ impl<'de> Deserialize<'de> for Entries {
     }
 }
 
-/// The literal assigned to a name in a Python module; Python reads it as JSON does.
+/// The literal that a Python module assigns to a name; Python and JSON read it alike.
 pub(crate) fn assigned<T: for<'de> Deserialize<'de>>(module: &str, name: &str) -> T {
     let start = module
         .lines()
@@ -115,7 +114,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
         let place: Vec<usize> = names.iter().map(|_| rng.random_range(0..3)).collect();
         let kinds = [("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")];
         let plan = plan(&names, &place, &kinds);
-        // The devices in use in the order of the plan, as drawings number them.
+        // Devices in use, in the order of the plan, which is the order in which drawings number them.
         let used: Vec<usize> = (0..3).filter(|device| place.contains(device)).collect();
         let numbered =
             |index: usize| used.iter().position(|&device| device == place[index]).expect("it is used");
@@ -141,7 +140,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
                 assert_eq!(operators, expected);
             }
             let Entries(found) = assigned(&text("openvino"), "AFFINITY");
-            // Accelerators are numbered, without the unused ones.
+            // Accelerators are numbered consecutively; unused ones get no number.
             let accelerators: Vec<usize> = used.iter().copied().filter(|&device| device < 2).collect();
             let called = |index: usize| match accelerators.iter().position(|&device| device == place[index]) {
                 Some(number) => format!("GPU.{number}"),
@@ -176,7 +175,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
 /// Operators with their devices, and the number of tensors.
 type Drawn = (Vec<(String, usize)>, usize);
 
-/// Parses the output of `dot` and nothing else: a name that escapes its label fails.
+/// Parses the output of `dot`, and nothing more general, so that a name that escapes its label fails.
 fn drawn_by_graphviz(text: &str) -> Drawn {
     let mut drawn: Drawn = Default::default();
     for line in text.lines() {
@@ -210,7 +209,7 @@ fn drawn_by_graphviz(text: &str) -> Drawn {
     drawn
 }
 
-/// A quoted string of Graphviz as displayed, and its end.
+/// The text that Graphviz displays for a quoted string, and the index of its end.
 fn quoted_by_graphviz(text: &str) -> (String, usize) {
     assert!(text.starts_with('"'), "{text}");
     let mut shown = String::new();
@@ -242,7 +241,7 @@ fn quoted_by_graphviz(text: &str) -> (String, usize) {
     }
 }
 
-/// Parses the output of `mermaid` and nothing else.
+/// Parses the output of `mermaid`, and nothing more general.
 fn drawn_by_mermaid(text: &str) -> Drawn {
     let mut drawn: Drawn = Default::default();
     for line in text.lines() {
@@ -298,7 +297,7 @@ fn a_device_map_gives_every_operator_its_device() {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
         let (model, layers, homes) = modules(rng);
         let names: Vec<String> = model.operators().map(|op| model.operator(op).name.clone()).collect();
-        // Devices by module, so that whole modules are common, or at random.
+        // Devices are chosen by module, so that modules often stay whole, or at random.
         let place = by_module(rng, &layers, &homes);
         let plan = plan(&names, &place, &[("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")]);
         let used: Vec<usize> = (0..2).filter(|device| place.contains(device)).collect();
@@ -310,7 +309,7 @@ fn a_device_map_gives_every_operator_its_device() {
             inside.all(|device| Some(device) == first)
         };
         let whole = place.iter().all(|device| *device == place[0]);
-        // Inputs of the model go to the first accelerator in the map.
+        // Inputs of the model are sent to the first accelerator in the map.
         let main = (0..names.len())
             .find(|&index| place[index] < 2 && above(&layers[index]).iter().any(|part| alone(part)))
             .map(|index| place[index]);
@@ -353,7 +352,7 @@ fn a_device_map_gives_every_operator_its_device() {
     assert!(written > 50 && refused > 50, "{written} written, {refused} refused");
 }
 
-/// Whether a map gives a tensor a device, by the rule of `check_device_map` of Accelerate.
+/// Whether a map assigns a device to a tensor, by the rule of Accelerate's `check_device_map`.
 pub(crate) fn covers(map: &BTreeMap<String, serde_json::Value>, tensor: &str) -> bool {
     let holds = |key: &String| {
         key.is_empty()
@@ -371,7 +370,7 @@ fn a_device_map_covers_every_parameter_and_buffer() {
         let (model, layers, homes) = modules(rng);
         let names: Vec<String> = model.operators().map(|op| model.operator(op).name.clone()).collect();
         let mut document = GraphDocument { schema: GRAPH_SCHEMA_2.into(), ..model.document().clone() };
-        // A module that runs, one that runs nothing, and the model itself.
+        // The owner is a module that runs, one that runs nothing, or the model itself.
         for index in 0..rng.random_range(1..5) {
             let owner = match rng.random_range(0..4) {
                 0 => String::new(),
@@ -397,7 +396,7 @@ fn a_device_map_covers_every_parameter_and_buffer() {
             if map.contains_key(&parameter.name) {
                 by_name += 1;
                 assert!(found.notes.iter().any(|note| note.contains(&parameter.name)), "{:?}", found.notes);
-                // It is where one of its readers is.
+                // The parameter is on the device of one of its readers.
                 let device = &map[&parameter.name];
                 let on = |reader: &String| {
                     let index = names.iter().position(|name| name == reader).expect("an operator");
@@ -424,7 +423,7 @@ fn a_device_map_covers_every_parameter_and_buffer() {
     );
 }
 
-/// A parameter with readers.
+/// A parameter that the given operators read.
 pub(crate) fn parameter(name: &str, readers: &[String]) -> ParameterDocument {
     ParameterDocument {
         name: name.into(),
@@ -436,8 +435,8 @@ pub(crate) fn parameter(name: &str, readers: &[String]) -> ParameterDocument {
     }
 }
 
-/// Operators in nested modules, some of them in the backward pass, with the module and the forward operator
-/// of each.
+/// A random graph of operators in nested modules, some of them in the backward pass. Also returns the module and the
+/// forward operator of each operator.
 fn modules(rng: &mut ChaCha8Rng) -> (Graph, Vec<String>, Vec<usize>) {
     let mut operators: Vec<OperatorDocument> = Vec::new();
     let mut layers: Vec<String> = Vec::new();
@@ -470,8 +469,8 @@ fn modules(rng: &mut ChaCha8Rng) -> (Graph, Vec<String>, Vec<usize>) {
     (graph(operators, &edges), layers, homes)
 }
 
-/// A device for every operator: one per outer module, with a few exceptions. Backward operators are on the
-/// device of their forward operator.
+/// A random device for every operator: one per outer module, with a few exceptions. Backward operators share the device
+/// of their forward operator.
 fn by_module(rng: &mut ChaCha8Rng, layers: &[String], homes: &[usize]) -> Vec<usize> {
     let mut of_module: BTreeMap<String, usize> = BTreeMap::new();
     let depth = rng.random_range(1..4);

@@ -1,4 +1,4 @@
-//! Plans that a target cannot express are refused, with code, place and help; no others are.
+//! A target refuses exactly those plans that it cannot express, with code, place and help.
 
 use stagewright::core::document::{Pass, PlanDocument};
 use stagewright::core::graph::Graph;
@@ -14,7 +14,7 @@ fn refused(to: &str, plan: &PlanDocument, graph: Option<&Graph>) -> (&'static st
     (error.code().name, error.place().map(str::to_owned), error.to_string())
 }
 
-/// Targets that only run pipelines.
+/// Targets that run only pipelines.
 const PIPELINES: [&str; 10] = [
     "torch-pipelining",
     "torchtitan",
@@ -82,7 +82,7 @@ fn several_calls_are_refused_but_in_drawings() {
         let (code, place, _) = refused(target.name, &plan, Some(&graph));
         assert_eq!((code, place.as_deref()), ("E008", Some("devices[0].calls")), "{}", target.name);
     }
-    // The order in which a runtime would run a drawing is not mentioned.
+    // No runtime executes a drawing, so `runs` is false for drawings.
     for (to, runs) in [("dot", false), ("mermaid", false), ("openvino", true)] {
         let plan = cut_before(&graph, &[]);
         assert_eq!(export(to, &plan, None).expect("it is taken").runs, runs, "{to}");
@@ -118,20 +118,20 @@ fn what_is_no_pipeline_is_refused_where_there_are_only_pipelines() {
     let there_and_back =
         vec![device("acc0", "acc", &["m.layers.0", "m.layers.2"]), device("acc1", "acc", &["m.layers.1"])];
     for to in PIPELINES {
-        // Without an order, and none exists.
+        // A plan without an order, for which no order exists.
         assert_eq!(refused(to, &unordered(there_and_back.clone()), Some(&model)).0, "E009", "{to}");
-        // With an order that the tensors contradict.
+        // A plan whose order contradicts the tensors.
         let (code, place, message) = refused(to, &pipeline(there_and_back.clone()), Some(&model));
         let place = place.as_deref();
         assert_eq!((code, place), ("E009", Some("devices[0].ops[1]")), "{to}: {message}");
     }
     for to in ["megatron", "vllm", "sglang", "llama-cpp"] {
         assert_eq!(refused(to, &unordered(there_and_back.clone()), None).0, "E009", "{to}");
-        // The layers go backwards, which their numbers show without the model.
+        // The layers run backwards, which their numbers show even without the model.
         let (code, _, message) = refused(to, &pipeline(there_and_back.clone()), None);
         assert_eq!(code, "E015", "{to}: {message}");
     }
-    // Accepted by targets with arbitrary placement, and if an order exists.
+    // The same devices are accepted by a target that places operators freely, and others if an order exists.
     text("accelerate", &unordered(there_and_back), Some(&model));
     let backwards =
         vec![device("acc1", "acc", &["m.layers.2"]), device("acc0", "acc", &["m.layers.0", "m.layers.1"])];
@@ -200,7 +200,7 @@ fn what_is_no_layer_belongs_to_the_ends() {
     let expected =
         "--num-layers 1 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|L'\n";
     assert_eq!(text("megatron", &flat, Some(&row)), expected);
-    // In the same stage as the whole stack: only the model shows whether it comes before the stack.
+    // An operator in the same stage as the whole stack: only the model shows whether it precedes the stack.
     assert_eq!(refused("megatron", &flat, None).0, "E006");
     let after = model(&[("layers.0", "embed"), ("layers.0", "head")]);
     assert_eq!(refused("megatron", &flat, Some(&after)).0, "E015");
@@ -210,8 +210,8 @@ fn what_is_no_layer_belongs_to_the_ends() {
     text("megatron", &last, Some(&row));
     let before = model(&[("embed", "layers.0"), ("head", "layers.0")]);
     assert_eq!(refused("megatron", &last, Some(&before)).0, "E015");
-    // In a stack of several stages, another operator of the first stage may read its layers, and one of the last
-    // may feed them.
+    // If a stack spans several stages, another operator of the first stage must not read the stack's layers, and one of
+    // the last stage must not feed them.
     let names = ["embed", "layers.0", "aux", "layers.1", "head"];
     let plan = pipeline(vec![device("acc0", "acc", &names[..3]), device("acc1", "acc", &names[3..])]);
     let model = |edges: &[(&str, &str)]| {
@@ -235,7 +235,7 @@ fn what_is_no_layer_belongs_to_the_ends() {
         device("acc2", "acc", &["head"]),
     ]);
     assert!(text("megatron", &ends, None).contains("'E|t*2|L'"));
-    // llama.cpp keeps the embedding on the host, and the host comes first.
+    // llama.cpp keeps the embedding on the host, which must come first.
     let (code, _, message) = refused("llama-cpp", &flat, Some(&row));
     assert_eq!(code, "E015");
     assert!(message.ends_with("llama.cpp keeps the token embedding on the host"), "{message}");
@@ -313,7 +313,7 @@ fn a_module_that_is_cut_runs_its_own_operators_where_their_inputs_are() {
     assert_eq!(text("accelerate", &plan(0), Some(&model("a", 0.0))), map);
     assert_eq!(refused("accelerate", &plan(0), Some(&model("b", 0.0))).0, "E013");
     assert_eq!(refused("accelerate", &plan(1), Some(&model("b", 1.0))).0, "E013");
-    // Two operators of one module on two devices: the module is cut.
+    // The two operators of one module are on two devices, so the module is cut.
     let two = graph(vec![operator("x", Some("m")), operator("y", Some("m"))], &[("x", "y")]);
     let apart = unordered(vec![device("acc0", "acc", &["x"]), device("acc1", "acc", &["y"])]);
     assert_eq!(refused("accelerate", &apart, Some(&two)).0, "E010");
@@ -353,7 +353,7 @@ fn a_module_that_runs_twice_is_no_place_to_cut() {
     );
     let plan = pipeline(vec![device("acc0", "acc", &["a", "b"]), device("acc1", "acc", &["c"])]);
     assert_eq!(refused("torch-pipelining", &plan, Some(&model)).0, "E010");
-    // A program that runs a stage after a later one cannot be divided by cuts.
+    // Cuts cannot divide a program that runs a stage again after a later one.
     let branches = graph(vec![operator("a", None), operator("b", None), operator("c", None)], &[("a", "c")]);
     let plan = pipeline(vec![device("acc0", "acc", &["a", "c"]), device("acc1", "acc", &["b"])]);
     assert_eq!(refused("torch-pipelining", &plan, Some(&branches)).0, "E015");
@@ -361,7 +361,7 @@ fn a_module_that_runs_twice_is_no_place_to_cut() {
 
 #[test]
 fn what_is_in_no_module_goes_with_a_neighbour_on_its_device() {
-    // The exporter names operators outside of all modules after their operation.
+    // The exporter names operators outside all modules after their operation.
     let names = ["embed", "layers.0", "alias", "layers.1"];
     let layer = |name: &&'static str| operator(name, (*name != "alias").then_some(name));
     let chain: Vec<(&str, &str)> = names.windows(2).map(|pair| (pair[0], pair[1])).collect();
@@ -386,7 +386,7 @@ fn what_is_in_no_module_goes_with_a_neighbour_on_its_device() {
         let map = text("accelerate", &beside, Some(&model));
         assert!(map.contains(&format!("\"layers.{number}\": {number}")) && !map.contains("alias"), "{map}");
     }
-    // Where operators are placed one by one, it has a device of its own.
+    // A target that places operators one by one can give `alias` a device of its own.
     assert!(
         text("openvino", &unordered(apart.devices.clone()), Some(&model)).contains("\"alias\": \"GPU.1\"")
     );
@@ -402,7 +402,7 @@ fn modules_without_an_address_are_refused() {
         assert!(message.contains("a part of its path is empty"), "{message}");
     };
     for to in ["accelerate", "torch-pipelining"] {
-        // `a` is on both devices, so no shorter path works.
+        // `a` is on both devices, so no shorter path can be used.
         for name in ["a..b", "a.", ".", ".a", "a..0"] {
             refused(to, "a.x", name);
         }
@@ -493,7 +493,7 @@ fn a_branch_is_no_chain() {
         graph(operators, edges)
     };
     let plan = pipeline(vec![device("acc0", "acc", &names[..4]), device("acc1", "acc", &names[4..])]);
-    // Any layer may read inputs.
+    // Every layer may read the inputs of the model.
     let masked = model(&[&chain[..], &[("in", "layers.1")]].concat());
     let skip = model(&[&chain[..], &[("embed", "head")]].concat());
     let apart = model(&[&chain[..2], &[("in", "aux")], &chain[3..]].concat());

@@ -1,4 +1,4 @@
-//! Runs that cannot start or do not end well: a clear error, and no process left behind.
+//! Runs that cannot start, or that fail: a clear error, and no process left behind.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use stagewright::runtime::cut::{cut, write_whole};
 use super::model::{chain, floats, model, node, tensor, write};
 use super::{command, run, runtime, stderr, text};
 
-/// Time after which a test that hangs is given up.
+/// Time after which a test is considered to hang.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A model, a machine of two cores and a plan of two stages, without measurements.
@@ -58,7 +58,7 @@ impl Planned {
     }
 }
 
-/// Processes that a process has started.
+/// Processes started by a process.
 fn children(parent: u32) -> BTreeSet<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
         let process: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -75,7 +75,7 @@ fn is_alive(process: u32) -> bool {
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
-/// Waits until a run has its two processes at work.
+/// Waits until both processes of a run are computing. Returns their ids.
 fn at_work(run: &Child) -> Vec<u32> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -98,7 +98,7 @@ fn signal(process: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()));
 }
 
-/// Final output of a run; none of its processes may remain.
+/// Waits for a run to end. Returns its exit code and standard error; none of its processes may remain.
 fn end(run: Child, processes: &[u32]) -> (Option<i32>, String) {
     let output = run.wait_with_output().expect("the program ends");
     let end = Instant::now() + PATIENCE;
@@ -177,13 +177,13 @@ fn a_measurement_that_goes_on_is_no_hang() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
     write(&chain(8, 256, 512), &path);
-    // All runs take longer than that, and each a small part of it.
+    // All runs together take longer than the patience, but each takes only a small part of it.
     let output = run(&runtime, &["profile", text(&path), "--runs", "150", "--patience", "3s"]);
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
 impl Planned {
-    /// An endless run with the folder that its files are in.
+    /// Starts an endless run, and keeps the folder with its files.
     fn endless_kept(self, runtime: &Path, more: &[&str]) -> (Planned, Child) {
         let run = self.endless(runtime, more);
         (self, run)
@@ -223,7 +223,7 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     assert!(random.status.success(), "{}", stderr(&random));
 }
 
-/// A file has one version of an operator set for all its nodes.
+/// All nodes of a file use one version of each operator set.
 #[test]
 fn a_function_with_another_operator_set_is_refused() {
     let mut model = model(GraphProto {

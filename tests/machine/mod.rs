@@ -1,7 +1,7 @@
-//! Models measured and run on this machine, by processes of the program.
+//! Models measured and run on this machine by processes of the program.
 //!
-//! Needs ONNX Runtime: the library that `make test` puts into `target/onnxruntime`, the one that `ORT_DYLIB_PATH` names, or
-//! that of an installed Python package. Without it, these tests print that they were skipped.
+//! Needs ONNX Runtime: the library that `make test` puts into `target/onnxruntime`, the one that `ORT_DYLIB_PATH`
+//! names, or the one in an installed Python package. Without it, these tests print that they were skipped.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 
 use stagewright::runtime::library;
 
-/// The shared library of ONNX Runtime.
+/// Path of the shared library of ONNX Runtime.
 pub(crate) fn runtime() -> Option<PathBuf> {
     let folder = Path::new(crate::ROOT).join("target/onnxruntime/onnxruntime/capi");
     let own = std::fs::read_dir(folder).ok().and_then(|entries| {
@@ -32,7 +32,7 @@ pub(crate) fn runtime() -> Option<PathBuf> {
     found
 }
 
-/// The program with arguments, and with the library.
+/// The command that runs the program with arguments and with the library.
 fn command(runtime: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
     command.args(arguments).env(library::VARIABLE, runtime).stdin(Stdio::null());

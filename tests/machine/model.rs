@@ -35,7 +35,7 @@ pub(super) fn tensor(name: &str, dims: &[i64], content: &[f32]) -> TensorProto {
     }
 }
 
-/// A node with one output of its own name.
+/// A node with one output, which has the node's name.
 pub(super) fn node(kind: &str, name: &str, inputs: &[&str]) -> NodeProto {
     NodeProto {
         name: Some(name.into()),
@@ -46,7 +46,7 @@ pub(super) fn node(kind: &str, name: &str, inputs: &[&str]) -> NodeProto {
     }
 }
 
-/// A model of a graph.
+/// A model that contains a graph.
 pub(super) fn model(graph: GraphProto) -> ModelProto {
     ModelProto {
         ir_version: Some(8),
@@ -61,7 +61,7 @@ pub(super) fn write(model: &ModelProto, path: &Path) {
     std::fs::write(path, model.encode_to_vec()).expect("there is room for a file");
 }
 
-/// A chain of products with an activation after each, on `rows` rows of `width` numbers.
+/// A chain of products, each followed by an activation, on `rows` rows of `width` numbers.
 pub(super) fn chain(layers: usize, rows: i64, width: i64) -> ModelProto {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut graph = GraphProto { input: vec![floats("x", &[rows, width])], ..GraphProto::default() };
@@ -81,7 +81,7 @@ pub(super) fn chain(layers: usize, rows: i64, width: i64) -> ModelProto {
     model(graph)
 }
 
-/// A random graph of sums, products, activations and shapes, some with weights that are computed from others.
+/// A random graph of sums, products, activations and shapes; some weights are computed from others.
 pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut graph = GraphProto {
@@ -103,7 +103,7 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
         let (first, second) = (pick(&mut rng), pick(&mut rng));
         let made = match rng.random_range(0..6) {
             5 => {
-                // The shape of a value that may be on another device.
+                // The shape comes from a value that may be on another device.
                 let shape = format!("shape{index}");
                 graph.node.push(node("Shape", &shape, &[&second]));
                 node("Reshape", &name, &[&first, &shape])
@@ -123,7 +123,7 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
     model(graph)
 }
 
-/// Two dense layers with a bias on three axes; the second has eight times the work of the first.
+/// Two dense layers with a bias on tensors with three axes; the second layer has eight times the work of the first.
 pub(super) fn dense() -> ModelProto {
     let mut graph = GraphProto { input: vec![floats("x", &[2, 128, 256])], ..GraphProto::default() };
     let mut last = "x".to_owned();

@@ -1,4 +1,4 @@
-//! Pipelines compute what the whole model computes, wherever it is cut.
+//! Pipelines compute what the whole model computes, wherever the model is cut.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ fn host(library: PathBuf) -> Host {
     }
 }
 
-/// Runs a model with operators on numbered devices.
+/// Runs a model with its operators on the device numbers that `place` returns.
 fn placed(host: &Host, bytes: &[u8], place: &mut dyn FnMut() -> usize, run: &Run) -> Measured {
     let folder = tempfile::tempdir().unwrap();
     let mut whole = Whole::new("model", bytes, &ImportOptions::default()).unwrap();
@@ -74,7 +74,7 @@ fn any_placement_of_any_graph_computes_what_the_model_computes() {
     }
 }
 
-/// Zeros that are cast like a value of another device: only its type is read, so devices form no cycle.
+/// Zeros are cast to the type of a value on another device. Only its type is read, so the devices form no cycle.
 #[test]
 fn a_type_alone_makes_no_segments() {
     let Some(library) = runtime() else { return };
@@ -94,7 +94,7 @@ fn a_type_alone_makes_no_segments() {
     });
     model.opset_import[0].version = Some(19);
     model.ir_version = Some(9);
-    // a and c on one device, b and d on the other.
+    // Operators a and c are on one device, b and d on the other.
     let mut devices = [0, 1, 0, 1].into_iter();
     let mut place = || devices.next().unwrap();
     let measured =
@@ -103,7 +103,7 @@ fn a_type_alone_makes_no_segments() {
     assert!(measured.stages.iter().all(|stage| stage.segments == 1), "{measured:?}");
 }
 
-/// The plan sends the source of a view, and so does the run: it sends the stored bytes, not the converted numbers.
+/// The plan sends the source of a view, and so does the run: the stored bytes are sent, not the converted numbers.
 #[test]
 fn integers_cross_devices_as_integers() {
     let Some(library) = runtime() else { return };
@@ -140,7 +140,7 @@ fn integers_cross_devices_as_integers() {
 fn a_throttled_link_takes_as_long_as_it_says() {
     let Some(library) = runtime() else { return };
     let host = host(library);
-    // 1 MB from one device to the other: 50 ms at 20 MB/s, far more than two products.
+    // 1 MB is sent from one device to the other: 50 ms at 20 MB/s, far longer than the two products take.
     let model = chain(2, 1024, 256).encode_to_vec();
     for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
         let throttle = Some(Throttle { bandwidth: 2e7, latency_s: 0.0 });
@@ -152,7 +152,7 @@ fn a_throttled_link_takes_as_long_as_it_says() {
         };
         let measured = placed(&host, &model, &mut place, &run);
         let link = 1024.0 * 256.0 * 4.0 / 2e7;
-        // The first sample that counts may be late on a busy machine, which shortens the rest.
+        // On a busy machine, the first sample that counts may be late, which shortens the others.
         assert!(measured.seconds_per_sample > 0.6 * link, "{communication:?}: {measured:?}");
         // Both ends wait for the link.
         let waited = |stage: &MeasuredStage| stage.communication_s > 0.99 * link;
@@ -186,8 +186,8 @@ fn outputs_that_no_operator_makes_are_no_obstacle() {
     assert!(measured.difference.is_some_and(|difference| difference < 1e-5), "{measured:?}");
 }
 
-/// Measures until the seconds of the operators are as they should be. Other work on the machine disturbs a measurement, but not
-/// every one.
+/// Repeats a measurement until the seconds of the operators are as expected. Other work on the machine disturbs some
+/// measurements, but not all.
 fn measured_at_last(costs: &Path, measure: impl Fn() -> Output, is_right: impl Fn(&Value) -> bool) {
     let mut all = Vec::new();
     for _ in 0..10 {
@@ -203,7 +203,7 @@ fn measured_at_last(costs: &Path, measure: impl Fn() -> Output, is_right: impl F
     panic!("{all:?}");
 }
 
-/// The model comes through standard input, which can be read only once.
+/// The model arrives through standard input, which can be read only once.
 #[test]
 fn a_profiled_plan_runs_and_both_times_are_told() {
     let Some(library) = runtime() else { return };
@@ -237,7 +237,7 @@ fn a_profiled_plan_runs_and_both_times_are_told() {
     assert!(told["difference"].as_f64().unwrap() < 1e-5);
 }
 
-/// ONNX Runtime runs a product on three axes and its bias as a product on two between changes of shape.
+/// ONNX Runtime computes a product with bias on three axes as a product on two axes, between changes of shape.
 #[test]
 fn the_seconds_of_fused_kernels_are_those_of_their_nodes() {
     let Some(library) = runtime() else { return };

@@ -1,4 +1,4 @@
-//! One command prints the published columns next to exact and free plans.
+//! One command prints the published columns beside exact and free plans.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn one_command_reproduces_the_published_columns() {
     let mut command = compare("dp,dpl,pipedream,one-device", "none");
     command.arg("--plan").arg(format!("expert={}", experts.join("{}.json").display()));
     for model in &models {
-        // A training graph without its own split uses the split of the inference graph.
+        // A training graph without a split of its own uses the split of the inference graph.
         let other = stem(model).trim_start_matches("layer_").replace("training", "inference");
         let other = experts.join(format!("{other}.json"));
         let own = experts.join(format!("{}.json", stem(model).trim_start_matches("layer_")));
@@ -29,7 +29,7 @@ fn one_command_reproduces_the_published_columns() {
         }
     }
     let mut found: BTreeMap<(String, String), f64> = BTreeMap::new();
-    // A local search runs until its limit. It starts from a contiguous split.
+    // A local search runs until its limit, starting from a contiguous split.
     for mut command in [command, compare("local@free", "5s")] {
         let output = command.output().expect("the program starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -45,14 +45,16 @@ fn one_command_reproduces_the_published_columns() {
     let columns = [("contiguous", "dp"), ("dpl", "dpl"), ("pipedream", "pipedream"), ("expert", "expert")];
     for (column, contender) in columns {
         for (model, expected) in published(&shared, "throughput", column) {
-            // None of these files has the nodes that PipeDream's own code skips, and some of its values depend on them.
+            // PipeDream's own code skips certain nodes, which none of these files marks, and some of its values depend
+            // on them.
             if contender == "pipedream" && PIPEDREAM_SKIPS.iter().any(|(name, _)| *name == model) {
                 continue;
             }
             let Some(&value) = found.get(&(model.clone(), contender.to_owned())) else { continue };
             let name = format!("{model}, {contender}");
             match contender {
-                // The published value is the best for one linear order; the value here is refined by minimum cuts.
+                // The published value is the best for one linear order. The value here may be lower, because minimum
+                // cuts refine it.
                 "dpl" => assert!(value <= expected * (1.0 + PUBLISHED), "{name}: {value} {expected}"),
                 _ => assert_close(&name, value, expected),
             }
@@ -60,8 +62,8 @@ fn one_command_reproduces_the_published_columns() {
         }
     }
     assert!(compared["dp"] >= 11 && compared["dpl"] >= 7 && compared["expert"] >= 6, "{compared:?}");
-    // A free split is at least as good as a contiguous one, but on the largest graphs the search may not find it in
-    // time.
+    // A free split is at least as good as a contiguous one, but on the largest graphs the search may not find it within
+    // its limit.
     let layers = found
         .iter()
         .filter(|((model, contender), _)| contender == "local@free" && model.starts_with("layer_"));

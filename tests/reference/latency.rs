@@ -14,9 +14,9 @@ use stagewright_verify::{ViolationKind, check};
 
 use super::{PUBLISHED, Rounds, files, import, problem, published, shared, stem};
 
-/// The instance on which enumerating pairs of ideals takes long; the bench covers it.
+/// An instance on which enumerating pairs of ideals takes long; the bench covers it.
 const LARGE: &str = "layer_inceptionv3_inference";
-/// Maximum relative excess of the block program over the best known plan; on one instance the best plan overlaps
+/// Maximum relative excess of the block program over the best known plan; in one instance, the best plan overlaps
 /// branches.
 const NEAR: f64 = 0.02;
 
@@ -62,8 +62,7 @@ fn blocks_are_near_the_best_known_and_local_search_reaches_it() {
     }
 }
 
-/// The order of the published greedy comes from a hash map; on graphs where the order does not matter, the values
-/// agree.
+/// The published greedy orders operators by a hash map. On graphs where the order does not matter, the values agree.
 #[test]
 fn greedy_has_its_published_value() {
     let Some(shared) = shared() else { return };
@@ -84,7 +83,7 @@ fn greedy_has_its_published_value() {
 #[test]
 fn expert_splits_have_their_published_latency() {
     let Some(shared) = shared() else { return };
-    // The published values in milliseconds, marked `over` because the splits exceed the memory.
+    // The published values in milliseconds. They are marked `over`, because the splits exceed the memory.
     let experts = [("layer_resnet50_inference", 1.0149), ("layer_inceptionv3_inference", 0.8655)];
     for (name, expected) in experts {
         let model = import(&shared.join(format!("data/msr/latency/{name}.json")));

@@ -1,8 +1,8 @@
-//! The published instances: proved optimal where possible, as good as the published values, accepted by the independent
-//! checker.
+//! The published instances: plans are proved optimal where possible, are as good as the published values, and are
+//! accepted by the independent checker.
 //!
-//! Every file in the reference folder is solved, and compared if the tables of published values contain it. Without
-//! `STAGEWRIGHT_SHARED` the tests print that they were skipped.
+//! Every file in the reference folder is solved, and compared if the published tables contain it. Without
+//! `STAGEWRIGHT_SHARED`, the tests print that they were skipped.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -22,7 +22,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Event, Observer};
 
-/// Relative agreement with values published to six digits.
+/// Relative tolerance for values published to six digits.
 const PUBLISHED: f64 = 1e-5;
 
 fn shared() -> Option<PathBuf> {
@@ -59,7 +59,7 @@ fn problem(model: &Imported) -> Problem {
     Problem::new(graph, cluster, Objective::default()).expect("a problem")
 }
 
-/// Column of a published table, in seconds by input.
+/// A column of a published table: seconds by input.
 fn published(shared: &Path, table: &str, column: &str) -> BTreeMap<String, f64> {
     let text = fs::read_to_string(shared.join(format!("design/reference-{table}.csv")))
         .expect("the published values");
@@ -78,7 +78,7 @@ fn assert_close(name: &str, found: f64, expected: f64) {
     assert!((found - expected).abs() <= PUBLISHED * expected, "{name}: {found}, published {expected}");
 }
 
-/// Stops a search after a number of rounds, which is deterministic on every machine.
+/// Stops a search after a number of rounds, which gives the same result on every machine.
 struct Rounds(u64);
 
 impl Observer for Rounds {

@@ -41,7 +41,7 @@ fn contiguous_optima_are_proved_and_pass_the_checker() {
 
 #[test]
 fn free_splits_are_near_the_best_known_and_pass_the_checker() {
-    /// Maximum relative excess of a few rounds over the best known value.
+    /// Maximum relative excess over the best known value after a few rounds.
     const NEAR: f64 = 0.02;
     let Some(shared) = shared() else { return };
     let [contiguous, best, bounds] =
@@ -71,8 +71,8 @@ fn free_splits_are_near_the_best_known_and_pass_the_checker() {
     }
 }
 
-/// The bound never exceeds the best known split, and the checker replays its certificate; an optimum that is proved in the
-/// time agrees with the best known one.
+/// The bound never exceeds the best known split, and the checker replays its certificate. If optimality is proved in
+/// time, the value agrees with the best known one.
 #[test]
 #[cfg(feature = "milp")]
 fn column_generation_bounds_free_splits() {
@@ -94,7 +94,7 @@ fn column_generation_bounds_free_splits() {
         let plan = plan_document(&problem, &solution, provenance);
         let report = check(&model.graph, problem.cluster().document(), None, &plan).expect("a readable plan");
         assert!(report.violations.is_empty(), "{name}: {:?}", report.violations);
-        // Minimum cuts around units and search trees leave no evidence to replay; prices do.
+        // Prices leave evidence that can be replayed; minimum cuts around units and search trees do not.
         let replayed = matches!(report.bound, BoundVerdict::Verified { .. });
         let source = solution.bound.source;
         let by_search = source.starts_with("anchored") || source == "branch-and-price";
@@ -116,7 +116,7 @@ fn expert_splits_have_their_published_values() {
     for path in files(&shared.join("data/msr/throughput")) {
         let name = stem(&path);
         let base = name.trim_start_matches("layer_");
-        // A training graph without its own split uses the split of the inference graph.
+        // A training graph without a split of its own uses the split of the inference graph.
         let own = shared.join(format!("data/msr/experts/{base}.json"));
         let other = shared.join(format!("data/msr/experts/{}.json", base.replace("training", "inference")));
         let split = if own.exists() { own } else { other };
@@ -126,7 +126,7 @@ fn expert_splits_have_their_published_values() {
         let cluster = model.graph.cluster.clone().expect("its own cluster");
         let report = check(&model.graph, &cluster, None, &plan).expect("a readable plan");
         assert_close(name, report.value_s.expect("a value"), expected);
-        // Expert splits ignore absorbed operators and may exceed the memory; other violations are errors.
+        // Expert splits ignore absorbed operators and may exceed the memory. Other violations are errors.
         let tolerated = [ViolationKind::Colocation, ViolationKind::Memory, ViolationKind::Order];
         assert!(
             report.violations.iter().all(|violation| tolerated.contains(&violation.kind)),
@@ -179,7 +179,7 @@ fn one_device_has_the_value_of_all_its_work() {
         let report = check(&model.graph, &cluster, None, &plan).expect("a readable plan");
         let work: f64 = operators.iter().map(|operator| operator.seconds["acc"]).sum();
         assert_close(stem(&path), report.value_s.expect("a value"), work);
-        // The solver returns the same value if the model fits an accelerator, otherwise the time on the host.
+        // The solver returns the same value if the model fits on an accelerator, and otherwise the time on the host.
         let mut silent = Silent;
         let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let solution = OneDevice.solve(&problem(&model), &mut context).expect("a throughput problem");
@@ -193,7 +193,7 @@ fn one_device_has_the_value_of_all_its_work() {
     }
 }
 
-/// Nodes whose outgoing edges the published baseline ignores, by inference input, as in its code.
+/// Nodes whose outgoing edges the published baseline ignores in its code, by inference input.
 pub(crate) const PIPEDREAM_SKIPS: [(&str, &[i64]); 2] =
     [("layer_bert24_inference", &[4]), ("layer_gnmt_inference", &[2, 40, 46])];
 
@@ -212,7 +212,7 @@ fn pipedream_has_its_published_value() {
         let solution = PipeDream.solve(&problem(&model), &mut context).expect("a throughput problem");
         let value = solution.value().expect("a plan");
         if name == "layer_gnmt_inference" {
-            // Several depth-first orders are possible, and the published code's order follows its hash map.
+            // Several depth-first orders are possible; the order of the published code depends on its hash map.
             assert!((value - expected).abs() <= 0.01 * expected, "{name}: {value}, published {expected}");
         } else {
             assert_close(&name, value, expected);

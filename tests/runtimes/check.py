@@ -1,16 +1,16 @@
-"""Loads exports into the runtimes that they are for: `make test-runtimes`, which needs a network.
+"""Loads exports into the runtimes for which they are made: `make test-runtimes`, which needs a network.
 
     python3 check.py STAGEWRIGHT
 
-What is not installed is skipped and named at the end, with the targets that are only compared with their
-documentation. `docs/runtimes.md` has what it printed last and with which versions.
+Runtimes that are not installed are skipped and named at the end, with the targets that are only compared with their
+documentation. `docs/runtimes.md` shows the latest output and the versions used for it.
 
-ONNX Runtime says on standard error that it has no provider for the accelerator, which is so; that it reads the option
-at all is checked with one that is not well-formed. Where an accelerator is needed (HETERO on two devices, a device_map
-with numbers), maps are compared with the plan and the model, and what runs is the same on the host. Models of
-transformers, torchvision and torchtitan are made from configurations, without weights where nothing runs; those of
-`data/models` are given random ones where they run. Of Megatron Core, vLLM and SGLang those functions are called that
-read what is exported, without a process group.
+ONNX Runtime reports on standard error, correctly, that it has no provider for the accelerator; a malformed option
+checks that it reads the option at all. If an accelerator is needed (HETERO on two devices, a device_map with numbers),
+maps are compared with the plan and the model, and the same modules run on the host. Models of transformers, torchvision
+and torchtitan are made from configurations, without weights if nothing runs; those of `data/models` get random weights
+if they run. For Megatron Core, vLLM and SGLang, only the functions that read the export are called, without a process
+group.
 """
 
 import gzip
@@ -26,7 +26,7 @@ FOLDER = tempfile.mkdtemp(prefix="stagewright-")
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data")
 MODELS = os.path.join(DATA, "models")
 
-# Names that would break a module written without care.
+# A name that would break a module if it were written without escaping.
 HOSTILE = 'layers/1/"];\nimport os # é\\'
 
 
@@ -39,7 +39,7 @@ def path(name):
 
 
 def cluster(*kinds):
-    """A file with a cluster: kinds by name, count, whether they are hosts, and memory, all of which a plan may use."""
+    """A file with a cluster. Each kind is a name, a count, whether it is a host, and memory without a reserve."""
     link = {"bandwidth": 1e9}
     entries = [
         {"name": name, "class": name, "count": count, "host": host, "memory_bytes": memory, "reserve_bytes": 0.0, "link": link}
@@ -53,7 +53,7 @@ def cluster(*kinds):
 
 
 def exported(model, where, target, *more, batch=()):
-    """The export of a plan of a model on a cluster, and the plan."""
+    """Plans a model on a cluster. Returns the export of the plan, and the plan."""
     run("plan", model, "--cluster", where, "--out", path("plan.json"), *batch, *more)
     with open(path("plan.json"), encoding="utf-8") as file:
         plan = json.load(file)
@@ -61,14 +61,14 @@ def exported(model, where, target, *more, batch=()):
 
 
 def module(text):
-    """What a Python module defines."""
+    """The names that the text of a Python module defines, with their values."""
     defined = {}
     exec(compile(text, "export.py", "exec"), defined)
     return defined
 
 
 def onnx_model():
-    """Three products and their activations, of which the second is named to do harm."""
+    """A model of three products with activations, the second of which has a hostile name."""
     import numpy
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -95,7 +95,7 @@ def check_onnxruntime():
     import onnxruntime
 
     model, x = onnx_model()
-    # Memory for two of the three weights on the accelerator.
+    # The accelerator has memory for two of the three weights.
     where = cluster(("acc", 1, False, 2500.0), ("cpu", 1, True, 1e9))
     text, plan = exported(path("model.onnx"), where, "onnxruntime")
     defined = module(text)
@@ -115,7 +115,7 @@ def check_onnxruntime():
     options = defined["configure"](onnxruntime.SessionOptions())
     after = onnxruntime.InferenceSession(annotated.SerializeToString(), options, providers=["CPUExecutionProvider"])
     numpy.testing.assert_array_equal(before.run(None, {"x": x})[0], after.run(None, {"x": x})[0])
-    # The runtime reads the option: one that is not well-formed is refused.
+    # The runtime refuses a malformed option, which shows that it reads the option.
     wrong = onnxruntime.SessionOptions()
     wrong.add_session_config_entry("session.layer_assignment_settings", "cpu =a)")
     try:
@@ -128,7 +128,7 @@ def check_onnxruntime():
     print(f"onnxruntime {onnxruntime.__version__}: {len(found)} nodes annotated, {defined['SETTINGS']}, same output")
 
 
-# Exports that run, each with its options and its input.
+# Exported models that are run, each with its file, options and inputs.
 IMAGES = ((8, 3, 224, 224), "float32")
 DEMO = ("gpt2.onnx", os.path.join(DATA, "demo", "gpt2.onnx"), ("--batch", "1"), {"input_ids": ((1, 1024), "int64")})
 RESNET = ("resnet-50.onnx", os.path.join(MODELS, "resnet-50.onnx.gz"), (), {"x": IMAGES})
@@ -136,7 +136,7 @@ VIT = ("vit.onnx", os.path.join(MODELS, "vit.onnx.gz"), (), {"pixel_values": IMA
 
 
 def with_weights(name, source, real=True):
-    """A file of data/models with weights: random numbers, or holes, which read as zeros."""
+    """A model file of the repository, with weights added: random numbers, or holes, which read as zeros."""
     import numpy
     import onnx
 
@@ -166,7 +166,7 @@ def with_weights(name, source, real=True):
                 kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
                 file.write(numpy.ones(size // kind.itemsize, dtype=kind).tobytes())
             else:
-                # Indices.
+                # Integers are indices, for which zeros are valid.
                 file.write(bytes(size))
     return os.path.join(folder, name)
 
@@ -180,14 +180,14 @@ def given(inputs):
 
 
 def check_onnxruntime_models():
-    """Whole models: every node that is planned is annotated, and the outputs stay what they were."""
+    """Whole models: every planned node is annotated, and the outputs do not change."""
     import numpy
     import onnx
     import onnxruntime
 
     for name, source, batch, inputs in [DEMO, RESNET]:
         file = with_weights(name, source)
-        # Memory for a part of either.
+        # The accelerator has memory for only a part of either model.
         where = cluster(("acc", 1, False, 3e8), ("cpu", 1, True, 1e12))
         text, plan = exported(file, where, "onnxruntime", batch=batch)
         defined = module(text)
@@ -205,7 +205,7 @@ def check_onnxruntime_models():
 
 
 def check_openvino_models():
-    """Whole models, read from ONNX and from OpenVINO's own file: every operation has a device, and outputs stay."""
+    """Whole models, read from ONNX and from OpenVINO's own file: operations have devices, and outputs do not change."""
     import numpy
     import openvino
 
@@ -253,7 +253,7 @@ def check_openvino():
     openvino.save_model(read, path("model.xml"), compress_to_fp16=False)
     model = core.read_model(path("model.xml"))
     before = core.compile_model(model, "CPU")(x)[0]
-    # On the one device that is everywhere, compiled; on two, only written into the model.
+    # On the processor, which every machine has, the model is compiled; with two devices, it is only annotated.
     text, _ = exported(path("model.xml"), cluster(("cpu", 1, True, 1e9)), "openvino")
     defined = module(text)
     compiled = core.compile_model(defined["apply"](core.read_model(path("model.xml"))), defined["DEVICE"])
@@ -273,7 +273,7 @@ def check_openvino():
 
 
 def check_openvino_outputs():
-    """A model read from ONNX, whose last operations OpenVINO calls after the outputs."""
+    """A model read from ONNX, whose last operations OpenVINO names after the outputs."""
     import numpy
     import onnx
     import openvino
@@ -288,7 +288,7 @@ def check_openvino_outputs():
         helper.make_node("Gemm", ["b", "w2"], ["logits"], name="/fc/Gemm"),
     ]
     value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16])
-    # The hidden values are an output that has readers too.
+    # The hidden values are an output, but also have readers.
     graph = helper.make_graph(nodes, "named", [value("x")], [value("logits"), value("hidden")], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 10
@@ -309,7 +309,7 @@ def check_openvino_outputs():
 
 
 def torch_model():
-    """A small stack with the names of its modules, as a graph document."""
+    """A small stack as a graph document, with the names of its modules."""
     import torch
 
     class Block(torch.nn.Module):
@@ -375,7 +375,7 @@ def check_accelerate():
         raise AssertionError("a map that lacks a module passes")
     except ValueError:
         pass
-    # Without accelerators, the same modules on the host.
+    # There are no accelerators, so all modules of the map run on the host.
     expected = model(x)
     dispatched = accelerate.dispatch_model(model, {key: "cpu" for key in device_map}, main_device="cpu")
     assert torch.equal(dispatched(x), expected)
@@ -383,7 +383,7 @@ def check_accelerate():
 
 
 def check_accelerate_tables():
-    """Tensors that a divided module, or the model, holds itself have a device in the map, by their own names."""
+    """Tensors held directly by a divided module, or by the model, are in the map under their own names."""
     import accelerate
     import torch
     from accelerate.utils.modeling import check_device_map
@@ -432,7 +432,7 @@ def check_accelerate_tables():
 
 
 def write_program(model, inputs):
-    """The graph document of a model by our exporter for PyTorch."""
+    """The graph document that our exporter for PyTorch makes of a model."""
     sys.path.insert(0, FOLDER)
     with open(path("stagewright_exporter.py"), "w", encoding="utf-8") as file:
         file.write(run("exporter", "torch"))
@@ -443,7 +443,7 @@ def write_program(model, inputs):
 
 
 def check_measured():
-    """Measured seconds of a program: every operator has some, and their sum is near the time of the whole."""
+    """Measured seconds of a program: every operator has a time, and the sum is close to the time of the whole."""
     import re
 
     import torch
@@ -456,7 +456,7 @@ def check_measured():
         file.write(run("exporter", "torch"))
     command = [sys.executable, path("stagewright_exporter.py"), path("measured.pt2"), "--out", path("measured.json")]
     command += ["--measure", "host", "--device", "cpu"]
-    # Threads that wait for each other take long where other processes run.
+    # Uses one thread, because threads that wait for each other slow down if other processes run.
     alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=alone)
     with open(path("measured.json"), encoding="utf-8") as file:
@@ -466,7 +466,7 @@ def check_measured():
     total, whole = (float(number) / 1e3 for number in re.findall(r"([0-9.]+) ms", line))
     assert abs(sum(seconds) - total) < 1e-6 + 1e-3 * total, (seconds, total)
     assert 0.1 < total / whole < 10.0, line
-    # Times, and no prices: the plan of one device takes their sum.
+    # Measured times replace prices: the plan on one device takes their sum.
     plan = json.loads(run("plan", path("measured.json"), "--cluster", cluster(("host", 1, True, 1e12)), "--json"))
     assert abs(plan["objective"]["value_s"] - sum(seconds)) < 1e-9 + 1e-6 * sum(seconds), plan["objective"]
     print(f"torch {torch.__version__}: {line}")
@@ -478,7 +478,7 @@ def check_pipelining():
 
     model, x = torch_model()
     write_program(model, (x,))
-    # Layer by layer: the operators of a layer are colocated.
+    # Keeps layers whole: the operators of a layer are colocated.
     with open(path("program.json"), encoding="utf-8") as file:
         document = json.load(file)
     for operator in document["operators"]:
@@ -502,7 +502,7 @@ def check_pipelining():
 
 
 def check_pipelining_models():
-    """Models of transformers and torchvision, small but with all their modules, cut and run."""
+    """Small models of transformers and torchvision, with all their modules, are cut and run."""
     import torch
     import torchvision
     import transformers as hf
@@ -512,7 +512,7 @@ def check_pipelining_models():
     tokens = torch.arange(64).reshape(2, 32)
 
     class First(torch.nn.Module):
-        """The first output: a stage hands on tensors."""
+        """Returns the first output, because stages pass on only tensors."""
 
         def __init__(self, model):
             super().__init__()
@@ -545,18 +545,18 @@ def check_pipelining_models():
 
 
 def workload(*arguments):
-    """The file of a built-in workload."""
+    """Generates a built-in workload, and returns its file."""
     with open(path("workload.json"), "w", encoding="utf-8") as file:
         file.write(run("workload", *arguments))
     return path("workload.json")
 
 
-# A cluster of four accelerators on which stages of all models below fit.
+# A cluster of four accelerators with enough memory for the stages of all models below.
 FOUR = ("acc", 4, False, 1e12)
 
 
 def families():
-    """Workloads with the published models of the same sizes, without weights."""
+    """Yields workloads, each with the published model of the same size, without weights."""
     import torch
     import transformers as hf
 
@@ -567,7 +567,7 @@ def families():
     yield ("mixtral", "--variant", "8x7b", "--layers", layers), lambda: hf.MixtralForCausalLM(
         hf.MixtralConfig(num_hidden_layers=4)
     )
-    # Three of the four layers are dense, or one.
+    # Three of the four layers are dense in v3, and one in v2-lite.
     yield ("deepseek", "--variant", "v3", "--layers", layers), lambda: hf.DeepseekV3ForCausalLM(
         hf.DeepseekV3Config(num_hidden_layers=4)
     )
@@ -590,7 +590,7 @@ def families():
 
 
 def check_transformers():
-    """Every module that is named exists, and every parameter and buffer has one device."""
+    """Every module named in an export exists, and every parameter and buffer has one device."""
     import torch
     import transformers
     from accelerate.utils.modeling import check_device_map
@@ -620,7 +620,7 @@ def check_transformers():
 
 
 def data_models():
-    """The exports of data/models, each with the model that it was made from, without weights."""
+    """Yields the exports in data/models, each with the model that it was made from, without weights."""
     import torch
 
     sys.path.insert(0, MODELS)
@@ -631,29 +631,29 @@ def data_models():
     yield "demo", demo, make.built(configurations.gpt2)[0], batch
     for name, (configuration, route) in make.MODELS.items():
         model, inputs = make.built(configuration)
-        # What is traced is a wrapper.
+        # These routes trace a wrapper of the model.
         if route in ("torchscript", "qdq", "four bits"):
             model = make.Called(model, list(inputs))
         (file,) = (file for file in os.listdir(MODELS) if file in (f"{name}.onnx.gz", f"{name}.json.gz"))
         yield name, os.path.join(MODELS, file), model, ()
 
 
-# The positions of its encoder are a parameter that no module reads.
+# In Whisper, the positions of the encoder are a parameter that no module reads.
 REFUSED = {("whisper", "accelerate"): "E013"}
 
-# Constants are folded, and with them norms into convolutions and the angles of a rotary embedding: no graph has them.
+# Models in which constants are folded: norms into convolutions, and the angles of a rotary embedding. Graphs lack them.
 FOLDED = {"resnet-50-qdq", "llama-4-bit"}
 
 
 def constants(file, batch):
-    """The parameters and constants that a model lists: those that its export folded are no tensors of the module."""
+    """Names of the parameters and constants in a model file; folded ones do not correspond to tensors of the module."""
     run("convert", file, path("native.json"), *batch)
     with open(path("native.json"), encoding="utf-8") as opened:
         return {parameter["name"] for parameter in json.load(opened).get("parameters", [])}
 
 
 def check_data_models():
-    """Exports of data/models name modules that exist, and with accelerate every parameter and buffer has one device."""
+    """Exports of data/models name existing modules; for accelerate, every parameter and buffer has one device."""
     from accelerate.utils.modeling import check_device_map
 
     for name, file, model, batch in data_models():
@@ -728,7 +728,7 @@ def check_torchgpipe():
 
 
 def tied_document():
-    """A chain whose first and last layers share a weight, in training."""
+    """A training graph of a chain whose first and last layers share a weight."""
     names = ["0", "1", "2", "3"]
     names += [f"{name}.grad" for name in reversed(names)]
     operators = [
@@ -745,7 +745,7 @@ def tied_document():
 
 
 def refusal(model, where, target, *more):
-    """The error of an export that is refused."""
+    """Returns the error of an export that must be refused."""
     try:
         exported(model, where, target, *more)
     except subprocess.CalledProcessError as error:
@@ -754,7 +754,7 @@ def refusal(model, where, target, *more):
 
 
 def check_torchgpipe_tied():
-    """GPipe refuses a weight of two layers on two devices, and so does the export."""
+    """GPipe refuses a weight shared by layers on two devices, and so does the export."""
     import torch
     import torchgpipe
 
@@ -771,7 +771,7 @@ def check_torchgpipe_tied():
 
 
 def check_pipelining_tied():
-    """PyTorch makes stages with a tied weight, each with a copy: the gradients of the two are what a note tells to sum."""
+    """PyTorch builds stages with copies of a tied weight, whose gradients must be summed, as a note says."""
     import torch
     from torch.distributed.pipelining import SplitPoint, pipeline
 
@@ -792,7 +792,7 @@ def check_pipelining_tied():
 
 
 def check_torchgpipe_models():
-    """VGG of torchvision as the nn.Sequential that it is."""
+    """Torchvision's VGG as an nn.Sequential."""
     import torch
     import torchgpipe
     import torchvision
@@ -805,7 +805,7 @@ def check_torchgpipe_models():
     options = ("--whole-layers", "--solver", "equal-time")
     text, plan = exported(file, cluster(("acc", 3, False, 1e12)), "torchgpipe", *options)
     defined = module(text)
-    # Flatten and Dropout are no operators, and in the list all the same.
+    # Flatten and Dropout are not operators, but the list contains them too.
     assert defined["layers"] == [name for name, _ in model.named_children()], defined["layers"]
     divided = torchgpipe.GPipe(model, balance=defined["balance"], devices=["cpu"] * len(plan["devices"]), chunks=2)
     assert torch.allclose(divided(x), model(x), atol=1e-5)
@@ -813,7 +813,7 @@ def check_torchgpipe_models():
 
 
 def counted(target):
-    """The export of a plan of 30 layers of Llama 2 on four accelerators, and how many of them each has."""
+    """Plans 30 layers of Llama 2 on four accelerators. Returns the export, and the number of layers on each device."""
     file = workload("llama", "--variant", "2-7b", "--layers", "30", "--granularity", "layer")
     text, plan = exported(file, cluster(FOUR), target, "--solver", "equal-time", "--split", "contiguous", "--whole-layers")
     layers = [len({op.split(".")[2] for op in device["ops"] if op.startswith("decoder.")}) for device in plan["devices"]]
@@ -821,7 +821,7 @@ def counted(target):
 
 
 def check_megatron():
-    """Megatron Core reads the layout, and its older options, as the layers of the plan; ranks are asked one by one."""
+    """Megatron Core interprets the layout, and its older options, as the layers of the plan, rank by rank."""
     import argparse
     import importlib.metadata
     import shlex
@@ -866,7 +866,7 @@ def check_sglang():
 
 
 def check_partition(runtime, within):
-    """The function of vLLM or SGLang that reads the variable gives every rank the layers of the plan."""
+    """The function of vLLM or SGLang that reads the variable assigns the layers of the plan to every rank."""
     import importlib
     import importlib.metadata
 
@@ -893,7 +893,7 @@ def check_dot():
 
 
 def check_deepspeed():
-    """The subclass divides where the plan does; ranks are asked one by one, without a process group."""
+    """The subclass divides the model where the plan does; checked rank by rank, without a process group."""
     import deepspeed
     import torch
     from deepspeed.runtime.pipe.topology import PipeDataParallelTopology
@@ -919,7 +919,7 @@ def check_deepspeed():
 
 
 def check_deepspeed_tied():
-    """The subclass takes a tied weight of two stages as TiedLayerSpecs of one key, and as nothing else."""
+    """The subclass accepts a weight tied across two stages only as TiedLayerSpecs with the same key."""
     import deepspeed
     import torch
     from deepspeed.pipe import LayerSpec, TiedLayerSpec
@@ -952,7 +952,7 @@ def check_deepspeed_tied():
 
 
 def check_torchtitan():
-    """Every parameter of torchtitan's own Llama is in one stage; a name that it lacks would lose them silently."""
+    """Every parameter of torchtitan's own Llama is in one stage; unknown module names would drop some silently."""
     import importlib.metadata
 
     import torch
@@ -986,7 +986,7 @@ def check_torchtitan():
     print(f"torchtitan {version}: {parts} have all {len(whole)} parameters of {type(model).__name__} once")
 
 
-# What is looked at for each runtime, and the targets that it is for.
+# The checks, each with its runtime and the targets that it covers.
 CHECKS = [
     ("onnxruntime", check_onnxruntime, ["onnxruntime"]),
     ("onnxruntime", check_onnxruntime_models, ["onnxruntime"]),

@@ -1,4 +1,4 @@
-//! `simulate` and `plan --trace` end to end, with the built binary.
+//! `simulate` and `plan --trace` of the built program, end to end.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -38,7 +38,7 @@ pub(crate) fn written(path: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).expect("it was written")).expect("it is JSON")
 }
 
-/// x of 4 s and y of 1 s on `acc0`, both ready at the start; y feeds z of 5 s on `acc1`.
+/// Operators x of 4 s and y of 1 s on `acc0`, both ready at the start; y feeds z of 5 s on `acc1`.
 fn queue(folder: &tempfile::TempDir) -> [String; 3] {
     let operator = |name: &str, seconds: f64| {
         let seconds = serde_json::json!({"gpu": seconds});
@@ -216,7 +216,7 @@ fn where_there_is_no_plan_there_is_no_trace() {
     assert!(!Path::new(&traced).exists());
 }
 
-/// A plan of the demo for one iteration of four microbatches under 1F1B.
+/// A plan of the demo for an iteration of four microbatches under 1F1B.
 fn iteration(folder: &tempfile::TempDir) -> [String; 3] {
     let names = [demo("model.json"), demo("cluster.toml"), file(folder, "plan.json")];
     let [model, cluster, plan] = &names;
@@ -245,8 +245,8 @@ fn an_iteration_takes_what_its_plan_says() {
         let starts = tasks.iter().skip(1).map(|task| task["start_s"].as_f64().expect("a start"));
         assert!(ends.zip(starts).all(|(end, start)| end <= start));
     }
-    // Running all forward passes first has no fewer microbatches in flight and, at equal loads, takes no less
-    // time.
+    // A schedule that runs all forward passes first has at least as many microbatches in flight and, at equal loads,
+    // takes at least as long.
     let gpipe = simulate(&["--schedule", "gpipe"]);
     assert!(seconds(&gpipe) >= seconds(&same) * (1.0 - 1e-9));
     assert!(

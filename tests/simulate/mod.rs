@@ -1,4 +1,4 @@
-//! One step of a plan, for display and as data: its figures, its trace, the command.
+//! One step of a plan, for display and as data: figures, trace and command.
 
 mod command;
 mod steady;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::command::{code, demo, file, json, run, stderr, stdout, written};
 
-/// A plan of the demo, and the output of `simulate` for it in JSON and as text.
+/// Plans the demo. Returns the plan, and the output of `simulate` for it as JSON and as text.
 fn played(folder: &tempfile::TempDir, more: &[&str]) -> (Value, Value, String) {
     let (model, cluster, plan) = (demo("model.json"), demo("cluster.toml"), file(folder, "plan.json"));
     let planned = run(&[&["plan", &model, "--cluster", &cluster, "--out", &plan], more].concat());
@@ -83,7 +83,7 @@ fn plans_that_are_no_pipelines_say_why_they_have_no_steady_state() {
     }
 }
 
-/// A plan with an impossible objective still has a step.
+/// A plan whose objective is impossible still has a step.
 #[test]
 fn an_objective_that_makes_no_sense_has_no_steady_state() {
     let folder = tempfile::tempdir().expect("there is room for a folder");

@@ -27,7 +27,7 @@ fn of_phase<'a>(events: &'a [Value], phase: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["ph"] == phase).collect()
 }
 
-/// A field in microseconds, rounded to nanoseconds.
+/// A field in microseconds, converted to nanoseconds.
 fn nanoseconds(value: &Value) -> i64 {
     (value.as_f64().expect("a number") * 1e3).round() as i64
 }
@@ -93,7 +93,7 @@ fn counters_are_what_devices_hold() {
             let largest = mine.iter().map(|event| bytes(event)).fold(0.0, f64::max);
             assert!(largest <= device.peak_bytes, "{number}: {largest} of {}", device.peak_bytes);
             reached += u32::from(largest == device.peak_bytes);
-            // At the end only permanent bytes remain, and in version 2 the outputs of the model.
+            // At the end, only permanent bytes remain and, in version 2, the outputs of the model.
             let graph = problem.graph();
             let operators: Vec<_> =
                 graph.operators().filter(|&op| chosen.device_of(op) == device.device).collect();

@@ -19,7 +19,7 @@ fn sections() -> Vec<String> {
     page().lines().filter_map(|line| code(line.strip_prefix("## ")?)).collect()
 }
 
-/// Production code: path from the root, and text without comments and tests. Enums of codes are left out.
+/// The path from the root and the text of every production source, without comments, tests and the enums of codes.
 fn sources() -> Vec<(String, String)> {
     let mut folders =
         vec![root().join("src"), root().join("bindings/python/src"), root().join("bindings/python/python")];
@@ -57,7 +57,7 @@ fn is_code(text: &str) -> bool {
     text.len() == 4 && text.bytes().enumerate().all(is_right)
 }
 
-/// Words that are codes.
+/// Words that have the form of a code.
 fn codes(source: &str) -> impl Iterator<Item = &str> {
     let is_apart = |symbol: char| !symbol.is_alphanumeric() && symbol != '_';
     source.split(is_apart).filter(|word| is_code(word))
@@ -102,8 +102,8 @@ fn sections_are_sorted_and_unique() {
     }
 }
 
-/// An error has its code in an arm of `fn code`, and no two errors share one. The Python package has the codes of the program
-/// for the same mistakes.
+/// Every error states its code in an arm of `fn code`, and no two errors share one. For the same mistakes, the Python
+/// package uses the codes of the program.
 #[test]
 fn no_code_has_two_meanings() {
     let mut arms: BTreeMap<String, String> = BTreeMap::new();

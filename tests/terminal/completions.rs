@@ -17,11 +17,11 @@ fn every_script_mentions_every_command_and_solver() {
         for word in commands.iter().map(String::as_str).chain(solvers).chain(["G004"]) {
             assert!(script.contains(word), "{shell}: {word}");
         }
-        // Scripts for fish only complete options.
+        // The script for fish completes only options.
         for family in FAMILIES.iter().filter(|_| shell != "fish") {
             assert!(script.contains(family.name()), "{shell}: {}", family.name());
         }
-        // The others complete either names or files, and a cluster is either.
+        // The other scripts complete either names or files, and a cluster may be either.
         if shell == "bash" {
             for name in clusters::names() {
                 assert!(script.contains(name), "{name}");

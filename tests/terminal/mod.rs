@@ -1,4 +1,4 @@
-//! Self-description of the command line, and its appearance on a terminal.
+//! How the command line describes itself, and how it looks on a terminal.
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 

@@ -1,4 +1,4 @@
-//! Names that are made to steer a terminal, a page or a shell, through everything that prints them.
+//! Names designed to manipulate a terminal, a page or a shell, passed through everything that prints names.
 
 use std::path::Path;
 use std::process::Output;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::run;
 
-/// Escapes, ends of lines, a mark that turns the direction of writing, one without width, and markup.
+/// Escape sequences, line ends, a mark that reverses the writing direction, a character without width, and markup.
 const NAME: &str = "a\u{1b}[31m\nINJECTED\u{202e}\u{200b}\r\u{9b}0m<b>|`x";
 
 /// `NAME` as the program shows it.
@@ -18,8 +18,7 @@ fn named(what: &str) -> String {
     format!("{NAME}{what}")
 }
 
-/// A chain of four operators on two devices, all of it named with `NAME`; operators that share a name with those before
-/// have them on one device.
+/// A chain of four operators on two devices, in which every name is `NAME` or begins with it.
 fn model(seconds: f64, bytes: f64) -> Value {
     let operators: Vec<Value> = (0..4)
         .map(|index| {
@@ -46,7 +45,7 @@ fn file(folder: &TempDir, name: &str, document: &Value) -> String {
     path.display().to_string()
 }
 
-/// Every part of the output is text whose only control characters are line ends, and a name contains none.
+/// Asserts that all output is text whose only control characters are line ends, and that no name adds a line.
 fn assert_harmless(arguments: &[&str], output: &Output) -> String {
     let texts = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).expect("text"));
     for text in &texts {
@@ -58,7 +57,7 @@ fn assert_harmless(arguments: &[&str], output: &Output) -> String {
     texts.concat()
 }
 
-/// Runs a command, which has to print a name, harmless.
+/// Runs a command that must print a name, and asserts that it prints the name harmlessly.
 fn shown(arguments: &[&str], code: i32) -> String {
     let output = run(arguments);
     let text = assert_harmless(arguments, &output);
@@ -81,7 +80,7 @@ fn tables_of_plans_show_every_character_of_a_name() {
     shown(&["explain", &good, &plan, "--no-what-if"], 0);
     shown(&["simulate", &good, &plan], 0);
     shown(&["simulate", &good, &plan, "--schedule", "1f1b", "--microbatches", "2"], 0);
-    // Also names in a plan: the source of its bound, its reason, its devices and operators.
+    // Names in a plan are covered too: the source of its bound, its devices and its operators.
     let read: Value = serde_json::from_slice(&std::fs::read(&plan).expect("a plan")).expect("JSON");
     assert_eq!(read["devices"][0]["kind"], NAME, "JSON has the names themselves");
     let changed = |change: &dyn Fn(&mut Value)| {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{run, stdout, tool};
 
-/// Python program that runs a command on a pseudo-terminal with a given number of columns and prints its
+/// Python program that runs a command on a pseudo-terminal with a given number of columns and prints the command's
 /// output.
 const TERMINAL: &str = r#"
 import fcntl, os, pty, struct, subprocess, sys, termios
@@ -107,7 +107,7 @@ fn tables_keep_to_the_width_of_the_terminal() {
     let checked = [&["check", &model, &plan][..], &on].concat();
     let texts = [40, 80, 200].map(|columns| shown(columns, &checked));
     let [Some(narrow), Some(usual), Some(wide)] = texts else { return };
-    // Narrow: blocks; usual: a table without bars; wide: a table with bars.
+    // A narrow terminal gets blocks, a usual one a table without bars, and a wide one a table with bars.
     assert!(narrow.contains("communication  "), "{narrow}");
     assert!(!narrow.contains('█') && !usual.contains('█') && wide.contains('█'), "{narrow}{usual}{wide}");
     assert!(usual.contains('…') && !wide.contains('…'), "{usual}{wide}");

@@ -1,4 +1,4 @@
-//! The command `workload` on the built binary.
+//! The command `workload` of the built program.
 
 use std::process::{Command, Output};
 
@@ -63,7 +63,7 @@ fn options_reach_the_graph() {
     let update = graph.operators.iter().find(|operator| operator.name == "decoder.layer.1.attention.update");
     assert_eq!(update.expect("layers are updated").kind.as_deref(), Some("momentum"));
     let positions = graph.operators.iter().find(|operator| operator.name == "embeddings");
-    // A table of 1024 positions; the table of 1000 tokens is tied to the head.
+    // The positions are a table of 1024 rows; the table of 1000 tokens is tied to the head.
     assert_eq!(positions.expect("there are embeddings").parameter_bytes, 2.0 * 128.0 * 1024.0);
     assert_eq!(graph.parameters[0].bytes, 2.0 * 128.0 * 1000.0);
 }

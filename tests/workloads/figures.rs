@@ -1,7 +1,7 @@
 //! Parameters and FLOP compared with published figures, or with a closed form if nothing is published.
 //!
 //! Figures are for one sample in inference; the files of the families cite the sources. Published FLOP are
-//! multiply-adds (each is two FLOP here) and count products only, without norms and activations.
+//! multiply-adds (each of which is two FLOP here) and count only products, without norms and activations.
 
 use stagewright::workloads::{FAMILIES, Optimizer, Options, Size, Sizes};
 use stagewright_core::document::{GraphDocument, Pass};
@@ -12,7 +12,7 @@ fn parameters(graph: &GraphDocument) -> f64 {
     parameter_bytes(graph) / 4.0
 }
 
-/// All variants published to the last digit.
+/// Variants whose parameters are published to the last digit.
 const PARAMETERS: &[(&str, &str, u64)] = &[
     ("resnet", "50", 25_557_032),
     ("resnet", "101", 44_549_160),
@@ -45,12 +45,12 @@ const PARAMETERS: &[(&str, &str, u64)] = &[
     ("llama", "3-405b", 405_853_388_800),
     ("mixtral", "8x7b", 46_702_792_704),
     ("mixtral", "8x22b", 140_620_634_112),
-    // Without the bias that balances the load of the experts, 58 × 256 numbers.
+    // Excludes the bias that balances the load of the experts, which has 58 × 256 numbers.
     ("deepseek", "v3", 671_026_404_352),
     ("deepseek", "v2-lite", 15_706_484_224),
 ];
 
-/// Parameters published to some digits, with half a unit of the last one.
+/// Parameters published as rounded numbers, each with half a unit of the last digit.
 const ROUNDED_PARAMETERS: &[(&str, &str, f64, f64)] = &[
     ("amoebanet-d", "18-208", 81.5e6, 0.05e6),
     ("amoebanet-d", "18-416", 319.0e6, 0.05e6),
@@ -66,7 +66,7 @@ const ROUNDED_PARAMETERS: &[(&str, &str, f64, f64)] = &[
     ("transformer-xl", "24", 277e6, 0.5e6),
 ];
 
-/// Parameters derived from the definition, where nothing, or nothing more precise, is published.
+/// Parameters derived from the definition, for variants without a published number of sufficient precision.
 fn closed_forms() -> Vec<(&'static str, &'static str, f64)> {
     let lstm = |input: f64, hidden: f64, biases: f64| 4.0 * hidden * (input + hidden + biases);
     let rnnlm = |layers: f64| {
@@ -108,7 +108,7 @@ fn closed_forms() -> Vec<(&'static str, &'static str, f64)> {
         ("transformer-xl", "8", transformer_xl(8.0)),
         ("wavenet", "2", wavenet(18.0)),
         ("wavenet", "4", wavenet(36.0)),
-        // 33,762,577 and 187,767,399 rows.
+        // The tables have 33,762,577 and 187,767,399 rows.
         ("dlrm", "kaggle", 33_762_577.0 * 16.0 + kaggle),
         ("dlrm", "terabyte", 187_767_399.0 * 128.0 + terabyte),
     ]
@@ -181,19 +181,18 @@ fn multiply_adds_of_images_are_as_published() {
     }
 }
 
-/// 338,749,194,240 according to the authors of BK-SDM (`Nota-NetsPresso/BK-SDM`, issue 53), with a counter of
-/// layers with weights and of four operations per element of a layer norm; the products of attention add 63
-/// G.
+/// The authors of BK-SDM state 338,749,194,240 (`Nota-NetsPresso/BK-SDM`, issue 53). Their counter includes layers with
+/// weights, and four operations per element of a layer norm; the products of attention would add 63 G.
 #[test]
 fn multiply_adds_of_the_denoiser_are_as_published() {
     let graph = one("unet", "stable-diffusion-1", Sizes::default());
-    // A norm takes eight FLOP per element here.
+    // Here, a norm takes eight FLOP per element.
     let normed = multiply_adds(&graph, &["layer_norm"]) * 2.0 / 8.0;
     assert_eq!(multiply_adds(&graph, &WEIGHTED) + 4.0 * normed, 338_749_194_240.0);
 }
 
-/// From the table of `MrYxJ/calculate-flops.pytorch` for 128 tokens: 11.17 G for an encoder of the size of
-/// BERT base, 850 G for Llama 2 7B.
+/// The table of `MrYxJ/calculate-flops.pytorch` states, for 128 tokens, 11.17 G for an encoder of the size of BERT
+/// base, and 850 G for Llama 2 7B.
 #[test]
 fn multiply_adds_of_short_texts_are_as_published() {
     let short = Sizes::default().with(Size::Sequence, 128);
@@ -238,9 +237,9 @@ fn flop_of_gpt_follow_the_published_formula() {
     }
 }
 
-/// Products with weights take one multiply-add per token and active parameter, except for the token table.
-/// Llama 3 405B: 3.8 × 10²⁵ FLOP for 15.6 T tokens (Grattafiori et al. 2024, section 1). Mixtral: 12.9 G and
-/// 39 G active parameters (Mistral AI, release notes of 8x7B and 8x22B). DeepSeek-V3: 36.6 G without the token table
+/// Products with weights take one multiply-add per token and active parameter, except for the token table. Llama 3
+/// 405B: 3.8 × 10²⁵ FLOP for 15.6 T tokens (Grattafiori et al. 2024, section 1). Mixtral: 12.9 G and 39 G active
+/// parameters (Mistral AI, release notes of 8x7B and 8x22B). DeepSeek-V3: 36.6 G without the token table
 /// (`README_WEIGHTS.md` of its release).
 #[test]
 fn multiply_adds_of_a_token_match_the_active_parameters() {
@@ -280,7 +279,7 @@ fn multiply_adds_of_the_rest_follow_from_the_definition() {
         let (t, h) = (50.0, 1024.0);
         let plain = layers * lstm(h, h) + lstm(h, h);
         let wide = layers * lstm(2.0 * h, h);
-        // Keys once; then for each query its projection, the scores and the mixture.
+        // The keys are computed once; each query takes its projection, the scores and the mixture.
         let attention = t * h * h + t * (h * h + 2.0 * t * h);
         expect("gnmt", variant, t * (plain + wide + h * 32_320.0) + attention);
     }
@@ -292,8 +291,8 @@ fn multiply_adds_of_the_rest_follow_from_the_definition() {
         ("24", 24.0, 1024.0, 3072.0),
     ] {
         let s = 512.0;
-        // Query and output over the segment; keys, values and positions over twice its length; three products
-        // of s × 2s.
+        // Query and output over the segment; keys, values and positions over twice its length; and three products of
+        // shape s × 2s.
         let layer = 2.0 * s * h * h + 6.0 * s * h * h + 3.0 * 2.0 * s * s * h + 2.0 * s * h * inner;
         expect("transformer-xl", variant, layers * layer + s * h * 204.0);
     }
@@ -328,7 +327,7 @@ fn multiply_adds_of_amoebanet_follow_from_its_cells() {
         let mut total = 27.0 * width * side * side;
         let mut after_reduction = false;
         let reductions = [0, 0, layers / 3, 0, layers / 3, 0, layers / 3];
-        // Two reductions, then normal cells with one reduction between thirds.
+        // Two reductions, then normal cells in thirds, with a reduction after each of the first two thirds.
         let plan = [true, true, false, true, false, true, false];
         for (&count, reduces) in reductions.iter().zip(plan) {
             for _ in 0..if reduces { 1 } else { count } {
@@ -336,7 +335,7 @@ fn multiply_adds_of_amoebanet_follow_from_its_cells() {
                     width *= 2.0;
                 }
                 let here: f64 = side * side;
-                // Both inputs are projected to the width, at the size of the later one.
+                // Both inputs are projected to the cell's width, at the resolution of the later one.
                 total += now * width * here;
                 if after_reduction || before != width {
                     total += before * width * here;
@@ -344,8 +343,8 @@ fn multiply_adds_of_amoebanet_follow_from_its_cells() {
                 if reduces {
                     side /= 2.0;
                     let half = side * side;
-                    // A bottleneck of a quarter: in at full size, 3 × 3 with stride, out; and two operators
-                    // after it.
+                    // A bottleneck to a quarter of the width: a projection at full resolution, a strided 3 × 3
+                    // convolution, and a projection back; then two more operators.
                     let q = width / 4.0;
                     total += width * q * here + (9.0 * q * q + q * width) * half;
                     total += (seven(width) + width * width) * half;

@@ -31,7 +31,7 @@ fn cluster() -> Cluster {
     Cluster::from_document(document).unwrap()
 }
 
-/// Loading checks names, numbers, pins and cycles; the problem prices every operator by the roofline model.
+/// Loading a graph checks names, numbers, pins and cycles; the problem prices every operator by the roofline model.
 #[test]
 fn every_graph_makes_a_problem() {
     let cluster = std::sync::Arc::new(cluster());
@@ -67,12 +67,13 @@ fn whatever_follows_the_forward_pass_stays_with_its_forward_operator() {
                 assert_eq!(operator.parameter_bytes, 0.0);
                 let homes = operator.colocation.as_deref().and_then(|home| forward.get(home));
                 let homes = homes.unwrap_or_else(|| panic!("{} is alone", operator.name));
-                // A sum of gradients is colocated with a reader, any other operator with its namesake.
+                // A sum of gradients is colocated with a reader, and any other operator with the operator after which
+                // it is named.
                 let own = homes
                     .iter()
                     .any(|home| operator.name.strip_prefix(home).is_some_and(|rest| rest.starts_with('.')));
                 let is_sum = operator.kind.as_deref() == Some("accumulate");
-                // A variable is no operator, so its update is colocated with a reader.
+                // A variable is not an operator, so its update is colocated with a reader.
                 let is_of_variable =
                     operator.name.strip_suffix(".update").is_some_and(|name| !names.contains(name));
                 assert!(own || is_sum || is_of_variable, "{}", operator.name);
@@ -81,7 +82,7 @@ fn whatever_follows_the_forward_pass_stays_with_its_forward_operator() {
     });
 }
 
-/// A tied table is updated by each of its readers, the weights of an unrolled layer once.
+/// Each reader of a tied table updates it, but the weights of an unrolled layer are updated once.
 #[test]
 fn every_parameter_is_updated_where_it_is_read() {
     each_variant(|family, variant| {
@@ -112,7 +113,7 @@ fn training_has_the_forward_pass_of_inference_and_losses() {
         }
         let inference = generate(family.name(), variant, &Options::default());
         let step = generate(family.name(), variant, &training(Granularity::Operator));
-        // What the backward pass reads leaves its kernel, so bytes moved and launches differ.
+        // Tensors that the backward pass reads leave their kernel, so bytes moved and launches differ.
         let costs = |operator: &OperatorDocument| (operator.name.clone(), operator.flop);
         let plain: Vec<_> = inference.operators.iter().map(costs).collect();
         let without_losses: Vec<_> = of_pass(&step, Pass::Forward)
@@ -124,7 +125,7 @@ fn training_has_the_forward_pass_of_inference_and_losses() {
     });
 }
 
-/// Kernels end at layers, so bytes moved and launches differ.
+/// Kernels do not extend across layers, so bytes moved and launches differ.
 #[test]
 fn layers_keep_the_sums_of_their_operators() {
     each_variant(|family, variant| {
@@ -184,7 +185,7 @@ fn unrolled_layers_share_their_weights() {
     }
 }
 
-/// The output of inference has no reader and is kept; all other tensors have readers.
+/// The output of inference has no reader but is kept; all other tensors have readers.
 #[test]
 fn the_answer_of_inference_is_a_tensor_without_readers() {
     for (name, variant, outputs) in [("resnet", "50", 1), ("gpt", "2-small", 1), ("bert", "base", 1)] {
@@ -261,10 +262,9 @@ fn mixed_precision_adam_takes_sixteen_bytes_a_parameter() {
     assert_eq!(states(&graph), 14.0 * 124_439_808.0);
 }
 
-/// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1,
-/// counts sbh (34 + 5as / h) bytes for a layer in 16 bits, of which the masks and copies of dropout are
-/// sbh (2 + 3as / h). The layer here has the remainder, and two statistics in 32 bits per token for each of the two
-/// norms.
+/// Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022), section 4.1, counts sbh
+/// (34 + 5as / h) bytes for a layer in 16 bits, of which sbh (2 + 3as / h) are the masks and copies of dropout. The
+/// layer here has the remainder, plus two 32-bit statistics per token for each of the two norms.
 #[test]
 fn a_transformer_layer_stashes_what_is_published() {
     let options = Options {
@@ -367,13 +367,13 @@ fn nonsense_is_refused_with_a_code() {
         let error = refused(name, None, &Options { sizes: long.clone(), ..Options::default() });
         assert_eq!(error.code(), "W007", "{name}");
     }
-    // The forward pass is within the limit, but not with the backward pass.
+    // The forward pass alone is within the limit, but not together with the backward pass.
     let long = Sizes::default().with(Size::Sequence, 4_000).with(Size::Layers, 8);
     let error = refused("rnnlm", None, &Options { sizes: long, ..training(Granularity::Operator) });
     assert_eq!(error.code(), "W007");
 }
 
-/// The smallest and largest sizes give a graph or an error code, never a panic.
+/// The smallest and the largest sizes give a graph or an error code, but never a panic.
 #[test]
 fn extreme_sizes_are_taken_or_refused() {
     for &family in FAMILIES {
@@ -397,7 +397,7 @@ fn extreme_sizes_are_taken_or_refused() {
     }
 }
 
-/// Samples, and tokens if the model reads any; for an encoder and a decoder, those of the encoder.
+/// Number of samples and, if the model reads tokens, number of tokens; for an encoder and a decoder, the encoder's.
 #[test]
 fn what_a_batch_holds_is_known() {
     each_variant(|family, variant| {

@@ -1,9 +1,9 @@
 """Trains a small placement policy with REINFORCE, and compares it with exact and heuristic solvers.
 
 The policy places the groups of a model in topological order. A network with one hidden layer scores every device for
-the current group; a softmax of the scores is the distribution that the device is sampled from. The network reads what a
-list scheduler would look at: when the group could end on the device, how much work the device has, and what is saved
-because inputs are there already. It is the same for all devices and groups, so it has about a hundred parameters and
+the current group, and the device is sampled from a softmax of the scores. The features are those that a list scheduler
+would consider: when the group could end on the device, how much work the device has, and which transfers are saved
+because inputs are already there. All devices and groups share the network, so it has about a hundred parameters and
 learns in seconds. The gradient is that of REINFORCE (Williams, Machine Learning 1992) with the mean reward of a batch
 as the baseline and an entropy bonus; the reward is −√seconds, as in HDP and GDP.
 
@@ -33,15 +33,15 @@ ENTROPY = 0.02
 
 @dataclass
 class Groups:
-    """The groups of a problem as the policy reads them, G groups and D devices.
+    """The groups of a problem in the form that the policy reads, with G groups and D devices.
 
     Attributes:
         order: The groups by decreasing upward rank, which is a topological order, ``int64[G]``.
-        can_run: ``bool[G, D]``.
+        can_run: Whether a group can run on a device, ``bool[G, D]``.
         seconds: Seconds of a group on a device as a share of the mean load of a device, ``float64[G, D]``.
-        rank: Upward rank: the longest path from a group to the end, transfers included, as a share of the longest,
-            ``float64[G]``.
-        inputs: By group: the groups that it reads from, and the seconds of the transfers in the unit of ``seconds``.
+        rank: Upward rank: the length of the longest path from a group to the end, including transfers, as a share of
+            the largest rank, ``float64[G]``.
+        inputs: For each group, the groups that it reads from, and the time of each transfer in the unit of ``seconds``.
     """
 
     order: npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ class Groups:
         transfer = arrays["tensor_seconds"].max(axis=1) / mean_load
         position = np.argsort(envs.order)
         source, target = group_of[arrays["edge_index"]]
-        # A tensor with several readers in a group is sent there once. Gradients of colocated operators go backwards.
+        # A tensor is sent to a group with several readers only once. Gradients of colocated operators point backwards.
         forward = position[source] < position[target]
         edges = np.unique(np.stack([source, target, arrays["edge_tensor"]])[:, forward], axis=1)
         rank = seconds.max(axis=1)

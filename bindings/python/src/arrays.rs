@@ -10,10 +10,10 @@ use stagewright::core::problem::Problem;
 
 use crate::failure::Result;
 
-/// Costs, edges and memory. Shapes and units are documented in the package.
+/// Costs, edges and memory of a problem. The package documents shapes and units.
 ///
 /// # Errors
-/// Python's `MemoryError` if there is no memory for arrays with a number per device.
+/// Python's `MemoryError` if arrays with a number per device do not fit in memory.
 pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'py, PyDict>> {
     let arrays = PyDict::new(py);
     of_operators(&arrays, problem)?;
@@ -93,7 +93,7 @@ fn of_devices(arrays: &Bound<'_, PyDict>, problem: &Problem) -> Result<()> {
     Ok(())
 }
 
-/// An empty array with the capacity of a matrix, which may be far larger than the model and the cluster.
+/// An empty vector with the capacity of a matrix, which may need far more memory than the model and the cluster.
 fn allocated(rows: usize, columns: usize) -> PyResult<Vec<f64>> {
     let mut numbers = Vec::new();
     match numbers.try_reserve_exact(rows.saturating_mul(columns)) {

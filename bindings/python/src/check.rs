@@ -31,7 +31,7 @@ struct Violation {
 /// Checks a plan document against the problem of a model.
 ///
 /// # Errors
-/// If the documents describe no problem that can be checked.
+/// If the documents do not describe a problem that can be checked.
 pub(crate) fn report(
     problem: &Problem,
     model: &str,

@@ -9,7 +9,7 @@ use stagewright::failure::Failure;
 /// A result whose errors become exceptions.
 pub(crate) type Result<T, E = Raised> = std::result::Result<T, E>;
 
-/// An error of the program, or one of Python.
+/// An error of the program or of Python.
 #[derive(Debug)]
 pub(crate) enum Raised {
     Failure(Failure),
@@ -28,7 +28,7 @@ impl From<PyErr> for Raised {
     }
 }
 
-/// A failure becomes a `StagewrightError`, the class of which is written in Python so that it can be pickled.
+/// A failure becomes a `StagewrightError`. This class is written in Python, so that it can be pickled.
 impl From<Raised> for PyErr {
     fn from(raised: Raised) -> PyErr {
         let failure = match raised {
@@ -48,22 +48,22 @@ fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
     Ok(PyErr::from_value(class.call1((failure.code().name, failure.cause(), failure.place(), help))?))
 }
 
-/// A text from an input on one line with every character visible, as the program prints it.
+/// Displays a text from an input on one line with every character visible, as the program prints it.
 #[pyfunction]
 pub(crate) fn visible(text: &str) -> String {
     stagewright::text::visible(text).into_owned()
 }
 
-/// Reads the arguments of a call that the wrapper has collected.
+/// Parses the arguments of a call, which the wrapper has collected.
 ///
 /// # Errors
-/// If a value is not one of those that an argument takes (U001).
+/// If an argument does not accept its value (U001).
 pub(crate) fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let place = error.path().to_string();
         let error = error.into_inner();
-        // The wrapper writes only JSON, except for infinities and NaN.
+        // The wrapper writes valid JSON, except for infinities and NaN.
         let cause = if error.is_syntax() { "not a finite number".to_owned() } else { error.to_string() };
         Failure::new(U001, cause).at(place).help("correct the argument")
     })

@@ -1,4 +1,4 @@
-//! Work beside which signals are checked.
+//! Work during which signals are checked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,11 +13,11 @@ use stagewright::failure::Failure;
 
 use crate::failure::Result;
 
-/// How often signals are checked.
+/// Interval at which signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Does work in a thread of its own, while this one checks signals. A signal whose handler raises an exception ends the work,
-/// and the exception is raised.
+/// Runs `work` in a thread of its own, while the calling thread checks signals. If a signal handler raises an
+/// exception, the work is stopped and the exception is raised.
 pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) -> T + Send) -> Result<T> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let stop = Stop::new(None, interrupt.clone());
@@ -48,8 +48,9 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) ->
     }
 }
 
-/// Does work in a thread of its own, while this one checks signals, which Python handles on its main thread. The first
-/// interrupt sets the flag that the work receives, and its result is returned, with whether there was one; a second raises.
+/// Runs `work` in a thread of its own, while the calling thread checks signals, which Python handles on its main
+/// thread. The first interrupt sets the flag that `work` receives; its result is returned, with whether there was an
+/// interrupt. A second interrupt raises.
 pub(crate) fn until_interrupted<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,

@@ -1,8 +1,8 @@
 //! The extension module `stagewright._native`.
 //!
-//! Python's package `stagewright` wraps it and has the documentation. Arrays cross the boundary as NumPy arrays, documents
-//! as JSON, errors as `StagewrightError` with code, place and help. Reading, solving, evaluation, simulation and reports
-//! release the global interpreter lock.
+//! The Python package `stagewright` wraps this module and documents it. Arrays cross the boundary as NumPy arrays,
+//! documents as JSON, and errors as `StagewrightError` with code, place and help. Reading, solving, evaluation,
+//! simulation and reports release the global interpreter lock.
 
 mod arrays;
 mod check;
@@ -42,9 +42,10 @@ mod _native {
     }
 }
 
-/// Loads NumPy's C interface, and the table of borrowed arrays, with the module.
+/// Loads NumPy's C interface and its table of borrowed arrays when the module is imported.
 ///
-/// The crate `numpy` loads both where they are first used, and panics if that fails, as it does if a signal arrives meanwhile.
+/// The crate `numpy` would load both on first use, and panics if loading fails, as it does when a signal arrives in the
+/// meantime.
 fn load_numpy(py: Python<'_>) -> PyResult<()> {
     py.import("numpy")?;
     PyArray1::<f64>::zeros(py, 0, false).try_readonly()?;

@@ -30,7 +30,7 @@ pub(crate) struct Model {
     pub(crate) notes: Vec<String>,
 }
 
-/// Place of an argument, by the field of a plan's `model`.
+/// Name of the argument that corresponds to a field of a plan's `model`.
 pub(crate) fn place(field: &str) -> String {
     match field {
         "tied_together" => "tied",
@@ -40,7 +40,8 @@ pub(crate) fn place(field: &str) -> String {
     .to_owned()
 }
 
-/// The error for a file that cannot be read. The library of instances is part of the program, not of the extension.
+/// The error for a file that cannot be read. Instances of the library get a hint, because the library is part of the
+/// program and not of the extension.
 fn unreadable(path: &Path, failure: Failure) -> Failure {
     match path.to_str().and_then(|path| path.strip_prefix("instance:")) {
         None => failure,
@@ -52,7 +53,7 @@ fn unreadable(path: &Path, failure: Failure) -> Failure {
 }
 
 impl Model {
-    /// A model from an input, with the options that the wrapper collected.
+    /// Reads a model from an input, with the options that the wrapper collected.
     fn new(opened: Opened, options: &str) -> Result<Model, Failure> {
         let given: Map<String, Value> = arguments(options)?;
         let options: ModelOptionsDocument = arguments(options)?;
@@ -64,7 +65,7 @@ impl Model {
             ));
         }
         finish(&label, &mut imported, &options, &mut notes);
-        // A model that is not a graph is refused when it is read.
+        // A model that is not a valid graph is refused immediately.
         Graph::from_document(imported.graph.clone()).map_err(|error| Failure::graph(&label, &error))?;
         Ok(Model { label, imported, options, notes })
     }
@@ -90,14 +91,15 @@ impl Model {
         })?)
     }
 
-    /// Data that a copy in another process needs.
+    /// The data from which another process restores a copy.
     fn state(&self, py: Python<'_>) -> Result<String> {
         let Model { label, imported, options, .. } = self;
         let (graph, format) = (&imported.graph, imported.format.entry().name);
         py.detach(|| json(&(label, format, graph, options)))
     }
 
-    /// The copy of a model of another process. Splits of the reference package by node id cannot be read for it.
+    /// Restores a copy of a model from another process. Splits of the reference package that refer to node ids cannot
+    /// be read for such a copy.
     #[staticmethod]
     fn restored(py: Python<'_>, state: &str) -> Result<Model> {
         Ok(py.detach(|| {
@@ -180,7 +182,7 @@ struct Workload {
     vocabulary: Option<u64>,
 }
 
-/// One of several values by its name.
+/// Looks up one of several values by name.
 fn one_of<T: Copy>(argument: &str, name: &str, values: &[(&str, T)]) -> Result<T, Failure> {
     values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
         let known: Vec<&str> = values.iter().map(|(known, _)| *known).collect();
@@ -228,7 +230,7 @@ pub(crate) fn workload(py: Python<'_>, name: &str, arguments: &str) -> Result<Mo
     Ok(py.detach(|| generate(name, arguments))?)
 }
 
-/// The error of a workload, at an argument in place of an option.
+/// The error of a workload, located at an argument instead of an option.
 fn at_argument(error: WorkloadError) -> Failure {
     let place = error.place().to_lowercase();
     Failure::from(error).at(place.trim_start_matches("--"))
@@ -249,7 +251,7 @@ pub(crate) fn families() -> Vec<(&'static str, Vec<&'static str>)> {
     FAMILIES.iter().map(|family| (family.name(), family.variants())).collect()
 }
 
-/// The cluster of a name, a shorthand or a file, as JSON.
+/// Returns the cluster of a name, a shorthand or a file as JSON.
 #[pyfunction]
 pub(crate) fn cluster(name: &str) -> Result<String> {
     Ok(write_cluster(&cluster_of(name)?, Notation::Json))

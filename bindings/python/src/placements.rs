@@ -1,4 +1,4 @@
-//! Arrays of placements: a row each, with the number of a device for every operator.
+//! Arrays of placements: one row per placement, with a device number for every operator.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
 use stagewright::failure::Failure;
 
-/// Rows of devices, and of priorities if there are any.
+/// Rows of device numbers, and of priorities if they are given.
 pub(crate) struct Rows<'a> {
     devices: &'a [u16],
     priorities: Option<&'a [f64]>,
@@ -25,10 +25,10 @@ fn wrong(argument: &str, cause: String, help: &str) -> Failure {
 }
 
 impl<'a> Rows<'a> {
-    /// Checks shapes and layouts.
+    /// Checks the shapes and layouts of arrays.
     ///
     /// # Errors
-    /// An array of another shape or layout (Z001).
+    /// An array with the wrong shape or layout (Z001).
     pub(crate) fn new(
         problem: &Problem,
         placements: &'a PyReadonlyArray2<'_, u16>,
@@ -64,7 +64,7 @@ impl<'a> Rows<'a> {
         Ok(Rows { devices, priorities, operators, count })
     }
 
-    /// A part of the rows as a copy: Python code may change the arrays while the lock is released.
+    /// Copies some of the rows, because Python code may change the arrays while the lock is released.
     ///
     /// # Errors
     /// An unknown device, or a priority that is not a number (Z001).
@@ -82,7 +82,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Some rows, checked.
+/// A copy of some rows, which has been checked.
 pub(crate) struct Part {
     devices: Vec<u16>,
     priorities: Option<Vec<f64>>,
@@ -92,13 +92,13 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// A placement, with its devices in a pipeline order if the objective has one.
+    /// A placement, with its devices in pipeline order if the objective has one.
     pub(crate) fn placement(&self, problem: &Problem, index: usize) -> Placement {
         let (devices, priorities) = self.row(index);
         placement(problem, devices, priorities)
     }
 
-    /// A placement for one step, in the given order of priority unless it has priorities of its own.
+    /// A placement for one step, with the priorities in `order` unless it has its own.
     pub(crate) fn step(&self, problem: &Problem, index: usize, order: &[OpId]) -> Placement {
         match self.row(index) {
             (devices, None) => Placement::with_priority(numbered(devices), order.to_vec()),
@@ -136,7 +136,7 @@ fn check_devices(
     }
 }
 
-/// Refuses priorities where nothing runs in their order: a value other than the makespan does not depend on them.
+/// Refuses priorities unless the objective is the makespan: no other value depends on them.
 ///
 /// # Errors
 /// An objective other than the makespan (Z001).
@@ -163,7 +163,7 @@ fn check_numbers(priorities: &[f64], columns: usize, first: usize) -> Result<(),
 /// One placement from a row.
 ///
 /// # Errors
-/// An array of another shape or layout, an unknown device, or a priority that is not a number (Z001).
+/// An array with the wrong shape or layout, an unknown device, or a priority that is not a number (Z001).
 pub(crate) fn single(
     problem: &Problem,
     devices: &PyReadonlyArray1<'_, u16>,

@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     pub(crate) options: Option<ModelOptionsDocument>,
     pub(crate) coverage: Coverage,
     pub(crate) batch: Option<BatchDocument>,
-    /// The pins beside those of a plan.
+    /// The pins that apply in addition to those of a plan.
     pub(crate) pins: Option<PinsDocument>,
     pub(crate) notes: Vec<String>,
 }
@@ -53,7 +53,7 @@ impl Shared {
     }
 }
 
-/// A placement with its value and a bound, or the reason why there is none.
+/// A placement with its value and a bound, or the reason why there is no placement.
 #[pyclass(frozen, module = "stagewright")]
 pub(crate) struct Plan {
     pub(crate) shared: Arc<Shared>,
@@ -83,7 +83,7 @@ impl Plan {
         Plan { shared, document, placement, convergence }
     }
 
-    /// The plan of a placement from elsewhere, with the strongest of all bounds that apply.
+    /// The plan of a given placement, with the strongest of all bounds that apply.
     pub(crate) fn from_placement(
         shared: Arc<Shared>,
         placement: Placement,
@@ -111,7 +111,7 @@ impl Plan {
         Ok(Plan::from_solution(shared, &solution, provenance, Convergence::default()))
     }
 
-    /// A plan in any notation that `check` reads.
+    /// Reads a plan in any notation that `check` accepts.
     pub(crate) fn read(
         shared: Arc<Shared>,
         label: &str,
@@ -135,7 +135,7 @@ impl Plan {
         }
         let placed = stagewright::placement::placement(&shared.problem, &document);
         let placement = placed.map_err(|error| Failure::placement(label, &error))?;
-        // Claims of a plan for another objective are not about this problem.
+        // Claims made for another objective do not hold for this problem.
         if !is_native || !is_for_this {
             return Plan::from_placement(shared, placement, &document.solver, document.seconds, stop);
         }
@@ -294,7 +294,7 @@ impl Plan {
     }
 }
 
-/// (value − bound) / value; zero if they are equal up to rounding.
+/// Relative gap (value − bound) / value; zero if both are equal up to rounding.
 #[pyfunction]
 pub(crate) fn gap(value: f64, bound: f64) -> f64 {
     tolerance::gap(value, bound)

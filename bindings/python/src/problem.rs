@@ -1,4 +1,4 @@
-//! Problems: values of placements, steps, bounds, plans from placements.
+//! Problems: values of placements, steps, bounds, and plans from placements.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +44,7 @@ pub(crate) struct Problem {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {
-    /// A name or a file.
+    /// Name or path of the cluster.
     cluster_name: Option<String>,
     /// A cluster document as JSON.
     cluster: Option<String>,
@@ -139,13 +139,13 @@ impl Given {
     }
 }
 
-/// The threads of this process, and how many there are.
+/// A thread pool, with the process that made it and its number of threads.
 type Pool = (u32, usize, Arc<ThreadPool>);
 
-/// Threads are made once, and again after a fork, which copies none of them.
+/// The pool is created once, and again after a fork, which does not copy threads.
 static POOL: Mutex<Option<Pool>> = Mutex::new(None);
 
-/// A pool of a number of threads, by default one per processor.
+/// The pool with a number of threads, by default one per processor.
 fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>, Failure> {
     let count = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let process = std::process::id();
@@ -158,7 +158,7 @@ fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>, Failure> {
     if let Some(old) = pool.replace((process, count, made.clone()))
         && old.0 != process
     {
-        // After a fork, its threads are in the parent process and cannot be joined.
+        // After a fork, the threads of the old pool are in the parent process and cannot be joined.
         std::mem::forget(old);
     }
     Ok(made)
@@ -209,7 +209,7 @@ impl Problem {
         json(self.inner.problem.cluster().document())
     }
 
-    /// The strongest of all bounds that apply in seconds, and its name.
+    /// The strongest of all bounds that apply, in seconds, and its name.
     fn bound(&self, py: Python<'_>) -> Result<(f64, &'static str)> {
         let bound = interruptible(py, |stop| bounds::strongest(&self.inner.problem, stop))?;
         Ok((bound.value, bound.source))
@@ -346,7 +346,8 @@ impl Problem {
     }
 }
 
-/// Results of all rows, computed part by part. Signals are checked between parts, so that Ctrl-C ends it.
+/// Computes the results of all rows, one part at a time. Signals are checked between parts, so that Ctrl-C ends the
+/// computation.
 fn by_parts<T: Send>(
     py: Python<'_>,
     threads: Option<usize>,
@@ -354,7 +355,7 @@ fn by_parts<T: Send>(
     rows: &Rows<'_>,
     work: impl Fn(&Part) -> Vec<T> + Sync,
 ) -> Result<Vec<T>> {
-    // About a tenth of a second of work.
+    // Number of rows that take about a tenth of a second.
     let size = (2_000_000 / problem.graph().operator_count().max(1)).max(64);
     let pool = pool(threads)?;
     let mut results = Vec::with_capacity(rows.count);
@@ -366,7 +367,7 @@ fn by_parts<T: Send>(
     Ok(results)
 }
 
-/// Checks a plan against a problem, which need not be the one that it was made for.
+/// Checks a plan against a problem, which may differ from the one that the plan was made for.
 #[pyfunction]
 pub(crate) fn check(py: Python<'_>, problem: &Problem, plan: &Plan) -> Result<String> {
     py.detach(|| problem.inner.check(&plan.document))

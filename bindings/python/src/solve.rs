@@ -1,4 +1,4 @@
-//! Solving, with the lock released and signals checked.
+//! Solving, while the lock is released and signals are checked.
 
 use std::ffi::CString;
 use std::ops::ControlFlow;
@@ -37,11 +37,11 @@ struct Given {
     threads: Option<usize>,
 }
 
-/// Longest time limit in seconds: a century.
+/// Largest time limit in seconds: a century.
 const LONGEST: f64 = 3e9;
 
 impl Given {
-    /// The options, and the label of the solver in the plan.
+    /// The options, and the solver's label for the plan.
     fn options(&self, shared: &Shared) -> Result<(Options, String), Failure> {
         let wrong = |argument: &str, cause: String, help: &str| {
             Err(Failure::new(U001, cause).at(argument).help(help))
@@ -80,7 +80,7 @@ impl Given {
     }
 }
 
-/// Records improvements.
+/// Records improvements of values and bounds.
 struct Recorder {
     started: Instant,
     convergence: Convergence,
@@ -98,7 +98,7 @@ impl Observer for Recorder {
     }
 }
 
-/// Solves a problem. Ctrl-C ends the solve with its best plan, a second one raises `KeyboardInterrupt`.
+/// Solves a problem. Ctrl-C ends the solve with its best plan; a second Ctrl-C raises `KeyboardInterrupt`.
 #[pyfunction]
 #[pyo3(signature = (problem, arguments, start=None, start_plan=None))]
 pub(crate) fn plan(
@@ -133,8 +133,8 @@ pub(crate) fn plan(
     Ok(py.detach(|| Plan::from_solution(shared, &solution, provenance, recorder.convergence)))
 }
 
-/// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart or it is
-/// not feasible.
+/// The placement of a plan for this problem, or for a sibling of its model. Warns if operators have no counterpart, or
+/// if the placement is not feasible.
 fn carried(py: Python<'_>, shared: &Shared, plan: &Plan) -> Result<Placement> {
     let problem = &shared.problem;
     let found = py.detach(|| sibling::start(problem, &plan.document));
@@ -163,7 +163,7 @@ fn failed(error: &Error) -> Failure {
         .help("`stagewright.solvers(problem)` lists those that support it")
 }
 
-/// The solvers that support the objective of a problem, or all.
+/// The solvers that support the objective of a problem, or all solvers.
 #[pyfunction]
 #[pyo3(signature = (problem=None))]
 pub(crate) fn solvers(problem: Option<&Problem>) -> Vec<&'static str> {

@@ -29,7 +29,7 @@ use crate::failure::{Result, arguments};
 use crate::interrupt::{interruptible, until_interrupted};
 use crate::model::{cluster_of, place};
 
-/// A model with the question about it.
+/// A model and the question about it.
 #[pyclass(frozen, module = "stagewright")]
 pub(crate) struct Task {
     asked: Arc<Asked>,
@@ -138,7 +138,7 @@ impl Asked {
         self.given.contains_key("parallel")
     }
 
-    /// The options of a group.
+    /// The given options of a group.
     fn of(&self, group: Group) -> Map<String, Value> {
         let is_of_group = |name: &str| options::option(name).is_some_and(|option| option.group == group);
         self.given
@@ -154,7 +154,7 @@ impl Asked {
     }
 }
 
-/// Does something with a session under limits, and returns the notes as well.
+/// Runs `work` with a session under limits. Also returns the notes.
 fn within<T>(
     options: Options,
     work: impl FnOnce(&mut Session<'_>) -> Result<T, Failure>,
@@ -167,7 +167,7 @@ fn within<T>(
     Ok((done, notes))
 }
 
-/// Does work that an interrupt ends without a result.
+/// Runs work that an interrupt ends without a result.
 fn unless_interrupted<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
@@ -185,7 +185,7 @@ impl Task {
         let read = || {
             let asked: Asked = arguments(text)?;
             let kind = asked.kind()?;
-            // Unreadable inputs are refused here, where their arguments are.
+            // Inputs are read here once, so that unreadable ones are refused where they are given.
             let (_, notes) = tasks::read(kind, asked.request()?, None)?;
             Ok::<Task, Failure>(Task { asked: Arc::new(asked), kind, notes })
         };
@@ -215,7 +215,7 @@ impl Task {
         Ok(TaskAnswer { answer, cluster, notes })
     }
 
-    /// Bounds without a plan as JSON, as the program's `bound --json` prints them.
+    /// Computes bounds without a plan, as the JSON that the program's `bound --json` prints.
     fn bounds(&self, py: Python<'_>, limits: &str) -> Result<String> {
         let options = arguments::<Limits>(limits)?.options()?;
         let (asked, kind) = (self.asked.clone(), self.kind);
@@ -228,7 +228,7 @@ impl Task {
         Ok(found?.0.shown.json().to_owned())
     }
 
-    /// Verifies a plan; the report as JSON, as the program's `check --json` prints it.
+    /// Verifies a plan. Returns the report as the JSON that the program's `check --json` prints.
     fn check(&self, py: Python<'_>, plan: String) -> Result<String> {
         let asked = self.asked.clone();
         let kind = self.kind;
@@ -241,7 +241,7 @@ impl Task {
         Ok(checked?.0.shown.json().to_owned())
     }
 
-    /// Explains a plan; the explanation as JSON, as the program's `explain --json` prints it.
+    /// Explains a plan. Returns the explanation as the JSON that the program's `explain --json` prints.
     fn explain(&self, py: Python<'_>, plan: String, limits: &str) -> Result<String> {
         let options = arguments::<Limits>(limits)?.options()?;
         let asked = self.asked.clone();
@@ -256,7 +256,8 @@ impl Task {
         Ok(explained?.0.json().to_owned())
     }
 
-    /// The best joint plan beside those of expert rules; the rows as JSON, as the program's `compare --json` prints them.
+    /// Compares the best joint plan with those of expert rules. Returns the rows as the JSON that the program's
+    /// `compare --json` prints.
     fn compare(&self, py: Python<'_>, limits: &str) -> Result<String> {
         if self.kind != Kind::Joint {
             let cause = format!("expert rules do not apply to a {}", self.kind.name());
@@ -274,10 +275,10 @@ impl Task {
 }
 
 impl Asked {
-    /// The request for a plan, which states its objective and its parallelism itself.
+    /// The request for a plan, which itself states its objective and its parallelism.
     fn planned(&self, plan: &PlanFile<'_>) -> Result<Request, Failure> {
         let mut request = self.request()?;
-        // The options that the plan keeps are the defaults, as for the program.
+        // The options stored in the plan are the defaults, as in the program.
         if let Some(Ok(Value::Object(mut kept))) = plan.options().map(serde_json::to_value) {
             kept.extend(self.options.clone());
             request.options.document = arguments(&Value::Object(kept).to_string())?;

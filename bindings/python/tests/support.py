@@ -9,24 +9,24 @@ import numpy as np
 import numpy.typing as npt
 import stagewright as sw
 
-#: Codes of arrays of a wrong shape, type or range, and of unknown or missing names.
+#: Codes for arrays with the wrong shape, type or range, and for unknown or missing names.
 ARRAYS, NAMES = "Z001", "Z002"
 
 
 def is_solving(process: int | str = "self") -> bool:
-    """Whether a process has the thread of a solve or of a bound, during which signals are looked at."""
+    """Whether a process has a thread for a solve or a bound, during which signals are checked."""
     for comm in Path(f"/proc/{process}/task").glob("*/comm"):
         try:
             if comm.read_text() == "stagewright\n":
                 return True
         except OSError:
-            # The thread has ended meanwhile.
+            # The thread has ended in the meantime.
             continue
     return False
 
 
 def cluster(devices: int = 3, memory_bytes: float | None = None, host: bool = False) -> dict[str, Any]:
-    """Devices of one class, `gpu`, and a processor of the class `cpu` if `host` is set."""
+    """Devices of the class `gpu`, and a processor of the class `cpu` if `host` is set."""
     kind: dict[str, Any] = {
         "name": "gpu",
         "class": "gpu",
@@ -73,7 +73,7 @@ def random_model(operators: int, seed: int, *, colocate: bool = False) -> sw.Mod
 
 
 def random_placements(problem: sw.Problem, count: int, seed: int) -> npt.NDArray[np.uint16]:
-    """Placements on all devices, and a few on the first two."""
+    """Random placements: most on all devices, and a few on only the first two."""
     random = np.random.default_rng(seed)
     shape = (count, len(problem.operators))
     placements = random.integers(0, len(problem.devices), size=shape, dtype=np.uint16)

@@ -61,7 +61,7 @@ def rows(table: Path) -> list[dict[str, str]]:
 
 
 def finished(journal: Path) -> list[str]:
-    """Return the keys of the rows of a journal, without a line that is being written."""
+    """Return the keys of a journal's rows, except for a line that is still being written."""
     if not journal.exists():
         return []
     whole = [line for line in journal.read_text().splitlines(keepends=True)[1:] if line.endswith("}\n")]

@@ -118,7 +118,7 @@ def test_a_plan_of_another_objective_has_the_value_of_this_one(tmp_path: Path) -
         table = sw.compare(other, {"plan": plan, "file": other.read_plan(tmp_path / "plan.json")})
         assert table["status"].tolist() == ["feasible"] * 2
         assert table["value"].tolist() == [expected] * 2
-    # One device has the same value as a step and as a stage; the split of dp has not.
+    # On one device, a step and a stage have the same value; for the split of dp, they differ.
     assert sw.plan(period, "dp").value != pytest.approx(sw.compare(step, [sw.plan(period, "dp")])["value"][0])
 
 

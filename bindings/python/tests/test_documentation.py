@@ -1,4 +1,4 @@
-"""The code of docs/python.md runs as it is printed there, with shorter time limits."""
+"""The code in docs/python.md runs as printed, except that time limits are shorter."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def test_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         exec(compile(re.sub(r"time_limit=\d+", "time_limit=1", block), PAGE.name, "exec"), names)
     assert len(blocks) >= 2
     assert (tmp_path / "plan.json").is_file()
-    # The function of one's own is a row of the table.
+    # The custom function has a row in the table.
     assert "scattered" in capsys.readouterr().out

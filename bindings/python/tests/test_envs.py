@@ -72,7 +72,7 @@ def test_rewards_of_a_progressive_episode_add_up() -> None:
     assert groups == len(np.unique(problem.arrays()["colocation"])) < 10
     observation, info = env.reset(seed=3)
     start = info["value"]
-    # Random devices are among those that can run a group.
+    # Random devices are drawn only from those that can run a group.
     assert np.isfinite(start)
     env.action_space.seed(4)
     rewards, terminated, step = [], False, 0
@@ -99,7 +99,7 @@ def test_groups_are_in_topological_order() -> None:
 
 
 def test_infeasible_placements_have_finite_rewards() -> None:
-    """No placement of all operators on one device fits."""
+    """Memory is so small that no device fits all operators."""
     env = PlacementEnv(small(memory=3e3))
     env.reset(seed=0)
     _, reward, _, _, info = env.step(np.zeros(len(env.order), dtype=np.int64))
@@ -199,7 +199,7 @@ def test_features_are_shares() -> None:
     assert np.array_equal(features[:, :4] < 0, ~env.can_run)
     assert features.max(axis=0)[4:].tolist() == [1.0] * 4
     assert features[:, :4].max() == 1.0
-    # Whoever receives them may change them.
+    # Changing a received observation must not affect the environment.
     features[:] = -1.0
     assert env.reset()[0]["features"].max() == 1.0
 
@@ -244,7 +244,7 @@ def test_many_environments_equal_single_ones(mode: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Arrays of objects as lists, which `data_equivalence` compares."""
+    """Converts arrays of objects to lists, which `data_equivalence` can compare."""
     if isinstance(value, dict):
         return {name: plain(value[name]) for name in sorted(value)}
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""TensorBoard shows the measurements of a training run: those of the tables, each once, also after a resume."""
+"""TensorBoard shows each measurement in the tables of a training run exactly once, even if the run was resumed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ seed = 2
 
 
 def train(folder: pathlib.Path, text: str) -> pathlib.Path:
-    """Start a run, or go on with it."""
+    """Start or resume a run."""
     assert PROGRAM is not None
     configuration, run = folder / "training.toml", folder / "run"
     configuration.write_text(text)
@@ -96,14 +96,14 @@ def shown(run: pathlib.Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def measured(run: pathlib.Path, position: str) -> dict[str, list[tuple[int, float]]]:
-    """Steps and numbers by column, from the table."""
+    """Steps and numbers by column, as the table states them."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     columns = [column for column in rows[0] if column != position]
     return {column: [(row[position], row[column]) for row in rows if row[column] is not None] for column in columns}
 
 
 def assert_agree(run: pathlib.Path, position: str, steps: list[int]) -> None:
-    """Events and table have the same numbers, up to single precision."""
+    """Assert that events and table have the same numbers, up to single precision."""
     table, events = measured(run, position), shown(run)
     assert table.keys() == events.keys()
     for column, rows in table.items():
@@ -125,7 +125,7 @@ def test_a_run_killed_before_its_state_was_saved_shows_no_step_twice(tmp_path: p
     run = train(tmp_path, POLICY)
     before = measured(run, "step")["held_out"]
     [events] = run.glob("events.out.tfevents.*")
-    # As after a kill: tables and events are ahead of the state, which is missing here, and an event is incomplete.
+    # The files look as after a kill: tables and events are ahead of the (missing) state, and an event is incomplete.
     (run / "state.safetensors").unlink()
     events.write_bytes(events.read_bytes()[:-5])
     train(tmp_path, POLICY)

@@ -21,6 +21,6 @@ def test_a_policy_is_trained_and_compared() -> None:
     rows = [line.split() for line in found.stdout.splitlines()]
     policies = [row for row in rows if row[:1] == ["policy"]]
     assert len(policies) == 2 and all(row[2] == "feasible" for row in policies), found.stdout
-    # How good it is depends on how many placements the machine tries in that time.
+    # The quality of the result depends on the number of placements that the machine tries in that time.
     value, bound = float(policies[1][3]), float(policies[1][4])
     assert bound <= value < math.inf

@@ -1,4 +1,4 @@
-"""Labels of a training run that the nodes of a Ray cluster make are those of one machine."""
+"""The nodes of a Ray cluster make the same labels for a training run as a single machine."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ devices = [2, 4]
 objectives = ["makespan"]
 """
 
-#: Files that must not depend on who made the labels.
+#: Files that must not depend on where the labels were made.
 FILES = ["labels.jsonl", "held-out.jsonl", "best.safetensors"]
 
 
 def start(folder: pathlib.Path, run: str, address: str | None) -> subprocess.Popen[bytes]:
-    """Start a run, with labels of a cluster if there is an address."""
+    """Start a run, with labels made on a cluster if an address is given."""
     assert PROGRAM is not None
     configuration = folder / "training.toml"
     configuration.write_text(CONFIGURATION)
     command = [PROGRAM, "train", str(configuration), "--out", str(folder / run), "--threads", "1"]
     environment = {**os.environ, "STAGEWRIGHT_PYTHON": sys.executable}
-    # The driver of the installed package, or else the one beside this file.
+    # Uses the driver of the installed package, or else the one in this repository.
     if importlib.util.find_spec("stagewright") is None:
         environment["PYTHONPATH"] = str(pathlib.Path(__file__).parents[1] / "python")
     return subprocess.Popen([*command, *(["--ray", address] if address else [])], env=environment)

@@ -34,7 +34,7 @@ def test_a_model_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
     link.symlink_to(real)
     before = real.stat().st_ino
     chain().save(link)
-    # A new file in place of the old one, and the link is still a link.
+    # A new file has replaced the old one, and the link is still a link.
     assert link.is_symlink() and real.stat().st_ino != before
     assert sw.load(real).to_dict() == chain().to_dict()
     with pytest.raises(sw.StagewrightError) as raised:
@@ -139,7 +139,7 @@ def test_a_name_moves_no_cursor() -> None:
     error = sw.StagewrightError("Z002", "a\x1b[2J\nb", "c\u202e", "d\te\nf\x7f")
     assert str(error) == "[Z002] a\\u{1b}[2J\\nb\n  --> c\\u{202e}\n  help: d\\te\n    f\\u{7f}"
     assert (error.cause, error.place) == ("a\x1b[2J\nb", "c\u202e")
-    # A byte of a path that is no UTF-8.
+    # The path contains a byte that is not UTF-8.
     assert str(sw.StagewrightError("Z002", "a\udcff")) == "[Z002] a\\udcff"
     with pytest.raises(sw.StagewrightError) as raised:
         sw.Graph([{"name": "a\x1b[2J", "flop": -1.0}])

@@ -19,7 +19,7 @@ def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
     notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert cells and not any(cell.outputs or cell.execution_count for cell in cells)
-    # A file that a notebook writes goes to the folder of the test.
+    # Files that a notebook writes end up in the folder of the test.
     nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert all(cell.execution_count for cell in cells)
     assert any(cell.outputs for cell in cells)

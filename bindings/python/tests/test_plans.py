@@ -94,7 +94,7 @@ def test_tampered_plans_are_refused(problem: sw.Problem, plan: sw.Plan, tmp_path
         document["bound"]["value_s"] *= 0.5
 
     def bound(document: dict) -> None:
-        # Twice the value, and therefore more than the optimum.
+        # The bound is twice the value, and therefore above the optimum.
         document["bound"]["value_s"] *= 2.0
 
     def moved(document: dict) -> None:

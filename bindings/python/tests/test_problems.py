@@ -34,7 +34,7 @@ def test_values_are_those_of_plans(rules: dict, seed: int) -> None:
     problem = sw.Problem(model, cluster(3, memory_bytes=2e6, host=True), memory_reserve=0, **rules)
     placements = random_placements(problem, 60, seed)
     placements[0] = 0
-    # A pipeline, whose memory fits.
+    # The placement is a pipeline, and fits in memory.
     placements[1] = np.arange(len(problem.operators)) * 3 // len(problem.operators)
     values = problem.evaluate(placements)
     assert values.shape == (60,) and values.dtype == np.float64
@@ -51,7 +51,7 @@ def test_values_are_those_of_plans(rules: dict, seed: int) -> None:
 
 @pytest.mark.parametrize("objective", ["throughput", "makespan"])
 def test_random_placements_are_of_both_kinds(objective: str) -> None:
-    """The comparison above is empty unless some placements are feasible and some are not."""
+    """The comparison above is meaningful only if some placements are feasible and some are not."""
     split = "free" if objective == "throughput" else None
     problem = sw.Problem(random_model(10, 0), cluster(3, 2e6, True), objective, split=split, memory_reserve=0)
     values = problem.evaluate(random_placements(problem, 60, 0))
@@ -219,7 +219,7 @@ def test_a_placement_by_names() -> None:
 def test_a_step_has_a_timeline_and_a_peak() -> None:
     problem = sw.Problem(chain(), cluster(2, 1.0), "makespan", memory_reserve=0)
     placements = np.array([[0] * 6, [0] * 3 + [1] * 3], dtype=np.uint16)
-    # Memory is not enforced in a step.
+    # A step does not enforce memory limits.
     assert np.isinf(problem.evaluate(placements)).all()
     steps = problem.simulate(placements, timeline=True)
     assert steps.makespan[0] == pytest.approx(6e-3)
@@ -284,7 +284,7 @@ def test_a_split_without_effect_is_a_warning() -> None:
 
 
 def test_arrays_without_memory_are_an_error_of_python() -> None:
-    """The seconds of 1,000 operators on 65,536 devices are half a gigabyte, of which half is left."""
+    """The array of seconds for 1,000 operators on 65,536 devices takes 0.5 GiB, and only half of that is free."""
     code = f"""
 import resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -394,7 +394,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe()
     with warnings.catch_warnings():
-        # Newer versions of Python warn of forks beside threads, which is what is tested.
+        # Newer versions of Python warn about forking a process with threads, which is what this tests.
         warnings.simplefilter("ignore")
         process = context.Process(target=_values, args=(problem, placements, there))
         process.start()

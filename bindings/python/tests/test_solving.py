@@ -15,7 +15,7 @@ import pytest
 import stagewright as sw
 from support import chain, cluster, is_solving, random_model
 
-#: A search that ends at its limit, long after every test here.
+#: A search that runs until its limit, which is far beyond the duration of any test here.
 ENDLESS = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -39,12 +39,12 @@ def script(body: str) -> subprocess.Popen[str]:
     return process
 
 
-#: Seconds after which a test that hangs is given up.
+#: Seconds after which a test is considered to hang.
 PATIENCE = 600
 
 
 def wait_until_it_solves(process: subprocess.Popen[str]) -> None:
-    """Wait until a process has the thread of a solve, in which a signal is an interrupt of the solve."""
+    """Wait until a process has a thread for a solve: from then on, a signal interrupts the solve."""
     while not is_solving(process.pid):
         assert process.poll() is None
         time.sleep(0.01)
@@ -62,8 +62,8 @@ def test_an_interrupt_returns_the_best_plan() -> None:
 
 
 def test_a_second_interrupt_raises() -> None:
-    # An episode of this solver takes longer than a second, and it looks for interrupts between episodes. The clock of the
-    # process interrupts it, so that a busy machine delays both.
+    # An episode of this solver takes longer than a second, and the solver checks for interrupts between episodes. A
+    # timer of the process raises the interrupts, so that a busy machine delays both.
     process = script(
         "import signal\n"
         "from support import is_solving\n"
@@ -79,7 +79,7 @@ def test_a_second_interrupt_raises() -> None:
         "try:\n"
         "    sw.plan(problem, 'gdp', time_limit=600, threads=1)\n"
         "except KeyboardInterrupt:\n"
-        # At its end the interpreter leaves the signal to the system, which would end the process.
+        # While it shuts down, the interpreter restores the default action of the signal, which would end the process.
         "    signal.setitimer(signal.ITIMER_REAL, 0)\n"
         "    print('raised', flush=True)\n"
     )
@@ -90,7 +90,7 @@ def test_a_second_interrupt_raises() -> None:
 
 def test_a_handler_that_raises_ends_the_solve(search: sw.Problem) -> None:
     def alarm(number: int, frame: object) -> None:
-        # Before the solve, it would test nothing.
+        # Raised before the solve, the exception would test nothing.
         if is_solving():
             raise TimeoutError("enough")
 
@@ -158,7 +158,7 @@ def test_other_threads_run_during_a_solve(search: sw.Problem) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=count)
-    # If the thread could not run, nothing would end the solve before its limit.
+    # If the lock were not released, the thread could not run, and nothing would end the solve before its limit.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         thread.start()
@@ -235,7 +235,7 @@ def test_wrong_options_are_refused(option: str, value: float) -> None:
 
 def test_every_solver_of_an_objective_answers() -> None:
     problem = sw.Problem(chain(5), cluster(2), "makespan")
-    # The learned systems take longest, and a limit ends them.
+    # The learned systems would take longest, but the limit ends them.
     for solver in sw.solvers(problem):
         plan = sw.plan(problem, solver, time_limit=0.2, threads=1)
         assert plan.status in ("optimal", "feasible", "unknown"), solver
@@ -246,7 +246,7 @@ def test_every_solver_of_an_objective_answers() -> None:
 def test_a_plan_of_a_sibling_is_a_start() -> None:
     small, large = (sw.Problem(random_model(count, 3), cluster(3), "makespan") for count in (40, 200))
     plan = sw.plan(small, "one-device")
-    # Without time, the answer is the start: here it is worse than the list schedules.
+    # Without time, the answer is the starting plan, which is worse here than the list schedules.
     found = sw.plan(large, "annealing", start=plan, time_limit=0.0, threads=1)
     assert sw.check(large, found)
     assert found.value > sw.plan(large, "heft").value

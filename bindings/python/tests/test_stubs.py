@@ -1,4 +1,4 @@
-"""The stubs of the extension say what it has, and the package says what it exports."""
+"""The stubs match the extension, and the package lists everything that it exports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel has what comes with the code."""
+"""The wheel contains the files that come with the code."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 //! Time to simulate one step.
 //!
 //! Each operator reads two earlier ones, most of them near; every tensor has two readers on average. In a random
-//! placement nearly every edge is a transfer; in a placement in runs, as solvers produce, few are. For each size and
-//! placement the bench prints the number of transfers, the minimum time to build the flow and to simulate it on one
-//! thread, the events (operators and transfers that end) per second of that simulation, and the speed-up of a batch
-//! from one thread to two.
+//! placement nearly every edge needs a transfer; in a placement of contiguous runs, such as solvers find, few edges do.
+//! For each size and placement the bench prints the number of transfers, the minimum time to build the flow and to
+//! simulate it on one thread, the events (ends of operators and transfers) per second of that simulation, and the
+//! speed-up of a batch from one thread to two.
 //!
-//! Then it prints how many moves of one operator to another device are simulated per second, from scratch and as
-//! changes to one schedule; both without a limit, and only below the makespan of that schedule.
+//! Then it prints how many moves of one operator to another device are simulated per second: from scratch, and as
+//! changes to one schedule. Both are measured without a limit, and with a run that ends once it reaches the makespan of
+//! that schedule.
 //!
 //!     cargo bench -p stagewright-core --bench simulate            # up to 100,000 operators on 8 devices
 //!     cargo bench -p stagewright-core --bench simulate -- 5000 32 # operators, devices
@@ -34,9 +35,9 @@ use stagewright_core::tolerance;
 const OPERATORS: [usize; 4] = [1_000, 10_000, 50_000, 100_000];
 const DEVICES: u32 = 8;
 const RUNS: usize = 30;
-/// Seconds of simulating moves from scratch.
+/// Minimum seconds spent on simulating moves from scratch.
 const AT_LEAST: f64 = 2.0;
-/// Maximum distance of most inputs.
+/// Maximum distance, in operators, from which most inputs come.
 const NEAR: usize = 200;
 
 /// A graph with its placements.
@@ -60,7 +61,7 @@ impl Case {
 }
 
 fn main() {
-    // Cargo passes its own flags; the numbers are ours.
+    // Cargo passes flags of its own; the numbers are arguments of this bench.
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
     let devices = numbers.get(1).map_or(DEVICES, |&devices| devices as u32).max(1);
     let sizes = numbers.first().map_or(OPERATORS.to_vec(), |&operators| vec![operators.max(2)]);
@@ -91,7 +92,7 @@ fn main() {
     }
 }
 
-/// Prints how many moves are simulated per second, each in both ways one after the other.
+/// Prints how many moves are simulated per second. Each move is simulated in both ways, from scratch and as a change.
 fn moves(name: &str, problem: &Problem, device_of: &[DeviceId], ranks: &[u32], rng: &mut ChaCha8Rng) {
     let devices = problem.cluster().device_count() as u32;
     let tails = tails(problem);
@@ -143,7 +144,7 @@ fn tails(problem: &Problem) -> Vec<f64> {
         let after = |&next: &OpId| problem.seconds(next, 0).unwrap_or(0.0) + tails[next.index()];
         tails[op.index()] = graph.successors(op).iter().map(after).fold(0.0, f64::max);
     }
-    // The simulator sums in another order, and its sums may be slightly smaller.
+    // The simulator adds in another order, so its sums may be slightly smaller.
     tails.into_iter().map(tolerance::round_down).collect()
 }
 

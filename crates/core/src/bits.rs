@@ -1,6 +1,6 @@
-//! Sets of small numbers as words of 64 bits.
+//! Sets of small numbers, stored as bits of 64-bit words.
 
-/// Number of words of a set of numbers below `len`, at least one.
+/// Number of words that a set of numbers below `len` needs, at least one.
 pub fn words(len: usize) -> usize {
     len.div_ceil(64).max(1)
 }

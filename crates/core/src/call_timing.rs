@@ -1,7 +1,7 @@
-//! Timing of one sample through offloaded calls: the start of every call and the ready time of every result.
+//! Timing of one sample through offloaded calls: when every call starts and every result is ready.
 //!
 //! An accelerator runs a set of operators as one call j: it waits for every input, receives the inputs, computes and
-//! sends the outputs, all in sequence. Hosts run any number of operators concurrently and pay for no transfer:
+//! sends the outputs, all in sequence. Hosts run any number of operators concurrently and pay nothing for transfers:
 //!
 //! - start_j ≥ ready_u for every operator u outside j that feeds j, and start_j ≥ finish_i for the call i before j
 //!   on the same accelerator;
@@ -11,13 +11,13 @@
 //!
 //! The value is the largest ready time (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph
 //! Operators", NeurIPS 2020, Section 4). It is a longest path over calls and host operators, and exists iff their
-//! dependencies together with the order of each accelerator's calls are acyclic; then every call is convex as well.
+//! dependencies, together with the order of each accelerator's calls, are acyclic; then every call is convex as well.
 
 use crate::graph::{Graph, OpId, TensorId};
 use crate::ids::Keyed;
 use crate::problem::Problem;
 
-/// Flat tables of operator and transfer seconds by pool, and the problem that they belong to.
+/// Flat tables of the seconds of operators and transfers by pool, and the problem to which they belong.
 #[derive(Debug, Clone)]
 pub struct Offload<'p> {
     problem: &'p Problem,
@@ -47,7 +47,7 @@ pub struct Call {
     pub after: Option<u32>,
 }
 
-/// Seconds of a call.
+/// Times of a call, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CallSums {
     /// Compute time of the call's operators.
@@ -56,7 +56,7 @@ pub struct CallSums {
     pub sent: f64,
     /// Transfer time of the call's inputs.
     pub received: f64,
-    /// Time until the call starts.
+    /// Start of the call, in seconds from the start of the sample.
     pub start: f64,
 }
 
@@ -66,7 +66,7 @@ impl CallSums {
         self.compute + self.received + self.sent
     }
 
-    /// Seconds until its end.
+    /// End of the call, in seconds from the start of the sample.
     pub fn finish(&self) -> f64 {
         self.start + self.load()
     }
@@ -82,7 +82,7 @@ impl<'p> Offload<'p> {
         Offload::of_pools(problem, &(0..problem.pools().len()).collect::<Vec<_>>())
     }
 
-    /// Builds the tables of `pools`, the only pools that may be queried, in O(pools · (operators + tensors)).
+    /// Builds the tables for `pools` only; no other pool may be queried. O(pools · (operators + tensors)).
     pub fn of_pools(problem: &'p Problem, pools: &[usize]) -> Offload<'p> {
         let graph = problem.graph();
         let mut row = vec![usize::MAX; problem.pools().len()];
@@ -129,10 +129,11 @@ impl<'p> Offload<'p> {
 pub struct Timeline {
     calls: Keyed<u32, CallSums>,
     ready: Keyed<OpId, f64>,
-    /// Operators of each call as a linked list: the first of the call, and the next after each operator.
+    /// Operators of each call as a linked list: `first` has the first of each call, `next` the successor of each
+    /// operator.
     first: Keyed<u32, OpId>,
     next: Keyed<OpId, OpId>,
-    /// Number of inputs that an operator on a host, or a call, still waits for.
+    /// Number of inputs for which each host operator, and each call, still waits.
     waiting_ops: Keyed<OpId, u32>,
     waiting_calls: Keyed<u32, u32>,
     /// The next call of the same accelerator.
@@ -166,30 +167,29 @@ impl Timeline {
         }
     }
 
-    /// The calls as last scheduled.
+    /// Times of the calls in the last schedule.
     pub fn calls(&self) -> &[CallSums] {
         &self.calls
     }
 
-    /// Seconds until the result of an operator is ready, as last scheduled.
+    /// Seconds until the result of an operator is ready, in the last schedule.
     pub fn ready(&self, op: OpId) -> f64 {
         self.ready[op]
     }
 
-    /// The operators of a call as last scheduled, the last one first.
+    /// The operators of a call in the last schedule, from the last to the first.
     pub fn members(&self, call: u32) -> impl Iterator<Item = OpId> + '_ {
         let some = |op: OpId| (op != NO_OP).then_some(op);
         std::iter::successors(some(self.first[call]), move |&op| some(self.next[op]))
     }
 
-    /// Whether a call is on a cycle or downstream of one, if the last schedule failed.
+    /// Whether a call is on a cycle, or downstream of one, after a schedule that failed.
     pub fn is_stuck(&self, call: u32) -> bool {
         self.waiting_calls[call] > 0
     }
 
-    /// Schedules all calls and host operators, in O(operators + pins). Returns the value, or `None` if the
-    /// dependencies are cyclic. An operator takes no time on a pool that cannot run it. Calls may be empty and then
-    /// take no time.
+    /// Schedules all calls and host operators, in O(operators + pins). Returns the value, or `None` if the dependencies
+    /// are cyclic. An operator takes no time on a pool that cannot run it. Calls may be empty, and then take no time.
     ///
     /// # Panics
     /// If a site names a call that is not in `calls`, or a call names a missing one.
@@ -233,7 +233,7 @@ impl Timeline {
         (left == 0).then_some(value)
     }
 
-    /// Computes the sums of the calls, and the number of inputs that every node waits for.
+    /// Computes the sums of the calls, and the number of inputs for which every node waits.
     fn gather(&mut self, offload: &Offload<'_>, sites: &[Site], calls: &[Call]) {
         let graph = offload.graph();
         self.first.clear();
@@ -283,7 +283,7 @@ impl Timeline {
         }
     }
 
-    /// Delivers the result of an operator to its readers elsewhere.
+    /// Delivers the result of an operator to its readers on hosts and in other calls.
     fn release(&mut self, offload: &Offload<'_>, sites: &[Site], op: OpId) {
         let graph = offload.graph();
         let (from, ready) = (sites[op.index()], self.ready[op]);

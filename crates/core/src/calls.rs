@@ -2,7 +2,7 @@
 //!
 //! A split assigns every operator to a device. For its latency the operators of an accelerator must also be grouped
 //! into calls, and the value depends on the grouping. [`assign`] groups them by one fixed rule, before a split is
-//! evaluated and never within the evaluation.
+//! evaluated and never during the evaluation.
 
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
@@ -12,9 +12,9 @@ use crate::placement::Placement;
 use crate::problem::Problem;
 
 /// Groups the operators of each accelerator into few calls with a greedy rule. First, hosts run every operator that is
-/// ready. Then one accelerator runs, in one call, all of its operators that wait for no other device: an accelerator
-/// that this completes goes first, otherwise the one with the largest call. The two steps repeat. A split that allows
-/// one call per accelerator, as a contiguous split does, gets one each.
+/// ready. Then one accelerator runs, in one call, all of its operators that wait for no other device. An accelerator
+/// that can thereby complete its operators comes first, otherwise the one with the largest call. The two steps repeat.
+/// If a split allows one call per accelerator, as a contiguous split does, each accelerator gets one call.
 ///
 /// For any placement the calls are convex and their dependencies are acyclic; there may be more calls than the
 /// objective allows. O(accelerators in use · (operators + edges)).
@@ -26,7 +26,7 @@ pub fn assign(problem: &Problem, placement: &Placement) -> Placement {
     Placement::with_calls(device_of, rounds.call_of.into_vec())
 }
 
-/// Assigns calls if the objective is latency and the placement has none.
+/// Assigns calls if the objective is latency and the placement has no calls.
 pub fn assign_if_missing(problem: &Problem, placement: Placement) -> Placement {
     if problem.objective().kind() != ObjectiveKind::Latency || placement.has_calls() {
         return placement;
@@ -44,11 +44,11 @@ struct Rounds<'p> {
     queue_of: Keyed<OpId, QueueId>,
     /// Whether a queue belongs to a host.
     host: Keyed<QueueId, bool>,
-    /// Predecessors of each operator that have not run.
+    /// Number of predecessors of each operator that have not run.
     waiting: Keyed<OpId, usize>,
-    /// Ready operators.
+    /// Ready operators of each device.
     ready: Keyed<QueueId, Vec<OpId>>,
-    /// Number of operators that have not run.
+    /// Number of operators of each device that have not run.
     left: Keyed<QueueId, usize>,
     calls: Keyed<QueueId, u32>,
     call_of: Keyed<OpId, u32>,
@@ -81,7 +81,7 @@ impl<'p> Rounds<'p> {
         rounds
     }
 
-    /// Runs all ready operators of the hosts; returns whether there were any.
+    /// Runs all ready operators on hosts. Returns whether there were any.
     fn run_hosts(&mut self) -> bool {
         let mut any = false;
         for queue in self.ready.ids() {
@@ -93,7 +93,7 @@ impl<'p> Rounds<'p> {
         any
     }
 
-    /// Runs one call; returns whether any operators were left to call.
+    /// Runs one call. Returns whether any accelerator had ready operators.
     fn run_a_call(&mut self) -> bool {
         let mut best: Option<(QueueId, Vec<OpId>)> = None;
         for queue in self.ready.ids() {
@@ -119,7 +119,7 @@ impl<'p> Rounds<'p> {
         true
     }
 
-    /// All operators that a device can run without waiting for another device.
+    /// All operators that a device can run next without waiting for another device.
     fn closure(&mut self, queue: QueueId) -> Vec<OpId> {
         let graph = self.problem.graph();
         let mut members = self.ready[queue].clone();
@@ -135,7 +135,7 @@ impl<'p> Rounds<'p> {
             }
             next_member += 1;
         }
-        // Nothing has run yet: restore the counts.
+        // Nothing has run yet, so the counts are restored.
         for &op in &members {
             for &next in graph.successors(op) {
                 if self.queue_of[next] == queue {
@@ -146,7 +146,7 @@ impl<'p> Rounds<'p> {
         members
     }
 
-    /// Marks an operator as run; `within` is the device of its call, if the members of that call are already known.
+    /// Marks an operator as run. `within` is the device of its call, of which all members are already known.
     fn done(&mut self, op: OpId, within: Option<QueueId>) {
         self.left[self.queue_of[op]] -= 1;
         for &next in self.problem.graph().successors(op) {

@@ -1,22 +1,22 @@
-//! Evidence for lower bounds, replayed by an independent checker.
+//! Evidence for lower bounds, which an independent checker replays.
 
 use crate::cluster::DeviceId;
 use crate::document::{CertificateDocument, MemoryPriceDocument};
 use crate::graph::OpId;
 use crate::problem::Problem;
 
-/// Evidence for a bound. The claim of each variant is stated at the bound that creates it, in [`crate::bound`], and
-/// at its document, [`CertificateDocument`].
+/// Evidence for a bound. The claim of each variant is stated at the bound that creates the variant, in
+/// [`crate::bound`], and at the variant of [`CertificateDocument`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Certificate {
     /// A price per second of each kind of device.
     Fluid {
         /// Price by kind.
         prices: Vec<f64>,
-        /// Addition of the memory limits.
+        /// Evidence that comes from memory limits.
         limits: Limits,
     },
-    /// A colocation class, by one of its operators.
+    /// A colocation class, named by one of its operators.
     HeaviestUnit {
         /// The operator.
         operator: OpId,
@@ -25,37 +25,37 @@ pub enum Certificate {
     Windows {
         /// Price of a second on a device, by kind.
         prices: Vec<f64>,
-        /// The operators of the path that cut windows, in its order.
+        /// The operators of the path that cut windows, in the order of the path.
         path: Vec<OpId>,
         /// The windows whose work is counted.
         windows: Vec<u32>,
-        /// Addition of the memory limits.
+        /// Evidence that comes from memory limits.
         limits: Limits,
     },
-    /// Prices at which the devices cannot hold everything below a threshold.
+    /// Prices at which the devices cannot hold all classes below a threshold.
     ColumnGeneration {
         /// The threshold, in the objective's unit.
         threshold: f64,
-        /// Prices of colocation classes, each by one of its operators.
+        /// Prices of colocation classes, each named by one of its operators.
         prices: Vec<(OpId, f64)>,
-        /// Prices of the devices of each pool, by one of them.
+        /// Prices of the devices of each pool, named by one of its devices.
         devices: Vec<(DeviceId, f64)>,
-        /// Every colocation class by one of its operators, in an order whose cuts few tensors cross.
+        /// Every colocation class, named by one of its operators, in an order in which few tensors cross any cut.
         order: Vec<OpId>,
     },
 }
 
-/// Prices of memory, and a value below which they hold; see [`bound::MemoryPrices`](crate::bound::MemoryPrices).
+/// Prices of memory, and the value below which they apply; see [`bound::MemoryPrices`](crate::bound::MemoryPrices).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Limits {
-    /// Price of memory by kind; `None`, or empty for all kinds, if the memory has no price.
+    /// Price of memory by kind; `None` if the memory of a kind has no price. Empty if no kind has one.
     pub memory: Vec<Option<MemoryPrice>>,
-    /// Value of the objective by which places are excluded: no class is on a kind where at least this value would
-    /// follow. `None` to exclude nothing.
+    /// Value of the objective that excludes classes from kinds: no class is on a kind where it would imply at least
+    /// this value. `None` to exclude nothing.
     pub below: Option<f64>,
 }
 
-/// A price of a device's memory, in whole quanta.
+/// The price of memory on a device, which is counted in whole quanta.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryPrice {
     /// Bytes of a quantum.

@@ -13,7 +13,7 @@ use crate::document::{
 use crate::id;
 use crate::ids::Keyed;
 
-/// Maximum number of devices of a cluster; a larger count is taken for a typo.
+/// Maximum number of devices of a cluster; a larger count is taken for a typing error.
 pub const MAX_DEVICES: u64 = 1_000_000;
 
 id! {
@@ -34,7 +34,7 @@ pub enum ClusterError {
     /// No kind, or only kinds without devices.
     #[error("the cluster has no devices")]
     NoDevices,
-    /// More than [`MAX_DEVICES`].
+    /// More than [`MAX_DEVICES`] devices.
     #[error("{count} devices, more than {MAX_DEVICES}")]
     TooManyDevices {
         /// Number of devices.
@@ -167,7 +167,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// Adds a group of devices with an uplink; kinds name their group.
+    /// Adds a group of devices with an uplink; kinds refer to their group by name.
     pub fn group(&mut self, name: impl Into<String>, uplink: LinkDocument) -> &mut Self {
         self.document.groups.push(GroupDocument { name: name.into(), uplink });
         self
@@ -233,7 +233,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Checks that no two devices share a name: `acc1` + `0` and `acc` + `10` are the same.
+    /// Checks that no two devices share a name, as `acc1` + `0` and `acc` + `10` would.
     fn check_device_names(&self) -> Result<(), ClusterError> {
         let names = || self.document.kinds.iter().map(|kind| kind.name.as_str());
         if !names().any(|short| names().any(|long| long != short && long.starts_with(short))) {
@@ -316,8 +316,8 @@ impl Cluster {
         })
     }
 
-    /// The devices that a name refers to: a device, otherwise those of a kind, otherwise those of a class.
-    /// Empty if the name is unknown.
+    /// The devices to which a name refers: those with that name, otherwise those of the kind, otherwise those of the
+    /// class. Empty if the name is unknown.
     pub fn named(&self, name: &str) -> Vec<DeviceId> {
         let kinds = |wanted: &dyn Fn(&KindDocument) -> bool| -> Vec<DeviceId> {
             (0..self.kind_count())
@@ -336,7 +336,7 @@ impl Cluster {
     }
 }
 
-/// Number of devices, at least one and at most [`MAX_DEVICES`].
+/// Counts the devices and checks that there are at least one and at most [`MAX_DEVICES`].
 fn count_devices(document: &ClusterDocument) -> Result<u64, ClusterError> {
     match document.kinds.iter().map(|kind| u64::from(kind.count)).sum() {
         0 => Err(ClusterError::NoDevices),
@@ -345,7 +345,7 @@ fn count_devices(document: &ClusterDocument) -> Result<u64, ClusterError> {
     }
 }
 
-/// Number of every group by name; checks the groups.
+/// Checks the groups and returns the number of each by name.
 fn group_numbers(document: &ClusterDocument) -> Result<FxHashMap<&str, usize>, ClusterError> {
     let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
     for (index, group) in document.groups.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Contraction: from operators to the units that the combinatorial solvers place.
+//! Contraction: from operators to the units that combinatorial solvers place.
 //!
 //! Operators that must share a device become one *unit*, and tensors become nets over units:
 //!
@@ -7,18 +7,18 @@
 //!   The rule orders the *forward* operators of different units along their tensors. A class without a forward operator
 //!   is ordered by mirroring: a tensor from backward operator a to backward operator b, if the class of either has no
 //!   forward operator, puts b's unit before a's. All other backward and update operators follow their class. Units on a
-//!   cycle of the order can only share a device, so strongly connected components are fused;
+//!   cycle of the order must share a device, so strongly connected components are fused;
 //! - for **latency** they are contracted until all tensors between them are acyclic, so that any chain of units can be
-//!   cut into calls. This omits plans in which only hosts run one operator of a component, or one of a class before and
-//!   another after a call: a plan that is found is valid, but a plan that is not found is not excluded.
+//!   cut into calls. This leaves out plans in which hosts run only part of a component, or one operator of a class
+//!   before a call and another after it. So a plan that is found is valid, but if none is found, one may still exist.
 //!
 //! Costs come from the original tensors alone: a net's pins are the units of the tensor's pins, nets inside one unit
 //! vanish, and nets with the same producer, pins and pass are added up. Synchronising the gradient of a shared
-//! parameter costs every device with a copy the same, so it is a net as well: its pins are the units that read the
-//! parameter. It has no producer and imposes no order.
+//! parameter costs the same for every device with a copy, so the gradient is a net as well: its pins are the units that
+//! read the parameter. It has no producer and imposes no order.
 //!
 //! There are two measures of memory. Sums over units ([`Units::bytes`]) are lower bounds for a device with these units;
-//! [`Units::device_bytes`] computes its exact memory.
+//! [`Units::device_bytes`] computes the exact memory of the device.
 //!
 //! The construction is that of the NeurIPS 2020 reference code (Tarnawski et al., "Efficient Algorithms for
 //! Device Placement of DNN Graph Operators", Appendix B), so that values agree with it.
@@ -47,11 +47,11 @@ id! {
     pub UnitId;
     /// Index of a net.
     pub NetId;
-    /// Index of a shared parameter, among the parameters that several units share.
+    /// Index of a shared parameter among those that several units share.
     pub SharedId;
 }
 
-/// A net: a contracted tensor (or several of one producer, pass and pin set).
+/// A net: a contracted tensor, or several tensors with the same producer, pass and pins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Net {
     /// The sending unit, or [`Net::GRADIENT`].
@@ -63,7 +63,8 @@ pub struct Net {
 }
 
 impl Net {
-    /// Stands for the producer of the gradient of a shared parameter, which every holder sends and receives.
+    /// Stands for the producer of a net that is the gradient of a shared parameter, which every holder sends and
+    /// receives.
     pub const GRADIENT: UnitId = UnitId(u32::MAX);
 
     /// Whether the net is the gradient of a shared parameter.
@@ -73,8 +74,8 @@ impl Net {
     }
 }
 
-/// The contracted problem. Units are numbered along a topological order of the precedence (contiguous), or by
-/// first operator (free).
+/// The contracted problem. Units are numbered in a topological order of the precedence (contiguous), or by their first
+/// operators (free).
 #[derive(Debug, Clone)]
 pub struct Units {
     unit_of: Vec<UnitId>,
@@ -97,17 +98,17 @@ pub struct Units {
     fixed_bytes: Keyed<UnitId, f64>,
     activation_bytes: Keyed<UnitId, f64>,
     parameter_bytes: Keyed<UnitId, f64>,
-    /// Bytes of parameters, whether or not replicas synchronise them; a shared one counts at the first unit that reads
-    /// it.
+    /// Bytes of parameters, whether or not replicas synchronise them. A shared parameter counts at the first unit that
+    /// reads it.
     weight_bytes: Keyed<UnitId, f64>,
     memory: Arc<Memory>,
-    /// Bytes of tensors and workspace that an operator of the unit needs while it runs, maximised over its operators.
+    /// Bytes of tensors and workspace that an operator of the unit needs while it runs; the maximum over the operators.
     working_bytes: Keyed<UnitId, f64>,
-    /// Declared activations, without held tensors.
+    /// Declared activations, without tensors that are held.
     declared_bytes: Keyed<UnitId, f64>,
     /// Upper bound on the bytes that a unit adds to a device with one microbatch in flight, without shared parameters.
     most_bytes: Keyed<UnitId, f64>,
-    /// Upper bound on the bytes that every further microbatch in flight adds.
+    /// Upper bound on the bytes that every further microbatch in flight adds for a unit.
     most_stash: Keyed<UnitId, f64>,
     shared: Keyed<SharedId, Shared>,
     shared_of: Csr<SharedId>,
@@ -117,14 +118,15 @@ pub struct Units {
 /// A parameter that several units share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shared {
-    /// Bytes with optimiser state, which every device with one of the units holds once.
+    /// Bytes of the parameter and its optimiser state, which every device with one of the units holds once.
     pub bytes: f64,
     /// Bytes that replicas of a stage synchronise.
     pub synchronised: f64,
 }
 
 impl Units {
-    /// The contracted problem, computed at the first call in time O(pools · (operators + pins) log) and then shared.
+    /// The contracted problem. It is computed at the first call, in time O(pools · (operators + pins) log), and then
+    /// shared.
     pub fn of(problem: &Problem) -> Arc<Units> {
         problem.memo(|| problem.timed(Step::Contraction, || Units::new(problem)))
     }
@@ -134,9 +136,9 @@ impl Units {
         Units::with_fused(problem, &[])
     }
 
-    /// Contracts a problem further: each pair of colocation classes shares a unit as well. The order of the split rule
-    /// is still that of the original problem, so fusing does not relax it, as fewer and larger colocation classes in
-    /// the graph would.
+    /// Contracts a problem further: each of the given pairs of colocation classes shares a unit as well. The order of
+    /// the split rule is still that of the original problem, so fusing does not relax the order, as fewer and larger
+    /// colocation classes in the graph would.
     ///
     /// # Panics
     /// If a pair names a class that the graph does not have.
@@ -158,13 +160,13 @@ impl Units {
         Units::of_classes(problem, order_of_classes(problem), pairs)
     }
 
-    /// Contracts the classes on cycles of an order.
+    /// Contracts the colocation classes that lie on cycles of an order.
     fn of_classes(
         problem: &Problem,
         mut class_edges: Vec<(ClassId, ClassId)>,
         pairs: &[(ClassId, ClassId)],
     ) -> Units {
-        // Two classes that come before each other are on a cycle.
+        // Two classes that must each come before the other are on a cycle.
         class_edges.extend(pairs.iter().flat_map(|&(left, right)| [(left, right), (right, left)]));
         let graph = problem.graph();
         let (class_unit, unit_count, edges) = fuse_components(graph.class_count(), &class_edges);
@@ -272,7 +274,7 @@ impl Units {
         }
     }
 
-    /// Makes a net of the tensors and gradients with the same units, and returns what each net carries.
+    /// Makes one net of all tensors and gradients with the same units. Returns each tensor and gradient with its net.
     fn add_nets(&mut self, problem: &Problem) -> Vec<(NetId, Carried)> {
         let graph = problem.graph();
         let mut net_of: FxHashMap<(UnitId, u8, Vec<UnitId>), NetId> = FxHashMap::default();
@@ -318,7 +320,7 @@ impl Units {
         times
     }
 
-    /// Adds parameters of a single unit to its own bytes; parameters of several units are shared.
+    /// Adds parameters that a single unit reads to its own bytes; parameters of several units become shared.
     fn share_parameters(&mut self, problem: &Problem) {
         let graph = problem.graph();
         let mut incidence: Vec<(UnitId, SharedId)> = Vec::new();
@@ -368,7 +370,7 @@ impl Units {
             if !graph.is_forward(graph.producer(tensor)) {
                 continue;
             }
-            // A unit with pins in both passes holds the tensor in between, and so does every device with that unit.
+            // A unit with pins in both passes holds the tensor between them, and so does every device with that unit.
             let side = |op: &OpId| (self.unit_of[op.index()], graph.is_forward(*op));
             let (mut forward, mut later) = (Vec::new(), Vec::new());
             for (unit, is_forward) in graph.pins(tensor).iter().map(side) {
@@ -392,7 +394,7 @@ impl Units {
         }
     }
 
-    /// Whether every device has memory for all units together.
+    /// Whether every device has enough memory for all units together.
     fn fit_all_together(&self, problem: &Problem) -> bool {
         let devices = problem.cluster().device_count() as u32;
         let needed = self.memory.of_all().total(problem.objective().in_flight_of(devices, devices));
@@ -486,8 +488,8 @@ impl Units {
         self.uplink[group * self.nets.len() + net.index()]
     }
 
-    /// Bytes of a unit for any number of microbatches in flight: parameters and optimiser state that no other unit
-    /// shares, and in version 1 workspace.
+    /// Bytes of a unit that do not depend on the microbatches in flight: parameters and optimiser state that no other
+    /// unit shares, and in version 1 workspace.
     pub fn fixed_bytes(&self, unit: UnitId) -> f64 {
         self.fixed_bytes[unit]
     }
@@ -498,19 +500,19 @@ impl Units {
         self.activation_bytes[unit]
     }
 
-    /// Bytes of a unit with `in_flight` microbatches of activations. The sum over its units is a lower bound on the
-    /// memory of a device, exact in version 1.
+    /// Bytes of a unit with `in_flight` microbatches of activations. Summed over the units of a device, they are a
+    /// lower bound on its memory, which is exact in version 1.
     pub fn bytes(&self, unit: UnitId, in_flight: u32) -> f64 {
         self.fixed_bytes[unit] + f64::from(in_flight) * self.activation_bytes[unit]
     }
 
-    /// Bytes of a unit's unshared parameters, which replicas of a stage synchronise.
+    /// Bytes of a unit's unshared parameters that replicas of a stage synchronise.
     pub fn parameter_bytes(&self, unit: UnitId) -> f64 {
         self.parameter_bytes[unit]
     }
 
     /// Bytes of the parameters of a unit, whether or not replicas synchronise them. A parameter that several units
-    /// share counts at the first of them.
+    /// share counts at the first of these units.
     pub fn weight_bytes(&self, unit: UnitId) -> f64 {
         self.weight_bytes[unit]
     }
@@ -525,12 +527,12 @@ impl Units {
         self.shared_of.row(unit)
     }
 
-    /// Lower bound on the bytes of tensors and workspace that a device needs while the operators of the unit run.
+    /// Lower bound on the bytes of tensors and workspace that a device needs while operators of the unit run.
     pub fn working_bytes(&self, unit: UnitId) -> f64 {
         self.working_bytes[unit]
     }
 
-    /// The declared part of [`Units::activation_bytes`]; the rest are tensors.
+    /// The declared part of [`Units::activation_bytes`]; the rest consists of tensors.
     pub fn declared_bytes(&self, unit: UnitId) -> f64 {
         self.declared_bytes[unit]
     }
@@ -546,12 +548,12 @@ impl Units {
         self.memory.is_sum()
     }
 
-    /// Whether every device has memory for all units together, so that memory excludes no placement.
+    /// Whether every device has enough memory for all units together, so that memory excludes no placement.
     pub fn always_fits(&self) -> bool {
         self.always_fits
     }
 
-    /// Whether a unit never takes memory, regardless of the other units on its device.
+    /// Whether a unit takes no memory, whatever other units are on its device.
     pub fn takes_no_memory(&self, unit: UnitId) -> bool {
         match self.bytes_are_sums() {
             true => self.bytes(unit, 1) == 0.0,
@@ -559,14 +561,14 @@ impl Units {
         }
     }
 
-    /// Memory of a device with these units, each named once. O(n log n + pins) in the operators of the units.
+    /// Memory of a device with these units, each listed once. O(n log n + pins) in the operators of the units.
     pub fn device_bytes(&self, units: impl IntoIterator<Item = UnitId>) -> DeviceBytes {
         let ops = units.into_iter().flat_map(|unit| self.members(unit).iter().copied());
         self.memory.of(ops)
     }
 }
 
-/// Data that is sent over a link.
+/// Data that a net carries over a link.
 #[derive(Debug, Clone, Copy)]
 enum Carried {
     Tensor(TensorId),
@@ -618,15 +620,15 @@ fn order_of_classes(problem: &Problem) -> Vec<(ClassId, ClassId)> {
     edges
 }
 
-/// The numbers below a count, in blocks. A table by row and pool is transposed block by block, so that both tables are
-/// read and written along lines of the cache.
+/// The numbers below `count`, in blocks. A table by row and pool is transposed block by block, so that both tables are
+/// read and written along cache lines.
 fn blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
     const BLOCK: usize = 16;
     (0..count).step_by(BLOCK).map(move |first| first..count.min(first + BLOCK))
 }
 
-/// Fuses strongly connected classes. Returns the unit of each class, the number of units, and the sorted edges
-/// between units; units are numbered topologically, ties by the smallest class.
+/// Fuses strongly connected classes. Returns the unit of each class, the number of units, and the sorted edges between
+/// units. Units are numbered topologically; of two that may be next, the one with the smallest class comes first.
 fn fuse_components(
     classes: usize,
     edges: &[(ClassId, ClassId)],

@@ -1,21 +1,21 @@
 //! Seconds of every operator on every kind, and of every tensor over every link.
 //!
-//! An operator's time is measured (`seconds` in the graph) or derived by the roofline
+//! The time of an operator is measured (`seconds` in the graph) or derived by the roofline
 //!
 //! ```text
 //! max(flop / (peak · efficiency), bytes moved / memory bandwidth) + launches · launch overhead
 //! ```
 //!
-//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is the class's peak for the operator's precision
-//! if it lists one, otherwise the peak of the class. If the operator names its library kernels and the class has a fit for
-//! each of them at its precision ([`crate::kernel`]), it takes
+//! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is the one that the class lists for the
+//! operator's precision, otherwise the general peak of the class. If the operator names its library kernels and the
+//! class has a fit for each of them at its precision ([`crate::kernel`]), the operator takes
 //!
 //! ```text
 //! Σ fitted seconds + (bytes moved − operands of the kernels) / memory bandwidth + further launches · launch overhead
 //! ```
 //!
-//! instead, where a negative difference counts as zero and each kernel includes its own launch. An operator that a kind cannot run has no time there, rather than an
-//! infinite one.
+//! instead, where a negative difference counts as zero and each kernel includes its own launch. If a kind cannot run an
+//! operator, the operator has no time there, rather than an infinite time.
 
 use thiserror::Error;
 
@@ -26,11 +26,11 @@ use crate::graph::{Graph, OpId, TensorId};
 use crate::kernel;
 use crate::tolerance::SMALLEST_SECONDS;
 
-/// Error in the derivation of costs.
+/// Error that arises when costs are derived.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum CostError {
-    /// A kind without a link, and a tensor without a measured time for its class.
+    /// A kind without a link, for a tensor without a measured time for the kind's class.
     #[error(
         "kind `{kind}` has no link, and tensor {tensor} ({name}) no measured seconds for its class `{class}`"
     )]
@@ -44,7 +44,7 @@ pub enum CostError {
         /// Name of the tensor.
         name: String,
     },
-    /// A kind without a link, and a parameter whose gradient its devices may have to synchronise.
+    /// A kind without a link, for a parameter whose gradient its devices may have to synchronise.
     #[error(
         "kind `{kind}` has no link over which to synchronise the gradient of the parameter `{parameter}`"
     )]
@@ -91,7 +91,7 @@ pub enum Cost {
     Replicas(usize),
 }
 
-/// Name of a row or a column of a table.
+/// Gives the name of a row or a column of a table.
 type Naming<'a> = &'a dyn Fn(usize) -> String;
 
 /// The cost tables of a graph on a cluster.
@@ -112,7 +112,7 @@ impl CostTable {
     /// Derives the tables in time O((kinds + groups) · (operators + tensors)).
     ///
     /// # Errors
-    /// A transfer that has neither a measured time nor a link.
+    /// If a transfer has neither a measured time nor a link.
     pub fn new(graph: &Graph, cluster: &Cluster) -> Result<CostTable, CostError> {
         let kinds = cluster.kind_count();
         let groups = cluster.group_count();
@@ -147,11 +147,11 @@ impl CostTable {
         Ok(CostTable { kinds, groups, seconds, transfer, uplink, gradient, gradient_uplink })
     }
 
-    /// Checks that no time is so short that its reciprocal, or its ratio to another, is not finite. O((kinds + groups) ·
-    /// (operators + tensors)).
+    /// Checks that no time is so short that its reciprocal, or its ratio to another time, is not finite. O((kinds +
+    /// groups) · (operators + tensors)).
     ///
     /// # Errors
-    /// [`CostError::Underflow`] for the first time that is.
+    /// [`CostError::Underflow`] for the first time that is too short.
     pub(crate) fn check_shortest(&self, graph: &Graph, cluster: &Cluster) -> Result<(), CostError> {
         let kind = |index: usize| format!("kind `{}`", cluster.kind(index).name);
         let group = |index: usize| format!("the uplink of group `{}`", cluster.document().groups[index].name);
@@ -183,8 +183,9 @@ impl CostTable {
         Ok(())
     }
 
-    /// Divides among `microbatches` the costs incurred once per iteration: updates of the parameters, tensors that
-    /// only they read or make, and the synchronisation of gradients. O((kinds + groups) · (operators + tensors)).
+    /// Divides the costs that are incurred once per iteration among `microbatches`: updates of the parameters, tensors
+    /// that only updates read or produce, and the synchronisation of gradients. O((kinds + groups) · (operators +
+    /// tensors)).
     #[must_use]
     pub fn per_microbatch(mut self, graph: &Graph, microbatches: u32) -> CostTable {
         let share = 1.0 / f64::from(microbatches);
@@ -210,12 +211,14 @@ impl CostTable {
         self
     }
 
-    /// Multiplies every cost by its factor, in a fixed order. O((kinds + groups) · (operators + tensors)).
+    /// Multiplies every cost by the factor that `factor` returns for it, in a fixed order. O((kinds + groups) ·
+    /// (operators + tensors)).
     #[must_use]
     pub fn scaled(mut self, factor: &mut dyn FnMut(Cost) -> f64) -> CostTable {
         let (kinds, groups) = (self.kinds, self.groups);
         for (index, seconds) in self.seconds.iter_mut().enumerate() {
-            // Drawn even for operators that a kind cannot run, so that the factors of the others do not depend on them.
+            // Called even for operators that a kind cannot run, so that the factors of other operators do not depend on
+            // them.
             let factor = factor(Cost::Operator(OpId::new(index / kinds), index % kinds));
             seconds.iter_mut().for_each(|seconds| *seconds *= factor);
         }
@@ -244,13 +247,14 @@ impl CostTable {
         self.transfer[tensor.index() * self.kinds + kind]
     }
 
-    /// Seconds over the link of a kind that a device pays to synchronise the gradient of a shared parameter that
+    /// Seconds over the link of a kind that a device spends to synchronise the gradient of a shared parameter that
     /// another device also holds; zero for a host, without a backward pass, and for an untrained parameter.
     pub fn gradient(&self, parameter: usize, kind: usize) -> f64 {
         self.gradient[parameter * self.kinds + kind]
     }
 
-    /// Seconds to synchronise the gradient of a shared parameter over the uplink of a group with copies on both sides.
+    /// Seconds to synchronise the gradient of a shared parameter over the uplink of a group, if there are copies inside
+    /// and outside.
     pub fn gradient_uplink(&self, parameter: usize, group: usize) -> f64 {
         self.gradient_uplink[parameter * self.groups + group]
     }
@@ -261,14 +265,14 @@ impl CostTable {
     }
 }
 
-/// Bytes that each holder of a shared parameter sends and receives to synchronise its gradient; `None` if nothing is
-/// synchronised.
+/// Bytes that each holder of a shared parameter sends and receives to synchronise its gradient; `None` if the gradient
+/// is not synchronised.
 ///
 /// A ring all-reduce among m devices moves 2 (m − 1)/m of the bytes over each link (Patarasuk and Yuan, JPDC 2009).
-/// Here m is the maximum number of devices that can hold a copy: the number of colocation classes with a reader. The
-/// cost of a device thus depends neither on the number of other holders nor on the size of the cluster. It is exact for
-/// two readers, as of a tied embedding, and if every class has its own device; otherwise it is too high by less than a
-/// factor of two.
+/// Here m is the maximum number of devices that can hold a copy, which is the number of colocation classes with a
+/// reader. The cost of a device thus depends neither on the number of other holders nor on the size of the cluster. It
+/// is exact for two readers, such as those of a tied embedding, and if every class has its own device; otherwise it is
+/// too high by less than a factor of two.
 fn gradient_bytes(graph: &Graph, parameter: usize) -> Option<f64> {
     let document = &graph.parameters()[parameter];
     if !document.trained || !graph.has_backward() {
@@ -304,8 +308,8 @@ pub fn over(link: &LinkDocument, bytes: f64) -> f64 {
     link.latency_s + bytes / link.bandwidth
 }
 
-/// Seconds of an operator on a class of this name: measured ones, otherwise those of the fits of the class,
-/// otherwise of its roofline. `None` if the class cannot run it. O(kernels · fits).
+/// Seconds of an operator on the class with this name: the measured seconds, otherwise those of the fits of the class,
+/// otherwise those of its roofline. `None` if the class cannot run the operator. O(kernels · fits).
 pub fn operator_seconds(
     operator: &OperatorDocument,
     name: &str,
@@ -337,7 +341,7 @@ pub fn operator_seconds(
     Some(compute.max(memory) + operator.launches.unwrap_or(1.0) * class.launch_overhead_s)
 }
 
-/// Seconds by the fits of the class; `None` unless there is one for every kernel, and for dimensions without a finite
+/// Seconds by the fits of the class; `None` unless there is a fit for every kernel, and for dimensions without a finite
 /// result, such as zero heads.
 pub fn fitted_seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     let precision = operator.precision.filter(|_| !operator.kernels.is_empty())?;
@@ -349,8 +353,8 @@ pub fn fitted_seconds(operator: &OperatorDocument, class: &ClassDocument) -> Opt
     seconds.is_finite().then_some(seconds)
 }
 
-/// Seconds for the bytes and launches of an operator beyond those of its kernels; `None` if there are such bytes and the
-/// class has no memory bandwidth.
+/// Seconds for the bytes and launches of an operator beyond those of its kernels; `None` if there are such bytes but
+/// the class has no memory bandwidth.
 pub fn beyond_kernels(
     operator: &OperatorDocument,
     class: &ClassDocument,
@@ -466,7 +470,7 @@ mod tests {
             kernels,
             ..OperatorDocument::named("product")
         };
-        // 1 launch + 200 / 10 + 8 further bytes at 4 bytes/s + 2 further launches.
+        // 1 for the launch + 200 / 10 + 8 further bytes at 4 bytes/s + 2 further launches.
         let seconds_of =
             |operator: &OperatorDocument, class: &ClassDocument| seconds(operator, class).unwrap();
         let by_fit = seconds_of(&operator(Precision::Bf16, vec![product]), &fitted);

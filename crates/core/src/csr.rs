@@ -10,14 +10,14 @@ pub struct Csr<T> {
 }
 
 impl<T: Copy> Csr<T> {
-    /// Rows from (row, item) pairs, each row in the order of the pairs.
+    /// Builds rows from (row, item) pairs; each row keeps the order of the pairs.
     pub fn from_pairs(rows: usize, pairs: &[(impl Id, T)]) -> Self {
         let mut compressed = Csr { offsets: Vec::new(), items: Vec::new() };
         compressed.refill(rows, pairs.iter().copied());
         compressed
     }
 
-    /// Rows from (row, item) pairs in the order of the rows.
+    /// Builds rows from (row, item) pairs that are sorted by row.
     pub fn from_sorted(rows: usize, pairs: impl Iterator<Item = (impl Id, T)>) -> Self {
         let mut offsets = vec![0u32; rows + 1];
         let items = pairs.map(|(row, item)| {
@@ -31,7 +31,7 @@ impl<T: Copy> Csr<T> {
         Csr { offsets, items }
     }
 
-    /// Rows from their lists.
+    /// Builds rows from the list of each row.
     pub fn from_rows(rows: impl Iterator<Item = Vec<T>>) -> Self {
         let (mut offsets, mut items) = (vec![0], Vec::new());
         for row in rows {
@@ -41,9 +41,10 @@ impl<T: Copy> Csr<T> {
         Csr { offsets, items }
     }
 
-    /// Rebuilds the rows, reusing the memory.
+    /// Rebuilds the rows, reusing their memory.
     pub fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (impl Id, T)> + Clone) {
-        // The insertion position of a row is kept one entry late, where it ends as the offset of the next row.
+        // The next insertion position of a row is stored one entry late, so that it ends up as the offset of the next
+        // row.
         self.offsets.clear();
         self.offsets.resize(rows + 2, 0);
         self.items.clear();
@@ -68,12 +69,12 @@ impl<T: Copy> Csr<T> {
         self.items(self.range(row))
     }
 
-    /// Range of a row's items, for frequent lookups.
+    /// Range of a row's items, for use with [`items`](Csr::items).
     pub fn range(&self, row: impl Id) -> [u32; 2] {
         [self.offsets[row.index()], self.offsets[row.index() + 1]]
     }
 
-    /// The items of the rows from one to another, both included.
+    /// The items of all rows from `first` to `last`, both included.
     pub fn between(&self, first: impl Id, last: impl Id) -> &[T] {
         &self.items[self.offsets[first.index()] as usize..self.offsets[last.index() + 1] as usize]
     }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// An index of its own type, so that it is not taken for another.
+/// An index with a type of its own, so that it cannot be mistaken for another.
 pub trait Id: Copy + Eq + Ord + std::hash::Hash + std::fmt::Debug {
     /// Converts from an array index.
     ///
@@ -14,14 +14,14 @@ pub trait Id: Copy + Eq + Ord + std::hash::Hash + std::fmt::Debug {
     /// Converts to an array index.
     fn index(self) -> usize;
 
-    /// The first `count` indices.
+    /// The first `count` indices, from zero.
     fn first(count: usize) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator + Clone {
         (0..count).map(Self::new)
     }
 }
 
-/// Declares index types: `id! { /// Index of a unit. pub UnitId; }`. Each wraps a `u32`, and implements [`Id`] with methods
-/// that are in scope without it.
+/// Declares index types: `id! { /// Index of a unit. pub UnitId; }`. Each wraps a `u32` and implements [`Id`]; the
+/// methods of the trait can also be called where it is not imported.
 #[macro_export]
 macro_rules! id {
     ($($(#[$doc:meta])* $visibility:vis $name:ident;)+) => {$(
@@ -59,7 +59,7 @@ macro_rules! id {
     )+};
 }
 
-/// A vector with an element for each index of a type.
+/// A vector with one element for each index of a type.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Keyed<I, T> {
     items: Vec<T>,
@@ -126,7 +126,7 @@ impl<I, T: Clone> Clone for Keyed<I, T> {
         self.items.clone().into()
     }
 
-    /// Does not allocate if the memory suffices.
+    /// Does not allocate if the existing memory suffices.
     fn clone_from(&mut self, from: &Self) {
         self.items.clone_from(&from.items);
     }
@@ -189,7 +189,7 @@ impl<I: Id, T> IndexMut<I> for Keyed<I, T> {
     }
 }
 
-/// The place of every item in an order of all items.
+/// The position of every item in an order of all items.
 pub fn places<I: Id, P: Id>(order: &[I]) -> Keyed<I, P> {
     let mut places = Keyed::filled(P::new(0), order.len());
     for (place, &item) in P::first(order.len()).zip(order) {
@@ -198,7 +198,7 @@ pub fn places<I: Id, P: Id>(order: &[I]) -> Keyed<I, P> {
     places
 }
 
-/// Numbers of a local numbering, which need no type of their own.
+/// Indices of a local numbering, which needs no type of its own.
 impl Id for u32 {
     #[inline]
     fn new(index: usize) -> Self {

@@ -6,11 +6,12 @@
 //! memory  = (min(bytes, cache) / 4 + max(bytes − cache, 0)) / bandwidth
 //! ```
 //!
-//! With p = ∞, launch only and no cache it is the roofline; p rounds its corner, where compute and memory traffic only
-//! partly overlap. A thread block walks along the inner dimension (k of a product, the keys of an attention) in steps
-//! that depend on each other: alone it would take time in proportion to the dimension, but libraries divide long
-//! dimensions among more blocks (split-k, flash decoding), and the measured growth is close to its square root. Repeated
-//! measurements find operands up to `cache` bytes in the last-level cache, which is about four times as fast as memory.
+//! With p = ∞, only the launch and no cache, the form is the roofline; p rounds its corner, where compute and memory
+//! traffic only partly overlap. A thread block walks along the inner dimension (k of a product, the keys of an
+//! attention) in steps that depend on each other. By itself it would take time in proportion to the dimension, but
+//! libraries divide long dimensions among more blocks (split-k, flash decoding), and the measured growth is close to
+//! the square root of the dimension. Repeated measurements find operands of up to `cache` bytes in the last-level
+//! cache, which is about four times as fast as memory.
 //!
 //! Attention works on tiles of 64 queries and 64 keys, and the query heads of a key head share a tile (FlashAttention-2,
 //! Dao 2023), so queries and keys count as multiples of 64.
@@ -19,18 +20,18 @@
 
 use crate::document::{ClassDocument, KernelDocument, KernelFitDocument, KernelKind, Precision};
 
-/// Rows of an attention tile.
+/// Rows and columns of an attention tile.
 const TILE: f64 = 64.0;
 
-/// Bandwidth of the last-level cache, as a multiple of that of memory.
+/// Bandwidth of the last-level cache, as a multiple of the memory bandwidth.
 const CACHE_SPEED: f64 = 4.0;
 
 /// The work of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Work {
-    /// Floating-point operations, with those on the padding of tiles.
+    /// Floating-point operations, including those on the padding of tiles.
     pub flop: f64,
-    /// Bytes of operands and result, with the padding of tiles.
+    /// Bytes of operands and result, including the padding of tiles.
     pub bytes: f64,
     /// Inner dimension.
     pub inner: f64,
@@ -55,7 +56,7 @@ pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
         KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, causal } => {
             let rows = batch * kv_heads * tiles(heads / kv_heads * queries);
             let columns = tiles(keys);
-            // A query of a causal kernel attends to the keys up to itself, and works on the rest of its tile.
+            // A query of a causal kernel attends to the keys up to itself, but also works on the rest of its tile.
             let skipped = if causal { (queries / 2.0 - TILE).max(0.0).min(keys) } else { 0.0 };
             Work {
                 flop: 4.0 * rows * columns * head_dim * (1.0 - skipped / keys),
@@ -66,8 +67,8 @@ pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
     }
 }
 
-/// Bytes of operands and result at a precision, without padding: the excess of `bytes_moved` of an operator belongs
-/// to other kernels or to a fused epilogue. Results of products of 8 bits and less have 16 bits.
+/// Bytes of operands and result at a precision, without padding. Any excess of an operator's `bytes_moved` belongs to
+/// other kernels or to a fused epilogue. Results of products with at most 8 bits have 16 bits.
 pub fn operand_bytes(kernel: &KernelDocument, precision: Precision) -> f64 {
     match *kernel {
         KernelDocument::Product { batch, m, n, k } => {
@@ -80,8 +81,8 @@ pub fn operand_bytes(kernel: &KernelDocument, precision: Precision) -> f64 {
     }
 }
 
-/// The fit of a class for a kernel. Fits for attention with and without a mask replace each other, because the form
-/// counts their operations. O(fits).
+/// The fit of a class for a kernel. A fit for attention with a mask may stand in for one without, and vice versa,
+/// because the form counts the operations of either. O(fits).
 pub fn fit<'a>(
     class: &'a ClassDocument,
     kernel: &KernelDocument,
@@ -100,13 +101,13 @@ pub fn fit<'a>(
     }
 }
 
-/// Seconds by a fit.
+/// Seconds that a fit predicts for some work.
 pub fn seconds(fit: &KernelFitDocument, work: Work) -> f64 {
     let [compute, memory] = parts(fit, work);
     fit.launch_s + fit.step_s * work.inner.sqrt() + corner(compute, memory, fit.sharpness)
 }
 
-/// Seconds of computation and of memory traffic by a fit.
+/// Seconds of computation and seconds of memory traffic that a fit predicts for some work.
 pub fn parts(fit: &KernelFitDocument, work: Work) -> [f64; 2] {
     let cached = work.bytes.min(fit.cache_bytes);
     [work.flop / fit.flops, (cached / CACHE_SPEED + (work.bytes - cached)) / fit.bandwidth]
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_form_adds_launch_steps_and_a_rounded_maximum() {
-        // compute 3 s; memory 8 bytes of cache at 8 bytes/s and 6 at 2 bytes/s.
+        // Compute takes 3 s; memory takes 8 bytes from the cache at 8 bytes/s and 6 bytes at 2 bytes/s.
         let seconds = seconds(&fit(), Work { flop: 30.0, bytes: 14.0, inner: 4.0 });
         assert_eq!(seconds, 1.0 + 0.5 * 2.0 + 5.0);
     }

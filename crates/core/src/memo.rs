@@ -1,4 +1,4 @@
-//! Results that belong to a value, each computed once.
+//! Results that are derived from a value, each computed once.
 
 use std::any::{Any, TypeId};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +7,12 @@ use rustc_hash::FxHashMap;
 
 use crate::stop::Stop;
 
-/// Results by their type. Clones share them.
+/// Results by their type. Clones share the results.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memo(Arc<Mutex<FxHashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
 
 impl Memo {
-    /// The result of a type. Threads that request it at the same time may each compute it.
+    /// The result of type `T`. Threads that request it at the same time may each compute it.
     pub(crate) fn get<T: Any + Send + Sync>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         let results = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = TypeId::of::<T>();
@@ -24,7 +24,7 @@ impl Memo {
         result.downcast().expect("results are filed under their types")
     }
 
-    /// The result of a type as in [`Memo::get`], but one that `stop` may have cut short is not kept.
+    /// The result of type `T` as in [`Memo::get`], except that a result is not kept if `stop` may have cut it short.
     pub(crate) fn get_before<T: Any + Send + Sync>(
         &self,
         compute: impl FnOnce() -> T,

@@ -1,8 +1,8 @@
-//! Memory of a device that runs its operators.
+//! Memory of a device that runs given operators.
 //!
 //! In a graph of version 1 operators declare bytes, and a device needs their sum. In a graph of version 2 memory
-//! depends on liveness. The device runs its operators one after the other, in the order of [`Graph::work_order`], and
-//! needs at any moment
+//! depends on liveness. The device runs its operators one after another, in the order of [`Graph::work_order`], and at
+//! any moment needs
 //!
 //! ```text
 //! parameters and optimiser state of its operators
@@ -11,17 +11,17 @@
 //! + the workspace of the running operator
 //! ```
 //!
-//! A tensor is live on a device from its producer, or from its first reader there if it comes from elsewhere, until
-//! its last reader there; a tensor without readers is an output of the model and stays. With k microbatches in
-//! flight, k − 1 of them wait between their passes: each keeps its *stash*, the forward tensors that backward
-//! operators of the device read, and `activation_bytes`.
+//! A tensor is live on a device from its producer, or from its first reader there if it comes from another device,
+//! until its last reader there; a tensor without readers is an output of the model and stays. With k microbatches in
+//! flight, k − 1 of them wait between their passes. Each of these keeps its *stash*, which is the forward tensors that
+//! backward operators of the device read, and `activation_bytes`.
 //!
-//! Adding an operator to a device never shortens a live range: the range of a tensor on a device is the hull of its
-//! pins there. So memory is monotone in the set of operators, and if a set does not fit, no superset fits. Exact
+//! Adding an operator to a device never shortens a live range, since the range of a tensor on a device is the hull of
+//! its pins there. So memory is monotone in the set of operators: if a set does not fit, no superset fits. Exact
 //! searches can therefore prune a set as soon as it is too large.
 //!
 //! Memory is not a sum over operators. Sums are lower bounds ([`Units::bytes`](crate::contraction::Units::bytes)):
-//! searches reject sets by them, and accept none before [`DeviceBytes`] has been computed.
+//! searches reject sets based on sums, but accept none before [`DeviceBytes`] has been computed.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -42,12 +42,12 @@ pub struct DeviceBytes {
     pub stash: f64,
     /// Maximum bytes of live tensors and workspace while a microbatch runs.
     pub peak: f64,
-    /// Parameters, shared ones included, whose gradient replicas synchronise.
+    /// Bytes of parameters, including shared ones, whose gradients replicas synchronise.
     pub synchronised: f64,
 }
 
 impl DeviceBytes {
-    /// Total bytes with `in_flight` microbatches in flight, at least one.
+    /// Total bytes with `in_flight` microbatches in flight, of which there must be at least one.
     #[inline]
     pub fn total(&self, in_flight: u32) -> f64 {
         let in_flight = f64::from(in_flight);
@@ -67,16 +67,16 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Buffers of [`Memory::of`], reused for one graph after the other.
+/// Buffers of [`Memory::of`], reused from graph to graph.
 #[derive(Debug, Default)]
 struct Scratch {
     order: Keyed<u32, OpId>,
-    /// Stamp and place in `touched`, valid if the stamp is that of the current call.
+    /// Stamp, and index in `touched`, which is valid if the stamp is that of the current call.
     seen_tensor: Keyed<TensorId, (u32, u32)>,
     /// The tensors that the operators touch, in the order of their first pins on the device.
     touched: Keyed<u32, Range>,
     seen_parameter: Keyed<u32, u32>,
-    /// Change of the live bytes at every position.
+    /// Change of the live bytes at every position of the order.
     change: Keyed<u32, f64>,
     stamp: u32,
 }
@@ -109,12 +109,12 @@ impl Memory {
         self.rank.is_empty()
     }
 
-    /// Memory of a device with every operator, which is the maximum over all sets.
+    /// Memory of a device that runs every operator, which is the maximum over all sets.
     pub fn of_all(&self) -> DeviceBytes {
         self.of(self.graph.operators())
     }
 
-    /// Memory of a device with these operators, each named once. O(n log n + their pins) for n operators, independent
+    /// Memory of a device with these operators, each listed once. O(n log n + their pins) for n operators, independent
     /// of the number of other readers.
     pub fn of(&self, ops: impl IntoIterator<Item = OpId>) -> DeviceBytes {
         match self.is_sum() {
@@ -196,7 +196,7 @@ impl Scratch {
         self.change.resize(self.order.len() + 1, 0.0);
     }
 
-    /// The range of a tensor with a pin at a position, which is at least the positions of its other pins so far.
+    /// The range of a tensor that has a pin at `position`, which must not be before the tensor's other pins so far.
     fn touch(&mut self, tensor: TensorId, position: u32) -> &mut Range {
         let (stamp, place) = &mut self.seen_tensor[tensor];
         if std::mem::replace(stamp, self.stamp) != self.stamp {
@@ -205,7 +205,7 @@ impl Scratch {
         &mut self.touched[*place]
     }
 
-    /// Makes a tensor live in its range; returns its bytes if it waits for the backward pass, otherwise 0.
+    /// Makes a tensor live throughout its range. Returns its bytes if it waits for the backward pass, otherwise 0.
     fn hold(&mut self, graph: &Graph, index: u32) -> f64 {
         let Range { tensor, first, mut last, waits } = self.touched[index];
         let bytes = graph.bytes(tensor);
@@ -221,11 +221,12 @@ impl Scratch {
     }
 }
 
-/// Reserve of an accelerator in bytes, if it is large enough: a context of the driver with its libraries.
+/// Reserved bytes of an accelerator that is large enough: a context of the driver with its libraries.
 const LEAST_RESERVE: f64 = 1024.0 * MEBIBYTE;
-/// Share of an accelerator's memory that is reserved, if that is more.
+/// Share of an accelerator's memory that is reserved, if that is more than [`LEAST_RESERVE`].
 const RESERVED_SHARE: f64 = 0.06;
-/// Bytes of an accelerator without a reserve: a compiler lays out so small a memory, and no driver has a context in it.
+/// Bytes of an accelerator that need no reserve: memory this small is laid out by a compiler and holds no driver
+/// context.
 const WITHOUT_RESERVE: f64 = 256.0 * MEBIBYTE;
 /// Maximum share of the bytes beyond [`WITHOUT_RESERVE`] that is reserved.
 const MAX_SHARE: f64 = 0.25;
@@ -233,22 +234,22 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 /// Bytes of a device of a kind that a plan may use; infinite if the memory is unlimited.
 ///
-/// The reserve of a kind is for the runtime: its context, its libraries, fragmentation. If the kind has none, a graph
-/// of version 2 reserves [`default_reserve`] of an accelerator, and nothing on a host. Version 1 has sizes that were
-/// measured together with the runtime's memory.
+/// The reserve of a kind is for the runtime: its context, its libraries, and fragmentation. If the kind has no reserve,
+/// a graph of version 2 reserves [`default_reserve`] of an accelerator, and nothing on a host. Version 1 has sizes that
+/// were measured together with the runtime's memory.
 pub fn usable(graph: &Graph, cluster: &Cluster, kind: usize) -> f64 {
     let reserve = reserve(graph.document(), cluster.kind(kind));
     (cluster.memory(kind) - reserve).max(0.0)
 }
 
-/// Bytes that are reserved on an accelerator with `memory` bytes unless something else is given: the larger of 1 GiB and
-/// 6%, but at most a quarter of what exceeds 256 MiB. More memory never leaves less for a plan.
+/// Bytes that are reserved on an accelerator with `memory` bytes unless a reserve is given: the larger of 1 GiB and 6%,
+/// but at most a quarter of what exceeds 256 MiB. More memory never leaves less for a plan.
 pub fn default_reserve(memory: f64) -> f64 {
     let limit = MAX_SHARE * (memory - WITHOUT_RESERVE).max(0.0);
     LEAST_RESERVE.max(RESERVED_SHARE * memory).min(limit)
 }
 
-/// Bytes that a device of a kind has to have for `bytes` of them to be usable; see [`usable`].
+/// Memory that a device of a kind must have for `bytes` bytes to be usable; see [`usable`].
 pub fn with_reserve(graph: &GraphDocument, kind: &KindDocument, bytes: f64) -> f64 {
     match kind.reserve_bytes {
         Some(reserve) => bytes + reserve,
@@ -261,8 +262,8 @@ pub fn with_reserve(graph: &GraphDocument, kind: &KindDocument, bytes: f64) -> f
     }
 }
 
-/// Gives the devices of a kind another memory. A reserve equal to the default for the old memory is cleared, so that the
-/// default for the new memory applies.
+/// Changes the memory of the devices of a kind. A reserve that equals the default for the old memory is cleared, so
+/// that the default for the new memory applies.
 pub fn set_memory(graph: &GraphDocument, kind: &mut KindDocument, memory: f64) {
     let open = KindDocument { reserve_bytes: None, ..kind.clone() };
     if kind.reserve_bytes == Some(reserve(graph, &open)) {
@@ -316,7 +317,8 @@ mod tests {
         }
     }
 
-    /// A small device keeps three quarters, more memory never leaves less, and the memory for given bytes is minimal.
+    /// A small device keeps three quarters of its memory, more memory never leaves less, and the memory for given bytes
+    /// is minimal.
     #[test]
     fn the_default_reserve_leaves_room_on_every_device() {
         let graph = graph(GRAPH_SCHEMA_2);

@@ -6,7 +6,7 @@ use crate::document::{
     Communication, Execution, ObjectiveDocument, ObjectiveKind, Schedule, Split, Training,
 };
 
-/// An objective with its rules. The default is that of [`Throughput`].
+/// An objective with its rules. The default is the default of [`Throughput`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Objective {
     /// The bottleneck load of a pipeline or, under a schedule, the time of an iteration.
@@ -31,18 +31,18 @@ pub struct Throughput {
     pub split: Split,
     /// Rule that adds communication to compute.
     pub communication: Communication,
-    /// Scoring of the passes of a training step.
+    /// Rule that combines the loads of the passes of a training step.
     pub training: Training,
-    /// The pipeline schedule. With a schedule, the value is the time of one iteration of all microbatches (see
+    /// The pipeline schedule. Under a schedule, the value is the time of one iteration of all microbatches (see
     /// [`crate::schedule`]), and the schedule determines the activations in flight.
     pub schedule: Schedule,
     /// Microbatches per iteration; 1 without a schedule.
     pub microbatches: u32,
-    /// Whether the value is still the largest load under a schedule, which then determines only the memory. This is the
+    /// Whether the value remains the largest load under a schedule, which then determines only the memory. This is the
     /// relaxation that [`Objective::bottleneck`] returns, not an option for users.
     pub is_bottleneck: bool,
-    /// Maximum number of devices that one stage may be replicated on, at least 1. The replicas of a stage are in one
-    /// pool: they are of one kind, and no pin distinguishes them (see [`crate::problem::Pool`]).
+    /// Maximum number of devices that one stage may be replicated on, at least 1. All replicas of a stage are in one
+    /// pool, so they are of one kind, and no pin distinguishes them (see [`crate::problem::Pool`]).
     pub max_replicas: u32,
 }
 
@@ -67,7 +67,7 @@ impl Default for Objective {
 }
 
 impl From<ObjectiveKind> for Objective {
-    /// The default rules of a kind.
+    /// The objective of a kind with its default rules.
     fn from(kind: ObjectiveKind) -> Self {
         match kind {
             ObjectiveKind::Throughput => Throughput::default().into(),
@@ -107,7 +107,7 @@ pub enum ObjectiveError {
         /// The maximum.
         most: u32,
     },
-    /// Separately scored passes under a schedule, which determines their order itself.
+    /// Separately scored passes under a schedule, which orders the passes itself.
     #[error(
         "a pipeline schedule orders both passes itself: training with separate passes needs the schedule none"
     )]
@@ -166,8 +166,8 @@ impl Throughput {
         self.schedule != Schedule::None && !self.is_bottleneck
     }
 
-    /// Load of one pass of a stage on some replicas, without the synchronisation among them. The replicas share compute
-    /// and transfers; every one of them synchronises the gradients of shared parameters, after the transfers.
+    /// Load of one pass of a stage on `replicas` replicas, without the synchronisation among them. The replicas share
+    /// compute and transfers; each of them synchronises the gradients of shared parameters, after the transfers.
     #[inline]
     pub fn load(&self, sums: &PassSums, replicas: u32) -> f64 {
         let PassSums { compute, sent, received, synchronised } = *sums;
@@ -181,10 +181,11 @@ impl Throughput {
 }
 
 impl Objective {
-    /// Reads the objective of a document, whose value and, unless it is the throughput, split rule are ignored.
+    /// Reads the objective of a document. Its value is ignored, and so is its split rule unless the objective is
+    /// throughput.
     ///
     /// # Errors
-    /// Counts of zero, contradictory rules, and rules that do not apply to the objective.
+    /// If a count is zero, if rules contradict one another, or if a rule does not apply to the objective.
     pub fn from_document(document: &ObjectiveDocument) -> Result<Objective, ObjectiveError> {
         let calls = document.calls.unwrap_or(1);
         let rules = Throughput {
@@ -211,7 +212,7 @@ impl Objective {
             ObjectiveKind::Makespan => Objective::Makespan { execution: document.execution },
         };
         if document.kind != ObjectiveKind::Throughput {
-            // One sample and one step are not pipelines: their rules determine what overlaps.
+            // One sample or one step is not a pipeline: the rules of its own objective determine what overlaps.
             let of_pipelines = [
                 (rules.communication != Communication::Serial, "communication that overlaps"),
                 (rules.training != Training::Combined, "training with separate passes"),
@@ -227,7 +228,7 @@ impl Objective {
         Ok(objective)
     }
 
-    /// The document of the objective and a value, without the parameters that do not apply.
+    /// The document of the objective and a value, omitting parameters that do not apply.
     pub fn to_document(&self, value_s: Option<f64>) -> ObjectiveDocument {
         let Throughput { split, communication, training, schedule, microbatches, max_replicas, .. } =
             self.rules();
@@ -248,7 +249,7 @@ impl Objective {
     /// Validates everything that does not depend on a graph.
     ///
     /// # Errors
-    /// Counts of zero, and contradictory rules.
+    /// If a count is zero, or if rules contradict one another.
     pub fn validate(&self) -> Result<(), ObjectiveError> {
         match self {
             Objective::Throughput(rules) => rules.validate(),
@@ -266,7 +267,7 @@ impl Objective {
         }
     }
 
-    /// Which value the objective minimises.
+    /// The kind of value that the objective minimises.
     pub fn kind(&self) -> ObjectiveKind {
         match self {
             Objective::Throughput(_) => ObjectiveKind::Throughput,
@@ -275,8 +276,8 @@ impl Objective {
         }
     }
 
-    /// The rules of the pipeline. One sample and one step are not pipelines: any split, serial communication, one pass,
-    /// nothing replicated.
+    /// The rules of the pipeline. One sample or one step is not a pipeline; its rules are any split, serial
+    /// communication, one pass, and no replicas.
     #[inline]
     pub fn rules(&self) -> Throughput {
         match self {
@@ -307,18 +308,19 @@ impl Objective {
         matches!(self, Objective::Throughput(rules) if rules.times_iteration())
     }
 
-    /// Lower bound on the ratio between the value and the smallest possible bottleneck load of a placement: an
-    /// iteration of m microbatches takes at least m times the load of the slowest device.
+    /// Lower bound on the ratio of the value to the smallest possible bottleneck load of a placement: an iteration of m
+    /// microbatches takes at least m times the load of the slowest device.
     pub fn repetitions(&self) -> f64 {
         if self.times_iteration() { f64::from(self.rules().microbatches) } else { 1.0 }
     }
 
-    /// Relaxation of the iteration time to the bottleneck load, with a lower bound on the schedule's memory. Its value
-    /// times the number of microbatches is at most the iteration time of the same placement, and a placement that is
-    /// feasible under the schedule is feasible here. Under GPipe the passes run one after the other, each with its own
-    /// slowest stage; under the other schedules a device is busy for m times its load of both passes. With uplinks
-    /// GPipe is also relaxed to loads of both passes: an iteration takes m times the load of both passes on one uplink,
-    /// but the slowest stage of one pass and the slowest uplink of the other do not add up.
+    /// Relaxation of the iteration time to the bottleneck load, with a lower bound on the memory under the schedule.
+    /// The value of the relaxation times the number of microbatches is at most the iteration time of the same
+    /// placement, and a placement that is feasible under the schedule is feasible here. Under GPipe the passes run one
+    /// after the other, each with its own slowest stage; under the other schedules a device is busy for m times its
+    /// load of both passes. With uplinks, GPipe is also relaxed to loads of both passes: an iteration takes m times the
+    /// load of both passes on one uplink, but the slowest stage of one pass and the slowest uplink of the other do not
+    /// add up.
     #[must_use]
     pub fn bottleneck(&self, has_uplinks: bool) -> Objective {
         let Objective::Throughput(rules) = *self else { return *self };
@@ -330,15 +332,15 @@ impl Objective {
         Throughput { schedule, training, is_bottleneck: schedule != Schedule::None, ..rules }.into()
     }
 
-    /// Number of microbatches whose activations a stage keeps; `from_last` counts from the last stage, which is 1. With
-    /// more stages before it the number is at least as large.
+    /// Number of microbatches whose activations a stage keeps. `from_last` counts stages from the last, which is 1. If
+    /// the stage has more stages before it, the number is at least as large.
     #[inline]
     pub fn in_flight(&self, from_last: u32) -> u32 {
         self.in_flight_of(from_last, from_last)
     }
 
-    /// Number of microbatches whose activations a stage keeps in a pipeline of `stages` stages; `from_last` counts from
-    /// the last stage, which is 1.
+    /// Number of microbatches whose activations a stage keeps in a pipeline of `stages` stages. `from_last` counts
+    /// stages from the last, which is 1.
     ///
     /// 1F1B: min(j, m) (Narayanan et al., "Memory-efficient pipeline-parallel DNN training", ICML 2021). GPipe: m
     /// (Huang et al., NeurIPS 2019). Zero-bubble: min(p, m) on every stage, which includes the tensors that weight
@@ -360,8 +362,8 @@ impl Objective {
         self.in_flight(1) != self.in_flight(u32::MAX)
     }
 
-    /// Number of separately scored loads: 2 (forward, backward) with `separate` training or if a schedule runs the
-    /// passes, otherwise 1.
+    /// Number of separately scored loads: 2 (forward and backward) with `separate` training, or if a schedule runs the
+    /// passes; otherwise 1.
     #[inline]
     pub fn passes(&self) -> usize {
         let Objective::Throughput(rules) = self else { return 1 };
@@ -369,7 +371,7 @@ impl Objective {
     }
 }
 
-/// Sums over a set of units, per pass.
+/// Sums over a set of units, for one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PassSums {
     /// Seconds of compute.
@@ -389,8 +391,8 @@ impl PassSums {
     }
 }
 
-/// Seconds to synchronise the parameters of a stage replicated on `replicas` devices, per step: a ring
-/// all-reduce moves 2 (r − 1)/r of the bytes over each link (Patarasuk and Yuan, JPDC 2009).
+/// Seconds per step to synchronise the parameters of a stage replicated on `replicas` devices: a ring all-reduce moves
+/// 2 (r − 1)/r of the bytes over each link (Patarasuk and Yuan, JPDC 2009).
 #[inline]
 pub fn synchronisation(parameter_bytes: f64, replicas: u32, bandwidth: f64) -> f64 {
     if replicas <= 1 {

@@ -1,9 +1,9 @@
 //! Overflow checks for sums over a problem, and underflow checks for its times.
 //!
-//! Finite costs may still overflow in a sum, and the difference of two infinite sums is NaN. Every quantity
-//! of a placement is part of a sum over the whole graph, so it suffices that these sums are far below the
-//! largest double: a problem with a sum above [`LARGEST_SUM`] is rejected. The reciprocal of a tiny time overflows as
-//! well, so a time between zero and [`SMALLEST_SECONDS`](crate::tolerance::SMALLEST_SECONDS) is rejected too.
+//! Finite costs may still overflow in a sum, and the difference of two infinite sums is NaN. Every quantity of a
+//! placement is part of a sum over the whole graph, so it suffices that these sums are far below the largest double. A
+//! problem with a sum above [`LARGEST_SUM`] is rejected. The reciprocal of a tiny time overflows as well, so a time
+//! between zero and [`SMALLEST_SECONDS`](crate::tolerance::SMALLEST_SECONDS) is also rejected.
 
 use crate::cluster::Cluster;
 use crate::cost::{CostError, CostTable};
@@ -73,7 +73,7 @@ pub(crate) fn check(
     })
 }
 
-/// Sums the terms and rejects a sum that is too large.
+/// Adds up the terms, and rejects a sum that is too large.
 fn bounded<T: Copy>(
     what: &str,
     items: impl Iterator<Item = T>,
@@ -108,7 +108,7 @@ mod tests {
     use crate::objective::Throughput;
     use crate::problem::{Problem, ProblemError};
 
-    /// Two operators and a tensor between them, two devices of one kind in a group.
+    /// Two operators with a tensor between them, and two devices of one kind in a group.
     struct Pair {
         operator: OperatorDocument,
         tensor: TensorDocument,

@@ -1,4 +1,4 @@
-//! Time that every solver spends on a problem, even if little is left for its search.
+//! Time that every solver spends on a problem outside of its search, even if little time is left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,12 +12,13 @@ pub(crate) enum Step {
     Evaluation,
 }
 
-/// The time that each step took when it was last done, in nanoseconds: an interruption by another program counts once.
+/// The time that each step took when it last ran, in nanoseconds. Only the last run counts, so that a run slowed down
+/// by another program is forgotten after the next.
 #[derive(Debug, Default)]
 pub(crate) struct Overhead([AtomicU64; 2]);
 
 impl Overhead {
-    /// Does a step and notes its time.
+    /// Runs a step and records the time that it took.
     pub(crate) fn time<T>(&self, step: Step, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         let result = work();
@@ -26,7 +27,7 @@ impl Overhead {
         result
     }
 
-    /// The time of one step of each kind.
+    /// The time of one run of each step.
     pub(crate) fn total(&self) -> Duration {
         let nanoseconds = self.0.iter().map(|last| last.load(Ordering::Relaxed));
         Duration::from_nanos(nanoseconds.fold(0, u64::saturating_add))

@@ -17,12 +17,12 @@ pub struct Placement {
     priority: Vec<OpId>,
 }
 
-/// Precedence of operators.
+/// How a placement orders operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Order {
     /// Only the tensors decide.
     Tensors,
-    /// The devices in pipeline order, and the number of devices of the stages that have several.
+    /// The devices in pipeline order, and the number of devices of every stage that has more than one.
     Pipeline { stages: Vec<DeviceId>, replicas: BTreeMap<DeviceId, u32> },
     /// The number of the call of each operator.
     Calls(Vec<u32>),
@@ -40,7 +40,7 @@ pub struct StageAssignment {
 }
 
 impl Placement {
-    /// A placement without an order of stages, one device for each operator by index.
+    /// A placement without an order of stages, given the device of each operator by index.
     pub fn new(device_of: Vec<DeviceId>) -> Self {
         Placement { device_of, order: Order::Tensors, priority: Vec::new() }
     }
@@ -54,13 +54,13 @@ impl Placement {
         Placement { order: Order::Pipeline { stages, replicas }, ..Placement::new(device_of) }
     }
 
-    /// A placement with its devices in a pipeline order that the contiguous rule admits, if there is one: each device comes
-    /// after those from which forward tensors arrive, and of two that may be next, the one with the first operator in
-    /// topological order comes first. Without such an order, or under another rule, the placement has no order.
-    /// O(pins log pins).
+    /// A placement with its devices in a pipeline order that the contiguous rule admits, if there is one: each device
+    /// comes after those from which forward tensors arrive. Of two devices that may be next, the one with the first
+    /// operator in topological order comes first. Without such an order, or under another rule, the placement has no
+    /// order. O(pins log pins).
     ///
     /// # Panics
-    /// If there is no device for every operator of the problem.
+    /// If `device_of` does not have one device for every operator of the problem.
     pub fn in_pipeline_order(problem: &Problem, device_of: Vec<DeviceId>) -> Self {
         let objective = problem.objective();
         let is_contiguous =
@@ -71,7 +71,7 @@ impl Placement {
         }
     }
 
-    /// A placement for one sample through offloaded calls: each operator has a device and the number of the call of
+    /// A placement for one sample through offloaded calls: each operator has a device, and the number of the call on
     /// that device that runs it. The calls of a device run by increasing number; for a host the number is ignored.
     ///
     /// # Panics
@@ -87,10 +87,11 @@ impl Placement {
         Placement { priority, ..Placement::new(device_of) }
     }
 
-    /// Returns the placement for the simulation of one step, if it was made for `objective`. A throughput plan has
-    /// memory for devices that run their operators in work order ([`Graph::work_order`]), so that order becomes the
-    /// priority; in the order in which operators become ready, a step could need many times as much. Graphs of version
-    /// 1, whose memory is a sum, and plans with their own priority are unchanged. O((operators + edges) log operators).
+    /// Returns the placement for the simulation of one step, if it was made for `objective`. The memory of a throughput
+    /// plan suffices for devices that run their operators in work order ([`Graph::work_order`]), so that order becomes
+    /// the priority; in the order in which operators become ready, a step could need many times as much memory. Graphs
+    /// of version 1, whose memory is a sum, and plans with a priority of their own are unchanged. O((operators + edges)
+    /// log operators).
     pub fn as_step(&self, graph: &Graph, objective: ObjectiveKind) -> Placement {
         if objective == ObjectiveKind::Throughput && graph.is_version_2() && self.priority.is_empty() {
             return Placement { priority: graph.work_order(), ..self.clone() };
@@ -101,8 +102,8 @@ impl Placement {
     /// Assigns the devices of each pool to its stages in order; empty stages are skipped.
     ///
     /// # Panics
-    /// If the stages use more devices of a pool than it has, or omit a unit: a broken invariant of the solver that made
-    /// them.
+    /// If the stages use more devices of a pool than it has, or omit a unit, which is a broken invariant of the solver
+    /// that made them.
     pub fn from_stages(problem: &Problem, units: &Units, assignment: &[StageAssignment]) -> Self {
         const UNSET: DeviceId = DeviceId(u32::MAX);
         let mut device_of = vec![UNSET; problem.graph().operator_count()];
@@ -137,8 +138,8 @@ impl Placement {
         matches!(self.order, Order::Calls(_))
     }
 
-    /// Number of the call that runs an operator: 0 if the placement has no calls, so that all operators of a device are
-    /// one call.
+    /// Number of the call that runs an operator. It is 0 if the placement has no calls, so that all operators of a
+    /// device form one call.
     pub fn call_of(&self, op: OpId) -> u32 {
         match &self.order {
             Order::Calls(call_of) => call_of[op.index()],
@@ -159,7 +160,7 @@ impl Placement {
         }
     }
 
-    /// Number of devices that run the stage of `device`: itself and others of its pool, which are not named.
+    /// Number of devices that run the stage of `device`: this device and others of its pool, which are not named.
     pub fn replicas(&self, device: DeviceId) -> u32 {
         match &self.order {
             Order::Pipeline { replicas, .. } => replicas.get(&device).copied().unwrap_or(1),
@@ -179,10 +180,10 @@ impl Placement {
     }
 }
 
-/// The devices in use in an order without tensors against it; `None` if they are on a cycle.
+/// The devices in use, in an order that no tensor contradicts; `None` if they are on a cycle.
 fn pipeline_order(problem: &Problem, device_of: &[DeviceId]) -> Option<Vec<DeviceId>> {
     let graph = problem.graph();
-    // Devices by their first operator.
+    // The devices in the order of their first operators.
     let mut used: Vec<DeviceId> = Vec::new();
     let mut slot = Keyed::filled(usize::MAX, problem.cluster().device_count());
     for &op in graph.topological() {

@@ -1,8 +1,8 @@
-//! A problem: graph, cluster, objective and pins, checked once and then immutable.
+//! A problem: graph, cluster, objective and pins, checked once and immutable from then on.
 //!
-//! Devices of one kind are interchangeable unless a pin names one of them. A problem therefore groups devices
-//! into *pools*: the devices of one kind that no pin distinguishes. Every solver works on pools, so pins to a
-//! device need no code of their own.
+//! Devices of one kind are interchangeable unless a pin names one of them. A problem therefore groups devices into
+//! *pools*: the devices of one kind that no pin distinguishes. Every solver works on pools, so solvers need no code
+//! for pins to a device.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ use crate::overflow;
 use crate::overhead::{Overhead, Step};
 use crate::stop::Stop;
 
-/// Invalid combination of a graph, a cluster, an objective and pins.
+/// Invalid graph, cluster, objective or pins, or an invalid combination of them.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ProblemError {
@@ -40,7 +40,7 @@ pub enum ProblemError {
         /// The name.
         name: String,
     },
-    /// A pin to something the cluster does not have.
+    /// A pin to a name that the cluster does not have.
     #[error("the pin of `{operator}` names `{target}`, which is not a device, kind or class of the cluster")]
     UnknownPinTarget {
         /// The pinned operator.
@@ -60,7 +60,7 @@ pub enum ProblemError {
         /// The kind.
         kind: String,
     },
-    /// A schedule that splits the backward pass, for a graph whose backward pass is not split.
+    /// A schedule that splits the backward pass, for a graph in which the backward pass is not split.
     #[error("no backward operator computes only weight gradients, so zero-bubble has nothing to defer")]
     WholeBackward,
 }
@@ -109,8 +109,8 @@ impl ProblemError {
     }
 }
 
-/// Devices of one kind that no pin distinguishes. The replicas of a stage are in one pool: an operator that
-/// is pinned to one device runs on that device.
+/// Devices of one kind that no pin distinguishes. The replicas of a stage are in one pool, since an operator that is
+/// pinned to one device runs on that device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
     /// Kind of the devices.
@@ -121,9 +121,10 @@ pub struct Pool {
     pub host: bool,
     /// Bytes of one device that a plan may use, infinite if unlimited; see [`memory::usable`].
     pub memory: f64,
-    /// Bytes per second of a device's link; infinite for hosts and without a link.
+    /// Bytes per second of a device's link; infinite for hosts and for kinds without a link.
     pub bandwidth: f64,
-    /// Synchronisations of replicas per microbatch: one in version 1 and without a schedule, otherwise one an iteration.
+    /// Synchronisations of replicas per microbatch: one in version 1 and without a schedule; otherwise one per
+    /// iteration, divided among its microbatches.
     pub synchronisations: f64,
     /// Group of the devices, if they are in one.
     pub group: Option<usize>,
@@ -147,7 +148,7 @@ impl Pool {
 pub struct Problem {
     graph: Arc<Graph>,
     cluster: Arc<Cluster>,
-    /// The costs of an iteration with a single microbatch, as they are in the documents.
+    /// The costs before they are divided among microbatches, as in the documents.
     documented: Arc<CostTable>,
     costs: Arc<CostTable>,
     memory: Arc<Memory>,
@@ -155,11 +156,11 @@ pub struct Problem {
     pins: PinsDocument,
     pools: Vec<Pool>,
     pool_of: Keyed<DeviceId, usize>,
-    /// Pools that each operator may use; `None` without a pin.
+    /// Pools that each operator may use; `None` for an operator without a pin.
     allowed: Vec<Option<Box<[bool]>>>,
     /// Whether the schedule defers each operator; empty if it defers none.
     weight_gradients: Vec<bool>,
-    /// Factors of the costs, in the order in which `scaled` calls for them; `None` for costs as they are.
+    /// Factors of the costs, in the order in which `scaled` asks for them; `None` for costs as in the documents.
     scaling: Option<Arc<[f64]>>,
     memo: Memo,
     overhead: Arc<Overhead>,
@@ -169,7 +170,7 @@ impl Problem {
     /// Checks the inputs and derives all tables, in time O(kinds · (operators + tensors)).
     ///
     /// # Errors
-    /// An invalid combination of inputs. A problem without a solution is not an error.
+    /// If the inputs are invalid or do not fit together. A problem without a solution is not an error.
     pub fn new(
         graph: impl Into<Arc<Graph>>,
         cluster: impl Into<Arc<Cluster>>,
@@ -178,10 +179,10 @@ impl Problem {
         Problem::pinned(graph, cluster, objective, PinsDocument::default())
     }
 
-    /// Checks the inputs and derives all tables like [`Problem::new`], with the devices that operators are restricted to.
+    /// Checks the inputs and derives all tables as [`Problem::new`] does, for operators that are pinned to devices.
     ///
     /// # Errors
-    /// An invalid combination of inputs. A problem without a solution is not an error.
+    /// If the inputs are invalid or do not fit together. A problem without a solution is not an error.
     pub fn pinned(
         graph: impl Into<Arc<Graph>>,
         cluster: impl Into<Arc<Cluster>>,
@@ -197,7 +198,7 @@ impl Problem {
         Problem::with_tables(graph, cluster, objective, pins, [documented, costs], memory)
     }
 
-    /// A problem with the tables that depend on its graph and its cluster alone.
+    /// The problem, given tables that depend on its graph and its cluster alone.
     fn with_tables(
         graph: Arc<Graph>,
         cluster: Arc<Cluster>,
@@ -246,11 +247,11 @@ impl Problem {
         })
     }
 
-    /// The problem under another objective, made at the first call: a second call shares the results derived from
-    /// that problem since. Costs stay [scaled](Problem::scaled).
+    /// The problem under another objective. It is made at the first call; later calls share the results that have since
+    /// been derived from it. Costs stay [scaled](Problem::scaled).
     ///
     /// # Errors
-    /// An invalid combination of inputs. A problem without a solution is not an error.
+    /// If the objective is invalid or does not fit the other inputs. A problem without a solution is not an error.
     pub fn with_objective(&self, objective: impl Into<Objective>) -> Result<Problem, ProblemError> {
         let objective = objective.into();
         if objective == self.objective {
@@ -285,23 +286,23 @@ impl Problem {
         })
     }
 
-    /// The problem of another graph and its pins, on the same cluster under the same objective.
+    /// The problem of another graph and the pins of that graph, on the same cluster and under the same objective.
     ///
     /// # Errors
-    /// An invalid combination of inputs. A problem without a solution is not an error.
+    /// If the inputs are invalid or do not fit together. A problem without a solution is not an error.
     pub(crate) fn with_graph(&self, graph: Graph, pins: PinsDocument) -> Result<Problem, ProblemError> {
         Problem::pinned(graph, self.cluster.clone(), self.objective, pins)
     }
 
-    /// The problem with the colocation classes of some pairs of operators merged. The costs stay, also of gradients
-    /// that no longer have to be synchronised: the result is for bounds, which do not count those.
+    /// The problem with the colocation classes of the given pairs of operators merged. The costs stay as they are, even
+    /// those of gradients that no longer have to be synchronised: the result is for bounds, which do not count these.
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Problem {
         let graph = Arc::new(self.graph.colocated(pairs));
         Problem { memory: Arc::new(Memory::new(graph.clone())), graph, memo: Memo::default(), ..self.clone() }
     }
 
-    /// The problem with every cost multiplied by its factor, which must be positive and finite. Memory stays. Factors
-    /// are called for in a fixed order, in O((kinds + groups) · (operators + tensors)).
+    /// The problem with every cost multiplied by its factor, which must be positive and finite. Memory stays the same.
+    /// `factor` is called in a fixed order. O((kinds + groups) · (operators + tensors)).
     #[must_use]
     pub fn scaled(&self, mut factor: impl FnMut(Cost) -> f64) -> Problem {
         let before = self.scaling.as_deref().unwrap_or_default();
@@ -321,18 +322,18 @@ impl Problem {
         Problem { costs, pools, scaling: Some(scaling.into()), memo: Memo::default(), ..self.clone() }
     }
 
-    /// Whether the costs of the problem are not those of its documents.
+    /// Whether the costs of the problem differ from those of its documents.
     pub(crate) fn is_scaled(&self) -> bool {
         self.scaling.is_some()
     }
 
-    /// A result that belongs to this problem, computed once.
+    /// A result that is derived from this problem, computed once.
     pub(crate) fn memo<T: Any + Send + Sync>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         self.memo.get(compute)
     }
 
-    /// A result that belongs to this problem, computed once, but not kept if `stop` may have cut it short; otherwise
-    /// like [`Problem::memo`].
+    /// A result that is derived from this problem, computed once, but not kept if `stop` may have cut it short;
+    /// otherwise like [`Problem::memo`].
     pub(crate) fn memo_before<T: Any + Send + Sync>(
         &self,
         compute: impl FnOnce() -> T,
@@ -341,12 +342,13 @@ impl Problem {
         self.memo.get_before(compute, stop)
     }
 
-    /// Time that the last contraction and the last evaluation took, under this objective or another; zero before the first. A solver needs about that long beside its search, whatever the limit.
+    /// Time that the last contraction and the last evaluation took together, under any objective; zero before the first
+    /// of them. A solver needs about that long in addition to its search, whatever the limit.
     pub fn overhead(&self) -> Duration {
         self.overhead.total()
     }
 
-    /// Does a step of the overhead.
+    /// Runs a step that counts as overhead.
     pub(crate) fn timed<T>(&self, step: Step, work: impl FnOnce() -> T) -> T {
         self.overhead.time(step, work)
     }
@@ -396,7 +398,7 @@ impl Problem {
         self.allowed[op.index()].as_ref().is_none_or(|mask| mask[pool])
     }
 
-    /// Whether an operator is a weight gradient that the schedule runs separately from the backward pass: see
+    /// Whether an operator is a weight gradient that the schedule runs separately from the backward pass; see
     /// [`weight_gradients`].
     pub fn is_deferred(&self, op: OpId) -> bool {
         self.weight_gradients.get(op.index()).copied().unwrap_or(false)
@@ -408,7 +410,7 @@ impl Problem {
     }
 }
 
-/// A problem under other objectives.
+/// The problem under other objectives.
 #[derive(Default)]
 struct Siblings(Mutex<Vec<Problem>>);
 
@@ -418,7 +420,7 @@ impl Siblings {
         known.iter().find(|problem| problem.objective == *objective).cloned()
     }
 
-    /// Stores a problem, unless there is one under its objective; returns the stored one.
+    /// Stores a problem, unless one under the same objective is already stored. Returns the stored problem.
     fn add(&self, problem: Problem) -> Problem {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = known.iter().find(|first| first.objective == problem.objective) {
@@ -429,8 +431,8 @@ impl Siblings {
     }
 }
 
-/// Number of microbatches among which an iteration divides its costs. It updates the parameters once, where version 1
-/// counts an update with each microbatch.
+/// Number of microbatches among which an iteration divides its costs. An iteration updates the parameters once, whereas
+/// version 1 counts an update for each microbatch.
 fn microbatches(graph: &Graph, objective: &Objective) -> u32 {
     if graph.is_version_2() { objective.rules().microbatches } else { 1 }
 }
@@ -455,7 +457,7 @@ fn weight_gradients_of(graph: &Graph, objective: &Objective) -> Result<Vec<bool>
     }
 }
 
-/// The operators with a pin, by index, and the devices each may use.
+/// The operators with a pin, by index, and the devices that each may use.
 fn resolve_pins(
     graph: &Graph,
     cluster: &Cluster,
@@ -493,14 +495,14 @@ fn resolve_pins(
     Ok(found)
 }
 
-/// Splits every kind into the classes of devices that appear in the same pins.
+/// Splits every kind into pools: devices that appear in the same pins share a pool.
 fn pools(
     graph: &Graph,
     cluster: &Cluster,
     targets: &[(OpId, Vec<DeviceId>)],
     microbatches: u32,
 ) -> (Vec<Pool>, Keyed<DeviceId, usize>) {
-    // Refine one partition by every distinct target set: devices stay together unless a set separates them.
+    // Refines one partition by every distinct set of targets: devices stay together unless a set separates them.
     let mut part: Keyed<DeviceId, usize> = cluster.devices().map(|device| cluster.kind_of(device)).collect();
     let mut sets: Vec<&Vec<DeviceId>> = targets.iter().map(|(_, devices)| devices).collect();
     sets.sort_unstable();

@@ -1,4 +1,4 @@
-//! Random streams per task, independent of threads.
+//! Random streams for tasks, independent of threads.
 //!
 //! Every random decision draws from the stream of a (seed, task) pair, so that a seed gives the same result
 //! for any number of threads that share the tasks.

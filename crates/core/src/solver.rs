@@ -1,8 +1,8 @@
 //! The solver interface: a function from a problem and a context to a solution with its proof status.
 //!
-//! A solver never reads a file, prints or keeps global state. It reports through an [`Observer`] and is stopped through the
-//! context's limits, or by the observer. Infeasible and out of time are statuses. [`Solver::run`] states the contract about
-//! limits, threads, determinism, events and results.
+//! A solver never reads a file, prints, or keeps global state. It reports through an [`Observer`], and is stopped by
+//! the limits of its context or by the observer. Being infeasible and running out of time are statuses, not errors.
+//! [`Solver::run`] states the contract about limits, threads, determinism, events and results.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,20 +23,21 @@ pub use crate::stop::{Stop, StopReason};
 
 /// A solver. Callers call [`Solver::solve`], implementers write [`Solver::run`].
 pub trait Solver: Send + Sync {
-    /// Stable name: commands, plan documents and [`Solution::solver`] have it, whatever the problem.
+    /// Stable name, which commands, plan documents and [`Solution::solver`] use for every problem.
     fn name(&self) -> &'static str;
 
     /// One-line description, a noun phrase.
     fn summary(&self) -> &'static str;
 
-    /// The feature of an objective that the solver does not support, if any: a noun phrase for "solver `x` does not
-    /// support …".
+    /// The feature of an objective that the solver does not support, if any: a noun phrase that completes "solver `x`
+    /// does not support …".
     ///
-    /// The answer follows from the objective alone and takes no time, because the portfolio asks every solver. A graph or
-    /// a cluster that is too large for the method is not refused here: `run` returns [`Status::Unknown`] with the reason.
+    /// The answer depends on the objective alone and takes no time, because the portfolio asks every solver. A graph or
+    /// a cluster that is too large for the method is not refused here: `run` returns [`Status::Unknown`] with the
+    /// reason.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str>;
 
-    /// Guarantees of the solver for every problem; by default those of a deterministic heuristic.
+    /// Guarantees that the solver gives for every problem; by default those of a deterministic heuristic.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -44,7 +45,7 @@ pub trait Solver: Send + Sync {
     /// Solves a problem within the limits.
     ///
     /// No solver overrides this method, which makes the checks common to all solvers before it calls [`Solver::run`]. A
-    /// solver that wraps another implements `run` and calls `solve` of the inner one there.
+    /// solver that wraps another implements `run`, and in it calls `solve` of the inner solver.
     ///
     /// # Errors
     /// [`SolveError::Unsupported`] for an objective that the solver does not support, otherwise the errors of `run`.
@@ -58,46 +59,51 @@ pub trait Solver: Send + Sync {
     /// Solves a problem whose objective is supported. Only `solve` calls it.
     ///
     /// # Limits
-    /// - Time and interrupts: the search polls [`Context::stop`] every few tenths of a second at most, in its workers as
-    ///   well, and ends soon after a reason appears. A solver of one short pass need not poll, but hands the reason to its
-    ///   solution. The first plan may take longer than the limit if without it there would be none.
-    /// - Memory: before the solver's own tables exceed [`Limits::memory`] it does without them or ends
+    /// - Time and interrupts: the search polls [`Context::stop`] every few tenths of a second at most, in its workers
+    ///   as well, and ends soon after a reason appears. A solver of one short pass need not poll, but passes the reason
+    ///   on to its solution. The first plan may take longer than the limit if there would be no plan otherwise.
+    /// - Memory: before the solver's own tables exceed [`Limits::memory`], it does without them or ends
     ///   ([`StopReason::Memory`]). The problem and the plans are not counted.
     /// - Gap: the search ends when [`Context::done`] or [`Context::gap_reached`] says so.
-    /// - Simulations: respected by those that promise it ([`Capabilities::counts_simulations`]), ignored by others.
+    /// - Simulations: respected by solvers that promise to do so ([`Capabilities::counts_simulations`]), ignored by
+    ///   others.
     ///
-    /// At any limit the answer is the best plan and the best bound so far, never an error.
+    /// At any limit the result is the best plan and the best bound so far, never an error.
     ///
     /// # Threads
-    /// Work in parallel runs in [`Context::pool`] or [`Context::in_pool`], that is on [`Context::threads`] workers, and has
-    /// ended when `run` returns. Several solves may run at once on one solver, so it keeps nothing between them.
+    /// Parallel work runs in [`Context::pool`] or [`Context::in_pool`], that is, on [`Context::threads`] workers, and
+    /// has ended when `run` returns. Several solves may use one solver at the same time, so it keeps no state between
+    /// them.
     ///
     /// # Determinism
     /// Equal problems, seeds, start plans and limits other than time lead to equal plans and bounds on any number of
-    /// threads, unless [`Capabilities::deterministic_across_threads`] is false. So the size of a batch does not depend on
-    /// the number of threads, results are merged in the order of their tasks, ties go to the first, and every task has a
-    /// random stream of its own, from [`Context::seed`] and the number of the task (`core::seed`).
+    /// threads, unless [`Capabilities::deterministic_across_threads`] is false. So the size of a batch does not depend
+    /// on the number of threads, results are merged in the order of their tasks, ties go to the first task, and every
+    /// task has a random stream of its own, from [`Context::seed`] and the number of the task (`core::seed`).
     ///
     /// # Events
     /// All events are emitted by the thread that called `run`.
-    /// - [`Event::Incumbent`] for every feasible plan that a search finds better than those before ([`Context::keep`]), none
-    ///   of them better than the plan of the solution. A solver of one short pass may leave its only plan to the solution.
+    /// - [`Event::Incumbent`] for every feasible plan that a search finds and that is better than all before
+    ///   ([`Context::keep`]). None of them is better than the plan of the solution. A solver of one short pass may
+    ///   leave its only plan to the solution.
     /// - [`Event::Bound`] for every stronger bound that holds for the whole problem ([`Context::raise`]).
-    /// - [`Event::Simulations`] before the plans that these simulations found, if the solver counts them.
-    /// - [`Event::Phase`] and [`Event::Progress`] at will.
+    /// - [`Event::Simulations`] before the plans that these simulations have found, if the solver counts simulations.
+    /// - [`Event::Phase`] and [`Event::Progress`] at any time.
     ///
-    /// Other solves within this one get a context from [`Context::time_slice`] if they solve the same problem, from
-    /// [`Context::for_restriction`] if only their plans hold for it, and else from [`Context::for_auxiliary`].
+    /// A solve that calls another solver gives it a context from [`Context::time_slice`] if the problem is the same,
+    /// from [`Context::for_restriction`] if only the other's plans hold for this problem, and otherwise from
+    /// [`Context::for_auxiliary`].
     ///
     /// # Returns
-    /// A solution under the solver's own name, made by [`Solution::with_plan`] from a [`Plan`] that was evaluated on this
-    /// problem and a bound that holds for every feasible placement; or by [`Solution::without_plan`] with the reason:
-    /// [`Status::Infeasible`] is a proof, everything else is [`Status::Unknown`]. [`Solution::stop`] has the limit that
-    /// ended the search; it is `None` after a proof, and for a heuristic that came to its end. A solver that starts from a
-    /// given plan ([`Capabilities::starts_from_plan`]) returns none that is worse, if the given one is feasible.
+    /// A solution under the solver's own name. With a plan, [`Solution::with_plan`] makes it from a [`Plan`] that was
+    /// evaluated on this problem and a bound that holds for every feasible placement. Without one,
+    /// [`Solution::without_plan`] makes it with the reason: [`Status::Infeasible`] is a proof, everything else is
+    /// [`Status::Unknown`]. [`Solution::stop`] has the limit that ended the search; it is `None` after a proof, and for
+    /// a heuristic that has finished. A solver that starts from a given plan ([`Capabilities::starts_from_plan`])
+    /// returns a plan that is no worse, if the given plan is feasible.
     ///
     /// # Errors
-    /// A broken invariant, threads that cannot be started, or an error of a solver called within.
+    /// If an invariant is broken, if threads cannot be started, or if a solver that is called fails.
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError>;
 }
 
@@ -132,7 +138,7 @@ pub struct Capabilities {
     pub deterministic_across_threads: bool,
     /// Whether the solver respects a limit on simulations, apart from a few initial schedules.
     pub counts_simulations: bool,
-    /// Whether the solver searches from a given plan ([`Context::warm_start`]).
+    /// Whether the solver starts its search from a given plan ([`Context::warm_start`]).
     pub starts_from_plan: bool,
 }
 
@@ -157,7 +163,7 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Relative gap at which to stop.
     pub gap: f64,
-    /// Simulations of plans, for solvers that count them, exactly or nearly; `None` means unlimited.
+    /// Maximum number of simulations, kept exactly or nearly, for solvers that count them; `None` means unlimited.
     pub simulations: Option<u64>,
 }
 
@@ -168,16 +174,16 @@ impl Default for Limits {
     }
 }
 
-/// Settings of a solve, beside the problem.
+/// Settings of a solve, in addition to the problem.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Limits of the solve.
     pub limits: Limits,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Worker threads; none counts as one.
+    /// Number of worker threads; zero counts as one.
     pub threads: usize,
-    /// Ends the solve when it is set.
+    /// Ends the solve once it is set.
     pub interrupt: Arc<AtomicBool>,
 }
 
@@ -209,7 +215,7 @@ pub enum Event {
         /// Value of the placement.
         value: f64,
     },
-    /// Number of simulations, reported by a solver that counts them before the results of these simulations.
+    /// Number of simulations. A solver that counts them reports it before the results of these simulations.
     Simulations {
         /// Simulations since the solve began.
         done: u64,
@@ -248,7 +254,7 @@ impl Observer for Silent {
     }
 }
 
-/// Share of the time left that bounds may take.
+/// Share of the remaining time that bounds may take.
 pub const BOUNDS_SHARE: f64 = 0.1;
 
 /// Everything about a solve except the problem.
@@ -257,7 +263,7 @@ pub struct Context<'a> {
     pub limits: Limits,
     /// A placement to start from.
     pub warm_start: Option<Placement>,
-    /// The bounds for [`Context::establish`], cheapest first: the closed forms, unless the caller has more.
+    /// The bounds that [`Context::establish`] computes, cheapest first; by default, the closed forms.
     pub bounds: &'static [&'static dyn Bound],
     seed: u64,
     threads: usize,
@@ -286,7 +292,7 @@ impl End {
     }
 }
 
-/// Sub-solve events that hold for the whole problem and are forwarded.
+/// Events of a solve within another that hold for the whole problem and are forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reports {
     None,
@@ -316,7 +322,7 @@ impl<'a> Context<'a> {
         self.seed
     }
 
-    /// Adds a number to the seed, so that a part of the work explores elsewhere than another.
+    /// Adds a number to the seed, so that different parts of the work explore differently.
     pub fn shift_seed(&mut self, by: u64) {
         self.seed = self.seed.wrapping_add(by);
     }
@@ -358,12 +364,12 @@ impl<'a> Context<'a> {
         tolerance::gap(value, bound) == 0.0 || self.gap_reached(value, bound)
     }
 
-    /// Reason why a solve that has a plan with this value ends before a proof.
+    /// Reason why a solve that has a plan with this value must end before a proof, if any.
     pub fn end(&self, value: f64, bound: f64) -> Option<StopReason> {
         if self.gap_reached(value, bound) { Some(StopReason::Gap) } else { self.stop.reason() }
     }
 
-    /// The end of a solve with this plan and this bound, if it should end now.
+    /// The end of a solve with this plan and this bound, if the solve should end now.
     pub fn done(&self, best: Option<&Plan>, bound: f64) -> Option<End> {
         match best {
             Some(plan) if tolerance::gap(plan.value(), bound) == 0.0 => Some(End::Proof),
@@ -372,7 +378,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Keeps a plan that is better than the best, and reports it. Returns whether it is.
+    /// Keeps a plan that is better than the best one, and reports it. Returns whether the plan was better.
     pub fn keep(&mut self, best: &mut Option<Plan>, plan: Option<Plan>) -> bool {
         let better = |plan: &Plan| best.as_ref().is_none_or(|best| plan.value() < best.value());
         let Some(plan) = plan.filter(better) else { return false };
@@ -381,7 +387,7 @@ impl<'a> Context<'a> {
         true
     }
 
-    /// Keeps a bound that is stronger than the strongest, and reports it.
+    /// Keeps a bound that is stronger than the strongest one, and reports it.
     pub fn raise(&mut self, strongest: &mut LowerBound, bound: LowerBound) {
         if bound.value > strongest.value {
             self.emit(Event::Bound { value: bound.value, source: bound.source });
@@ -389,8 +395,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Raises a bound by those of [`Context::bounds`] that apply, cheapest first, within a tenth of the time left, until a
-    /// plan of value `best` needs no further search.
+    /// Raises a bound by those of [`Context::bounds`] that apply, cheapest first. Takes at most a tenth of the
+    /// remaining time, and ends once a plan of value `best` needs no further search.
     pub fn establish(&mut self, problem: &Problem, best: Option<f64>, bound: &mut LowerBound) {
         let is_enough = |bound: &LowerBound| best.is_some_and(|value| self.is_enough(value, bound.value));
         if is_enough(bound) {
@@ -401,22 +407,22 @@ impl<'a> Context<'a> {
         self.raise(bound, found);
     }
 
-    /// Context of a part of the work, which ends after a share of the remaining time. It has the same observer, and
-    /// an interrupt of either ends both.
+    /// Context for a part of the work, which ends after a share of the remaining time. It has the same observer, and
+    /// interrupting either context ends both.
     pub fn time_slice(&mut self, share: f64) -> Context<'_> {
         self.time_slice_without(Duration::ZERO, share)
     }
 
-    /// Context of a part of the work, which ends after a share of the time that remains beyond a reserve. It has the same
-    /// observer, and an interrupt of either ends both.
+    /// Context for a part of the work, which ends after a share of the time that remains beyond a reserve. It has the
+    /// same observer, and interrupting either context ends both.
     pub fn time_slice_without(&mut self, reserve: Duration, share: f64) -> Context<'_> {
         let time = self.stop.remaining().map(|left| left.saturating_sub(reserve).mul_f64(share));
         let stop = self.stop.within(time);
         Context { limits: Limits { time, ..self.limits }, stop, ..self.same() }
     }
 
-    /// Context for a restriction of the problem, whose plans are plans of the whole. Its bounds do not hold for the
-    /// whole and are not reported.
+    /// Context for a restriction of the problem, whose plans are also plans for the whole problem. Its bounds do not
+    /// hold for the whole problem and are not reported.
     pub fn for_restriction(&mut self) -> Context<'_> {
         Context { reports: self.reports.min(Reports::AllButBounds), ..self.same() }
     }
@@ -472,11 +478,11 @@ pub fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, SolveError> {
 pub enum Status {
     /// The placement is optimal within [`tolerance::OPTIMAL_RELATIVE`].
     Optimal,
-    /// A placement, with a gap.
+    /// There is a placement, with a gap.
     Feasible,
     /// There is no placement.
     Infeasible,
-    /// No placement found, and infeasibility not proved.
+    /// No placement was found, and infeasibility was not proved.
     Unknown,
 }
 
@@ -523,7 +529,7 @@ impl Plan {
     /// Evaluates a placement that must be feasible.
     ///
     /// # Errors
-    /// [`SolveError::Invariant`] if the placement is infeasible: a defect of the solver that made it.
+    /// [`SolveError::Invariant`] if the placement is infeasible, which is a defect of the solver that made it.
     pub fn new(problem: &Problem, placement: Placement) -> Result<Plan, SolveError> {
         Plan::try_new(problem, placement).map_err(|broken| SolveError::infeasible(&broken))
     }
@@ -559,7 +565,7 @@ impl Plan {
 }
 
 impl Solution {
-    /// The outcome with a placement: optimal iff the bound closes the gap, and only then exhausted.
+    /// The outcome with a placement. It is optimal iff the bound closes the gap; only then can the bound be exhausted.
     pub fn with_plan(
         solver: &'static str,
         plan: Plan,
@@ -617,10 +623,10 @@ pub enum SolveError {
         /// The unsupported feature.
         what: String,
     },
-    /// No worker threads.
+    /// Worker threads that could not be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),
-    /// A broken invariant: a defect of the solver, not of the input.
+    /// A broken invariant, which is a defect of the solver, not of the input.
     #[error("internal error: {0}; please report it with the input")]
     Invariant(String),
 }

@@ -1,9 +1,9 @@
 //! Incremental load of a growing set of units.
 //!
-//! For a set S on a device, a net is *cut* iff 0 < |pins ∩ S| < |pins|; a cut net is sent if its producer is in S and
-//! received otherwise; a cut gradient of a shared parameter is synchronised. Adding a unit changes only the nets it
-//! pins, so a [`StageLoad`] grows a set by one unit in time proportional to the number of the unit's nets, independent of
-//! the size of the set.
+//! For a set S on a device, a net is *cut* iff 0 < |pins ∩ S| < |pins|. A cut net is sent if its producer is in S and
+//! received otherwise; a cut gradient of a shared parameter is synchronised. Adding a unit changes only the nets that
+//! have a pin on it, so a [`StageLoad`] grows a set by one unit in time proportional to the number of the unit's nets,
+//! independent of the size of the set.
 
 use crate::contraction::{NetId, UnitId, Units};
 use crate::ids::Keyed;
@@ -11,8 +11,8 @@ use crate::objective::{Objective, PassSums, Throughput};
 use crate::stage_memory::{MemorySums, StageMemory};
 
 /// A compensated sum from which items can also be removed. The rounding error is kept separately (Neumaier,
-/// "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so removing an item as large
-/// as a marker for "never" loses nothing.
+/// "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so removing even a very large
+/// item, such as a marker for "never", loses no precision.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Compensated {
     sum: f64,
@@ -38,7 +38,7 @@ impl Compensated {
     }
 }
 
-/// Running sums per pass.
+/// Running sums of one pass.
 #[derive(Debug, Clone, Copy, Default)]
 struct Growing {
     compute: f64,
@@ -83,7 +83,7 @@ impl<'a> StageLoad<'a> {
         }
     }
 
-    /// Empties the set, in time proportional to the nets it touched.
+    /// Empties the set, in time proportional to the number of nets that it touched.
     pub fn clear(&mut self) {
         for net in self.touched.drain(..) {
             self.inside[net] = 0;
@@ -105,7 +105,7 @@ impl<'a> StageLoad<'a> {
             let inside = &mut self.inside[net];
             *inside -= 1;
             if *inside == 0 {
-                // Nets were touched in this order, those of this unit last.
+                // Nets were touched in order, and those of this unit last.
                 self.touched.pop();
             }
         }
@@ -148,7 +148,7 @@ impl<'a> StageLoad<'a> {
             } else if inside == 1 {
                 sums.received.add(seconds);
             } else if inside == pins {
-                // The set has all pins, the producer's included: the net is no longer sent.
+                // The set contains all pins, the producer's included, so the net is no longer sent.
                 sums.sent.add(-seconds);
             }
         }
@@ -170,7 +170,7 @@ impl<'a> StageLoad<'a> {
         }
     }
 
-    /// The load of one pass of the set on some replicas, without the synchronisation among them.
+    /// The load of one pass of the set on `replicas` replicas, without the synchronisation among them.
     pub fn load(&self, pass: usize, replicas: u32) -> f64 {
         self.rules.load(&self.sums(pass), replicas)
     }

@@ -1,7 +1,7 @@
 //! Incremental memory of a growing set of units.
 //!
-//! Sums are updated as units join. In a graph of version 2 the memory is not a sum; its exact value is computed only
-//! if the sums neither exclude nor accept the set, and then cached.
+//! Sums are updated as units join. In a graph of version 2 the memory is not a sum; its exact value is computed only if
+//! the sums can neither reject nor accept the set, and is then cached.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use crate::ids::Keyed;
 use crate::memory::DeviceBytes;
 use crate::tolerance;
 
-/// Sums over a set; the mark that [`StageMemory::undo`] restores.
+/// Sums over a set, which also serve as the mark that [`StageMemory::undo`] restores.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemorySums {
     fixed: f64,
@@ -18,7 +18,7 @@ pub struct MemorySums {
     declared: f64,
     /// Maximum bytes that an operator needs while it runs.
     working: f64,
-    /// Upper bound on the bytes with one microbatch in flight; every further one adds at most `most_waiting`.
+    /// Upper bound on the bytes with one microbatch in flight; every further microbatch adds at most `most_waiting`.
     most: f64,
     most_waiting: f64,
     synchronised: f64,
@@ -75,7 +75,7 @@ impl<'a> StageMemory<'a> {
         }
     }
 
-    /// Adds the terms beyond plain sums. A separate function, so that the sums are inlined into the search loops of
+    /// Adds the terms beyond plain sums. A function of its own, so that the sums are inlined into the search loops of
     /// all solvers.
     fn add_beyond_sums(&mut self, unit: UnitId) {
         let units = self.units;
@@ -129,8 +129,8 @@ impl<'a> StageMemory<'a> {
         bytes
     }
 
-    /// Whether the sums allow the set to fit with `in_flight` microbatches in flight. If not, no superset fits; if
-    /// so, [`StageMemory::fits`] decides.
+    /// Whether the sums allow the set to fit with `in_flight` microbatches in flight. If not, no superset fits either;
+    /// if so, [`StageMemory::fits`] decides.
     #[inline]
     pub fn may_fit(&self, in_flight: u32, memory: f64) -> bool {
         let MemorySums { fixed, activations, declared, working, .. } = self.held;
@@ -143,7 +143,7 @@ impl<'a> StageMemory<'a> {
         tolerance::fits(least * (1.0 - tolerance::OPTIMAL_RELATIVE), memory)
     }
 
-    /// Whether the set fits with `in_flight` microbatches in flight. If not, no superset does.
+    /// Whether the set fits with `in_flight` microbatches in flight. If not, no superset fits either.
     #[inline]
     pub fn fits(&self, in_flight: u32, memory: f64) -> bool {
         match self.units.bytes_are_sums() {

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Reason why a solve ended before its proof.
+/// Reason why a solve ended before a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The time limit.
+    /// The time limit was reached.
     Time,
-    /// The memory limit.
+    /// The memory limit was reached.
     Memory,
     /// The requested gap was reached.
     Gap,
-    /// The observer or the user.
+    /// The observer or the user interrupted the solve.
     Interrupted,
 }
 
@@ -38,13 +38,13 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Stops after `limit`, or when `flag` is set.
+    /// A signal that applies after `limit`, or when `flag` is set.
     pub fn new(limit: Option<Duration>, flag: Arc<AtomicBool>) -> Self {
         // A limit beyond the range of the clock is treated as unlimited.
         Stop { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), flag }
     }
 
-    /// Never stops.
+    /// A signal that never applies.
     pub fn never() -> Self {
         Stop { deadline: None, flag: Arc::default() }
     }
@@ -65,17 +65,17 @@ impl Stop {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// Stops now.
+    /// Makes the signal apply now.
     pub(crate) fn interrupt(&self) {
         self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// The signal with another time limit, which starts now.
+    /// The signal with another time limit, which is counted from now.
     pub fn within(&self, limit: Option<Duration>) -> Stop {
         Stop::new(limit, self.flag.clone())
     }
 
-    /// The signal without its deadline, for short work that must not be left half done.
+    /// The signal without its deadline, for short work that must be completed.
     pub fn without_deadline(&self) -> Stop {
         Stop { deadline: None, flag: self.flag.clone() }
     }

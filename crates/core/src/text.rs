@@ -1,12 +1,12 @@
-//! Text from inputs, made harmless where it leaves the program.
+//! Text from inputs, made harmless before it leaves the program.
 //!
-//! A name in a model, a cluster or a plan may have any character. On a terminal some of them move the cursor, turn the
-//! direction of writing or cannot be seen; in Markdown some are markup; in a shell some run commands.
+//! A name in a model, a cluster or a plan may contain any character. On a terminal some characters move the cursor,
+//! change the direction of writing or are invisible; in Markdown some are markup; in a shell some run commands.
 
 use std::borrow::Cow;
 
-/// A text on one line in which every character is seen: control characters, line ends among them, marks that change
-/// the direction of writing and characters without width or shape are escaped, everything else stays as it is.
+/// The text on one line, with every character visible. Control characters (including line ends), marks that change the
+/// direction of writing, and characters without width or shape are escaped; everything else stays as it is.
 ///
 /// ```
 /// use stagewright_core::text::visible;
@@ -18,7 +18,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden)
 }
 
-/// A text in which every character is seen: like [`visible`], but line feeds stay as they are.
+/// The text with every character visible: like [`visible`], but line feeds stay as they are.
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character != '\n' && is_hidden(character))
 }
@@ -41,15 +41,15 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
 fn is_hidden(character: char) -> bool {
     match character {
         ' '..='~' => false,
-        // Letters and marks to Unicode, and ignored wherever text is shown.
+        // Unicode classes these as letters and marks, but they are invisible wherever text is shown.
         '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' => true,
         '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}' => true,
-        // The library escapes unprintable characters. An accent it escapes too, unless another character goes before.
+        // The library escapes unprintable characters. It also escapes an accent, unless another character precedes it.
         _ => format!(".{character}").escape_debug().nth(1) == Some('\\'),
     }
 }
 
-/// A text that is no markup where it stands in a line or a cell of Markdown, every character of it seen.
+/// The text with every character visible, and without effect as markup in a line or a table cell of Markdown.
 ///
 /// ```
 /// use stagewright_core::text::markdown;
@@ -65,10 +65,11 @@ pub fn markdown(text: &str) -> String {
         let after = rest.peek().copied().unwrap_or(' ');
         let is_markup = match character {
             '\\' | '`' | '<' | '&' | '|' | '$' => true,
-            // Emphasis needs an opening mark; a mark before a blank or an underscore within a word opens nothing.
+            // Emphasis needs an opening mark; a mark before a space opens nothing, nor does an underscore within a
+            // word.
             '*' | '~' => after != ' ',
             '_' => after != ' ' && !(before.is_alphanumeric() && after.is_alphanumeric()),
-            // All other links in brackets need a line of their own with their target.
+            // All other links in brackets need a separate line that gives their target.
             ']' => after == '(',
             _ => false,
         };
@@ -81,7 +82,7 @@ pub fn markdown(text: &str) -> String {
     shown
 }
 
-/// A word of a command that is given to be pasted into a POSIX shell.
+/// A path quoted as one word of a command that users paste into a POSIX shell.
 ///
 /// ```
 /// use stagewright_core::text::quoted;

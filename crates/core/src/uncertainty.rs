@@ -1,18 +1,20 @@
-//! Costs that are off: their sources of error, and the worst of a placement over all scenarios.
+//! Costs that are off: their sources of error, and the worst case of a placement over all scenarios.
 //!
-//! A cost model is wrong in a systematic way: it predicts all products too fast, or all links. Every kind of operator
-//! is therefore a *source* of error, and all links together are another. If a source is off by the deviation p, all its
-//! costs are (1 + p) times what they were, and at most Γ sources are off at once (Bertsimas and Sim, "The price of
-//! robustness", Operations Research 2004). Sources that are faster than predicted need no scenario, as a load grows with
-//! every cost. Under serial communication the load of a device is a sum over the sources, ℓ = Σ_s ℓ_s, so its worst is
+//! A cost model is wrong in a systematic way: it predicts all matrix products too fast, or all links. Every kind of
+//! operator is therefore a *source* of error, and all links together are another. If a source is off by the deviation
+//! p, all its costs are (1 + p) times as high as predicted, and at most Γ sources are off at once (Bertsimas and Sim,
+//! "The price of robustness", Operations Research 2004). Costs that are lower than predicted need no scenario, since a
+//! load grows with every cost. Under serial communication the load of a device is a sum over the sources, ℓ = Σ_s ℓ_s,
+//! so its worst case is
 //!
 //! ```text
 //! w = ℓ + p · (the sum of the Γ largest ℓ_s)
 //! ```
 //!
-//! Communication that overlaps makes the load a maximum of such sums, whose worst is the maximum of their worsts. The
-//! value is the maximum over devices and uplinks, and so is its worst. This is not so for a sum of two maxima (`separate`
-//! training), nor for the iteration of a schedule, which are not supported.
+//! Communication that overlaps makes the load a maximum of such sums. The worst case of the load is then the maximum of
+//! their worst cases. The value is the maximum over devices and uplinks, and so is its worst case. This holds neither
+//! for a sum of two maxima (`separate` training) nor for the iteration of a schedule, which are therefore not
+//! supported.
 
 use rustc_hash::FxHashMap;
 
@@ -31,17 +33,17 @@ id! {
     pub SourceId;
 }
 
-/// How wrong costs may be.
+/// How far costs may be off.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Uncertainty {
-    /// Relative deviation of the costs of a source, 0.1 for ten percent.
+    /// Relative deviation of the costs of a source, such as 0.1 for ten percent.
     pub deviation: f64,
     /// Maximum number of sources that are off at once.
     pub budget: u32,
 }
 
 impl Uncertainty {
-    /// The feature of an objective whose worst case is not defined here, for display.
+    /// For display, the feature of an objective for which no worst case is defined here, if any.
     pub fn unsupported(objective: &Objective) -> Option<&'static str> {
         let rules = objective.rules();
         match objective.kind() {
@@ -55,7 +57,7 @@ impl Uncertainty {
     }
 }
 
-/// The sources of error of a graph: its kinds of operators in the order of their first operators, then the links.
+/// The sources of error of a graph: its kinds of operators, in the order of their first operators, then the links.
 #[derive(Debug, Clone)]
 pub struct Sources {
     /// `None` stands for operators without a kind.
@@ -81,18 +83,18 @@ impl Sources {
         self.kinds.len() + 1
     }
 
-    /// The source of an operator's error.
+    /// The source of error to which an operator belongs.
     #[inline]
     pub fn of(&self, op: OpId) -> SourceId {
         self.of[op]
     }
 
-    /// The links.
+    /// The source that stands for all links.
     pub fn links(&self) -> SourceId {
         SourceId::new(self.kinds.len())
     }
 
-    /// The kind of operators of a source other than the links; `None` for operators without a kind.
+    /// The kind of operators that a source other than the links stands for; `None` for operators without a kind.
     pub fn kind(&self, source: SourceId) -> Option<&str> {
         self.kinds[source].as_deref()
     }
@@ -108,7 +110,7 @@ impl Sources {
         active.iter().filter(|&&active| active).count() + 1
     }
 
-    /// A problem with a factor for the costs of each source. O((kinds + groups) · (operators + tensors)).
+    /// The problem with the costs of each source multiplied by a factor. O((kinds + groups) · (operators + tensors)).
     pub fn scaled(&self, problem: &Problem, factor: impl Fn(SourceId) -> f64) -> Problem {
         problem.scaled(|cost| match cost {
             Cost::Operator(op, _) => factor(self.of(op)),
@@ -117,7 +119,7 @@ impl Sources {
     }
 }
 
-/// The seconds of a stage, from which its worst load follows.
+/// The seconds of a stage that determine its worst load.
 #[derive(Debug, Clone, Copy)]
 pub struct Exposed<'a> {
     /// Sums of the stage.
@@ -130,7 +132,7 @@ pub struct Exposed<'a> {
     pub synchronisation: f64,
 }
 
-/// A sum whose maximum with others is a load.
+/// One of the sums whose maximum is a load.
 #[derive(Clone, Copy)]
 struct Branch {
     nominal: f64,
@@ -215,7 +217,7 @@ impl Exposed<'_> {
     }
 }
 
-/// The worst of a placement over all scenarios.
+/// The worst case of a placement over all scenarios.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorstCase {
     /// The value in seconds.
@@ -224,8 +226,8 @@ pub struct WorstCase {
     pub sources: Vec<SourceId>,
 }
 
-/// The worst of a placement, with its evaluation, over all scenarios, for an objective that [`Uncertainty`] supports.
-/// O(operators + devices · sources).
+/// The worst case of a placement, given its evaluation, over all scenarios, for an objective that [`Uncertainty`]
+/// supports. O(operators + devices · sources).
 pub fn worst_case(
     problem: &Problem,
     sources: &Sources,

@@ -1,4 +1,5 @@
-//! Values of many placements, and the pipeline order of placements that have none, against their definitions.
+//! Values of many placements, and the pipeline order found for placements without one, checked against their
+//! definitions.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -13,7 +14,7 @@ fn devices(problem: &Problem, rng: &mut impl Rng) -> Vec<DeviceId> {
     problem.graph().operators().map(|_| DeviceId(rng.random_range(0..count))).collect()
 }
 
-/// The value of each placement by the evaluator that returns reasons.
+/// The values of the placements by `evaluate`, one placement at a time.
 fn one_by_one(problem: &Problem, placements: &[Placement]) -> Vec<f64> {
     let value = |placement: &Placement| {
         let evaluation = evaluate(problem, placement);
@@ -35,7 +36,7 @@ fn values_of_many_placements_are_those_of_each() {
                     let mut priority: Vec<_> = problem.graph().operators().collect();
                     match index % 4 {
                         0 => return Placement::new(device_of),
-                        // A priority with an operator twice.
+                        // A priority that lists an operator twice.
                         1 => priority[0] = priority[priority.len() - 1],
                         _ => priority.reverse(),
                     }
@@ -51,7 +52,8 @@ fn values_of_many_placements_are_those_of_each() {
     assert!(feasible > 1000, "{feasible}");
 }
 
-/// Whether a placement is feasible with its devices in some order.
+/// Whether the placement is feasible with its devices in some order, which starts with `order` and continues with those
+/// of `left`.
 fn has_order(
     problem: &Problem,
     device_of: &[DeviceId],

@@ -1,5 +1,5 @@
-//! Computations that a limit ends, and computations that are linear in any number of readers, against their
-//! definitions.
+//! Computations that a limit can end, and computations that are linear however many readers a tensor has, checked
+//! against their definitions.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use stagewright_core::solver::Stop;
 use stagewright_testing::devices::devices;
 use stagewright_testing::random;
 
-/// Operators with random tensors between them, of one second on each of `kinds` classes.
+/// A graph of operators that take one to two seconds on each of `kinds` classes, with random tensors between them.
 fn graph(count: usize, kinds: usize, density: f64, rng: &mut impl rand::Rng) -> Graph {
     let mut builder = GraphBuilder::new("random");
     let class = |index: usize| if index == 0 { "acc".to_string() } else { format!("acc{index}") };
@@ -40,7 +40,7 @@ fn graph(count: usize, kinds: usize, density: f64, rng: &mut impl rand::Rng) -> 
     builder.build().expect("a valid graph")
 }
 
-/// Whether a path leaves a device and comes back to it at an operator.
+/// Whether some path leaves a device and returns to it at operator `to`.
 fn comes_back(graph: &Graph, device_of: &[DeviceId], device: DeviceId, to: OpId) -> bool {
     let mut left = vec![false; graph.operator_count()];
     for &op in graph.topological() {
@@ -61,7 +61,7 @@ fn convexity_is_that_of_every_device_by_itself() {
         let graph = graph(count, 1, 0.03, &mut rng);
         let objective = Throughput { split: Split::Convex, ..Throughput::default() };
         let problem = Problem::new(graph, devices(150, None), objective).expect("a valid problem");
-        // Mostly devices of their own, so that more than 64 are in use.
+        // Most operators get a device of their own, so that more than 64 are in use.
         let device_of: Vec<DeviceId> = (0..count)
             .map(|index| DeviceId::new(if rng.random_bool(0.1) { rng.random_range(0..count) } else { index }))
             .collect();
@@ -130,7 +130,7 @@ fn memory_is_that_of_live_ranges_by_definition() {
     assert!(stashed > 10 && compared > 100, "{stashed} with a stash, {compared} compared");
 }
 
-/// Forty kinds of one device each, so that the bounds by heads and tails are not quick.
+/// A problem with forty kinds of one device each, so that the bounds from heads and tails take long.
 fn many_kinds() -> Problem {
     const KINDS: usize = 40;
     let graph = graph(500, KINDS, 0.05, &mut seed::stream(73, 0));

@@ -1,4 +1,4 @@
-//! The cost model, the simulator, schedules and bounds against independent definitions.
+//! The cost model, the simulator, schedules and bounds checked against independent definitions.
 
 mod batch;
 mod limits;

@@ -1,4 +1,4 @@
-//! Agreement with the published simulators, down to the last start time.
+//! Agreement with the published simulators, in the start time of every operator.
 //!
 //! Every instance of the oracle files is run under the configuration of its simulator and compared. Without
 //! `STAGEWRIGHT_SHARED` there are no files, and the tests report that they were skipped.
@@ -27,7 +27,7 @@ fn oracle<T: DeserializeOwned>(name: &str) -> Option<T> {
     Some(serde_json::from_slice(&bytes).expect("a sound file"))
 }
 
-/// Zero agrees with zero.
+/// Whether two times agree; zero agrees with zero.
 fn agree(a: f64, b: f64) -> bool {
     a == b || same(a, b)
 }
@@ -121,7 +121,7 @@ fn giph_agrees_on_every_start_and_end() {
     giph_agrees("makespan_contention_free.json", 100);
 }
 
-/// Whole seconds, so that many events share their time.
+/// Instances with whole seconds, so that many events coincide.
 #[test]
 fn giph_agrees_on_ties() {
     giph_agrees("ties.json", 1);
@@ -146,8 +146,8 @@ fn giph_agrees(name: &str, at_least: usize) {
     }
 }
 
-/// The published makespans of HEFT's placements are those of the simulator without contention, whose queues
-/// are ordered by ready time: not those of HEFT's own schedule, which orders by rank and fills gaps.
+/// The published makespans of HEFT's placements are those of the simulator without contention, whose queues are ordered
+/// by ready time. They are not those of HEFT's own schedule, which orders by rank and fills gaps.
 #[test]
 fn heft_placements_take_what_is_published() {
     let Some(tasks) = heterogeneous::tasks() else { return };
@@ -166,7 +166,7 @@ fn heft_placements_take_what_is_published() {
         let found = simulator.run(&step.flow().expect("a sound task")).makespan();
         let expected = task.heft_makespan;
         assert!(agree(found, expected), "task {index}: makespan {found}, published {expected}");
-        // The same for a problem with this execution model.
+        // A problem with this execution model gives the same makespan.
         let placement = Placement::new(task.heft_placement.iter().copied().map(DeviceId).collect());
         let evaluation = evaluate(&task.problem(), &placement);
         assert!(evaluation.is_feasible(), "task {index}: {:?}", evaluation.violations);

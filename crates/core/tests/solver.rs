@@ -1,4 +1,4 @@
-//! Behaviour that every solver inherits from `Solver::solve`.
+//! Behaviour that `Solver::solve` gives to every solver.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Settings, Silent, Solution, SolveError, Solver, Status};
 use stagewright_testing::random::{Size, problem};
 
-/// Counts the calls of `run`, which finds nothing.
+/// A solver that finds no plan and counts the calls of its `run`.
 #[derive(Default)]
 struct Counting(AtomicU32);
 

@@ -1,4 +1,5 @@
-//! Fits and errors of the tables of an installed `aiconfigurator-core`: how the fits of `data/clusters/devices.toml` were made.
+//! Fits and errors of the tables of an installed `aiconfigurator-core`: how the fits of `data/clusters/devices.toml`
+//! were made.
 //!
 //! ```text
 //! cargo run --release -p stagewright-costs --example tables -- FOLDER [fits|errors] [SYSTEM …]

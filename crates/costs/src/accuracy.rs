@@ -3,13 +3,13 @@
 //! An error is |predicted / measured − 1|. Rows left out are:
 //!
 //! - one row at a time, with all other rows of its sizes known;
-//! - all rows of one size along one dimension, as for a model whose hidden size is in no table. The smallest and the largest
-//!   size stay, because beyond them there is no interpolation;
+//! - all rows of one size along one dimension, as for a model whose hidden size is in no table. The smallest and the
+//!   largest size stay, because beyond them there is no interpolation;
 //! - all rows of a random fifth of the sizes along every dimension at once, with a fit to the others;
 //! - all rows of the class, which the fits of other classes predict by peak and memory bandwidth.
 //!
-//! In the first two, the six numbers of the fit and the weights of the steps come from all rows. Beside them are the errors
-//! of the fit, and of the roofline of the class. Tables with more rows than the sample are sampled.
+//! In the first two, the six numbers of the fit and the weights of the steps come from all rows. They are listed beside
+//! the errors of the fit and of the roofline of the class. Tables with more rows than the sample are sampled.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +29,9 @@ const HELD_OUT: f64 = 0.2;
 /// How errors are measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AccuracyOptions {
-    /// Rows of a table that are predicted, for each kind of error.
+    /// Maximum number of rows of a table that are predicted, for each kind of error.
     pub rows: usize,
-    /// Sizes along a dimension that are left out, one at a time.
+    /// Maximum number of sizes along a dimension that are left out, one at a time.
     pub sizes: usize,
     /// Seed of the samples.
     pub seed: u64,
@@ -98,7 +98,7 @@ pub struct Accuracy {
     pub roofline: Option<Summary>,
 }
 
-/// Errors of the measurements of a transfer.
+/// Errors of the predictions for a transfer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinkAccuracy {
     /// Device class.
@@ -290,7 +290,7 @@ fn by_fit(fit: &KernelFitDocument, precision: Precision, rows: &[&Row]) -> Optio
     Summary::of(&pairs)
 }
 
-/// Seconds of a kernel by the roofline of a class, as of an operator without kernels.
+/// Seconds of a kernel by the roofline of a class, as for an operator without kernels.
 fn roofline(launch: &KernelDocument, precision: Precision, class: &ClassDocument) -> Option<f64> {
     let flop = match *launch {
         KernelDocument::Product { batch, m, n, k } => 2.0 * batch * m * n * k,

@@ -41,18 +41,18 @@ impl Coverage {
 
 /// Writes measured seconds into a model, for every class of a cluster, and measured links into the cluster.
 ///
-/// For every operator and class that can run it, the first that applies:
+/// For every operator and every class that can run it, the first of these sources that applies gives the seconds:
 ///
 /// 1. seconds of the operator in the model: kept;
-/// 2. seconds of an operator of its name in the measurements;
-/// 3. the sum of its `kernels`, if all are found at its precision, plus the seconds of `bytes_moved` beyond their operands
-///    at the memory bandwidth of the class, plus the launch overhead of every launch beyond the kernels: a kernel includes
-///    its own;
+/// 2. seconds of an operator of the same name in the measurements;
+/// 3. the sum of its `kernels`, if all are found at its precision, plus the seconds of `bytes_moved` beyond the
+///    kernels' operands at the memory bandwidth of the class, plus the launch overhead of every launch beyond the
+///    kernels: a kernel includes its own;
 /// 4. nothing: the model is priced by the fits or by the roofline of the class.
 ///
-/// Measurements of other classes apply, and the class gives a precision, by the rule of [`Costs`]. The measured seconds from
-/// device to device replace latency and bandwidth of the links of kinds of the class. Hosts keep theirs, and so do groups:
-/// an uplink is shared, and was not measured. O(classes · operators) look-ups.
+/// The rule of [`Costs`] says which measurements of other classes apply, and when the class gives the precision. The
+/// measured seconds from device to device replace latency and bandwidth of the links of kinds of the class. Hosts keep
+/// their links and groups their uplinks: an uplink is shared, and was not measured. O(classes · operators) look-ups.
 pub fn apply(graph: &mut GraphDocument, cluster: &mut ClusterDocument, costs: &Costs) -> Coverage {
     let mut coverage = Coverage::default();
     let mut classes: Vec<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();

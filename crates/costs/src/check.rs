@@ -10,14 +10,14 @@ use crate::code::Q::*;
 /// Largest dimension, number of bytes, number of seconds and spread: no sum of them overflows.
 const LARGEST: f64 = 1e15;
 
-/// Fewest seconds of a kernel or a transfer. Their logarithms are interpolated.
+/// Shortest valid time of a kernel or a transfer, in seconds. Logarithms of these times are interpolated.
 const SHORTEST: f64 = 1e-12;
 
 /// Checks a document.
 ///
 /// # Errors
-/// Q010 for another schema, Q011 for a row of the wrong length, Q012 for a number out of range, Q013 for a class without
-/// a name, Q014 for a transfer among fewer than two devices, Q109 for a spread without seconds.
+/// Q010 for another schema, Q011 for a row of the wrong length, Q012 for a number out of range, Q013 for a class
+/// without a name, Q014 for a transfer among fewer than two devices, Q109 for a spread without seconds.
 pub(crate) fn check(label: &str, document: &CostsDocument) -> Result<()> {
     if document.schema != COSTS_SCHEMA {
         return Err(InputError::at_path(

@@ -54,15 +54,15 @@ stagewright_core::codes! {
 
         /// row of the wrong length
         ///
-        /// A row of a kernel has the dimensions of the kernel, and then seconds: `[m, n, k, seconds]` for a product,
+        /// A row of a kernel has the dimensions of the kernel, followed by seconds: `[m, n, k, seconds]` for a product,
         /// `[batch, tokens, heads, kv_heads, head_dim, seconds]` for attention. Correct the row.
         Q011,
 
         /// number out of range in measured costs
         ///
-        /// Dimensions are whole numbers. They and bytes are from 1 to 1e15, seconds of kernels and transfers from 1e-12 to 1e15, seconds of operators and their
-        /// spread from 0 to 1e15. A measurement that failed should have no row. For a trace or a profile, the place is in the
-        /// `stagewright.costs/1` document converted from it.
+        /// Dimensions are whole numbers. Dimensions and bytes are from 1 to 1e15, seconds of kernels and transfers from
+        /// 1e-12 to 1e15, seconds of operators and their spread from 0 to 1e15. A measurement that failed should have
+        /// no row. For a trace or a profile, the place is in the `stagewright.costs/1` document converted from it.
         Q012,
 
         /// measurements of a class without a name
@@ -97,7 +97,8 @@ stagewright_core::codes! {
         /// invalid duration
         ///
         /// A duration is negative or above 10^30 microseconds: the program that wrote the file lost the start or the end of an event,
-        /// or its clock was set in between. The place is the value, as in `traceEvents[17].dur`. Measure again, or remove the event.
+        /// or the system clock was changed during the event. The place is the value, as in `traceEvents[17].dur`.
+        /// Measure again, or remove the event.
         Q103,
 
         /// invalid row of nccl-tests
@@ -115,15 +116,17 @@ stagewright_core::codes! {
 
         /// unknown number of devices
         ///
-        /// A time of a collective is of no use without the number of devices. Output of nccl-tests has a line `# Rank …` for each of
-        /// them: keep these, or give `--devices`. A test on one device sends nothing: run it on two or more.
+        /// A time of a collective is of no use without the number of devices. Output of nccl-tests has a line
+        /// `# Rank …` for each device: keep these lines, or give `--devices`. A test on one device sends nothing: run
+        /// it on two or more.
         Q105,
 
         /// unknown transfer
         ///
-        /// Output of nccl-tests does not say which test it is of, or is of one without a table in a costs document, such as
-        /// `reduce_perf`. Versions since 2.17 print `# Collective test starting: all_gather_perf`, and any line with the name of the
-        /// program does, the command for example. Otherwise give `--transfer`.
+        /// Output of nccl-tests does not say which test wrote it, or comes from a test that has no table in a costs
+        /// document, such as `reduce_perf`. Versions since 2.17 print `# Collective test starting: all_gather_perf`;
+        /// any line with the name of the program, such as the command, also identifies the test. Otherwise give
+        /// `--transfer`.
         Q106,
 
         /// malformed Chakra trace

@@ -60,7 +60,7 @@ pub struct TableSummary {
     pub kernel: KernelKind,
     /// Precision of the kernel's operands.
     pub precision: Precision,
-    /// Number of rows, each of other dimensions.
+    /// Number of rows; no two have equal dimensions.
     pub rows: usize,
 }
 
@@ -71,10 +71,10 @@ pub(crate) type LinkKey = (String, TransferKind, bool);
 ///
 /// # Classes
 ///
-/// One rule for operators, kernels and transfers: a class has its own measurements, and where it has none, the class
-/// `a100-fp16`, which is the device `a100` at one precision, has those of `a100`. An operator without a precision has that
-/// of such a class. Measurements of an operator by its name have no precision: they are of the precision at which the
-/// model was measured.
+/// One rule applies to operators, kernels and transfers: a class uses its own measurements, and a class such as
+/// `a100-fp16`, which is the device `a100` at one precision, uses those of `a100` where it has none. An operator
+/// without a precision has the precision of such a class. Measurements of an operator by its name have no precision:
+/// they hold for the precision at which the model was measured.
 #[derive(Debug, Default)]
 pub struct Costs {
     operators: BTreeMap<String, BTreeMap<String, f64>>,
@@ -168,9 +168,9 @@ impl Costs {
     /// `None` without measurements that apply, and for dimensions that are not positive.
     ///
     /// Measurements of fp16 and bf16 stand in for each other, as do those of attention with and without a mask, and the
-    /// result is then fitted. Batched products and attention to earlier tokens are not in tables: the fitted form prices
-    /// them, times the deviation from it of the measurements of one product, or of attention without earlier tokens. The
-    /// result is fitted as well.
+    /// result then counts as fitted. Batched products and attention to earlier tokens are not in tables: the fitted
+    /// form prices them, times the factor by which measurements of one product, or of attention without earlier tokens,
+    /// deviate from the form. This result counts as fitted as well.
     ///
     /// O(log rows) for measured dimensions; otherwise O(1) on a grid of sizes, and O(rows) for scattered sizes. The
     /// first call for a table fits it, in a fraction of a second.

@@ -1,19 +1,19 @@
 //! The closed form of [`stagewright_core::kernel`], fitted to measurements.
 //!
-//! Minimises the mean absolute logarithm of the ratio of fitted to measured seconds, which outliers hardly move and which
-//! counts short and long kernels alike, by the downhill simplex method of Nelder and Mead (1965) on the logarithms of the
-//! six numbers. The start comes from extremes of the data: the shortest kernel, the largest rate. A small penalty on the
-//! distance to the start determines what the data leave open, as with few rows. Deterministic.
+//! Minimises the mean absolute logarithm of the ratio of fitted to measured seconds, which outliers hardly move and
+//! which counts short and long kernels alike, by the downhill simplex method of Nelder and Mead (1965) on the
+//! logarithms of the six numbers. The start comes from extremes of the data: the shortest kernel, the largest rate. A
+//! small penalty on the distance to the start determines what the data leave open, as with few rows. Deterministic.
 
 use rand::seq::SliceRandom;
 use stagewright_core::document::{ClassDocument, KernelFitDocument, KernelKind, Precision};
 use stagewright_core::kernel::{self, Work};
 use stagewright_core::seed;
 
-/// Rows that a fit looks at: more do not change two digits.
+/// Maximum number of rows that a fit uses: more do not change its first two digits.
 const MOST_ROWS: usize = 3000;
 
-/// Evaluations of the sum over all rows.
+/// Number of evaluations of the loss, which is a sum over all rows.
 const EVALUATIONS: usize = 900;
 
 /// Weight of the squared distance to the start.
@@ -42,8 +42,8 @@ pub fn fit(kernel: KernelKind, precision: Precision, samples: &[(Work, f64)]) ->
     document(&best)
 }
 
-/// Fit for a class without measurements, from classes with fits of the same kernel and precision: the geometric means of
-/// the shares of peak and memory bandwidth that the others reach, and of their other numbers. `None` without such
+/// Fit for a class without measurements, from classes with fits of the same kernel and precision: the geometric means
+/// of the shares of peak and memory bandwidth that the others reach, and of their other numbers. `None` without such
 /// classes, or without the peak or the bandwidth of the class. O(classes).
 pub fn from_others(
     others: &[(&ClassDocument, &KernelFitDocument)],
@@ -74,7 +74,7 @@ pub fn from_others(
     })
 }
 
-/// Logarithms of launch, step, rates, sharpness less one, and cache.
+/// The closed form at a point, which has the logarithms of launch, step, rates, sharpness less one, and cache.
 fn form(kernel: KernelKind, precision: Precision, point: &[f64; 6]) -> KernelFitDocument {
     let [launch, step, flops, bandwidth, sharpness, cache] = point.map(|log| log.clamp(-300.0, 300.0).exp());
     KernelFitDocument {

@@ -1,21 +1,21 @@
 //! Interpolation of values at sizes along several axes.
 //!
-//! Values are smooth functions of the logarithms of sizes, plus noise: two programs that time the same kernel differ by 1
-//! to 6% in the median, and by up to 25% in one of ten cases. Interpolation between the two neighbours of a size would
-//! take over their noise, so along an axis the value at a size is that of the line through its neighbours, least squares
-//! with Gaussian weights (locally weighted regression, Cleveland 1979), as wide as the larger of the two gaps beside it.
-//! With one neighbour on either side this is linear interpolation. Along several axes, weights multiply. A size of the
-//! axis has weight one, so that values at measured sizes are exact along that axis.
+//! Values are smooth functions of the logarithms of sizes, plus noise: two programs that time the same kernel differ by
+//! 1 to 6% in the median, and by up to 25% in one of ten cases. Interpolation between the two neighbours of a size
+//! would take over their noise, so along an axis the value at a size is read off the line that fits its neighbours by
+//! least squares with Gaussian weights (locally weighted regression, Cleveland 1979), which are as wide as the larger
+//! of the two gaps beside the size. With one neighbour on either side this is linear interpolation. Along several axes,
+//! weights multiply. A size of the axis has weight one, so that values at measured sizes are exact along that axis.
 
 use std::collections::BTreeMap;
 
 /// Width of the Gaussian, as a share of the larger gap beside a size.
 const WIDTH: f64 = 0.7;
 
-/// Distance of the farthest neighbours that count, in the same gap.
+/// Distance of the farthest neighbours that count, as a multiple of the same gap.
 const REACH: f64 = 2.2;
 
-/// Neighbours on either side.
+/// Maximum number of neighbours that count on either side.
 const NEIGHBOURS: usize = 3;
 
 /// A grid has at most this many cells per value; other values are interpolated by distance.
@@ -24,7 +24,7 @@ const CELLS_PER_VALUE: usize = 64;
 /// Number of cells that a grid may always have.
 const ALWAYS_CELLS: usize = 4096;
 
-/// Values of the nearest points that count without a grid.
+/// Number of nearest values that count without a grid.
 const NEAREST: usize = 8;
 
 /// Largest number of axes.
@@ -42,7 +42,7 @@ pub(crate) struct Grid {
 enum Cells {
     /// Sum and number of the values of every cell, the last axis fastest.
     Dense(Vec<(f64, u32)>),
-    /// Few points of many sizes.
+    /// Few values, spread over many sizes.
     Points(BTreeMap<Vec<usize>, (f64, u32)>),
 }
 
@@ -97,7 +97,7 @@ impl Grid {
         grid
     }
 
-    /// Whether most cells between its sizes could have values.
+    /// Whether the values are dense enough for a grid with a cell for every combination of sizes.
     pub(crate) fn is_dense(&self) -> bool {
         matches!(self.cells, Cells::Dense(_))
     }
@@ -244,7 +244,7 @@ impl Grid {
         }
     }
 
-    /// Mean of a cell, without a value of it; `None` if no value remains.
+    /// Mean of a cell, leaving out the value `without` if there is one; `None` if no value remains.
     pub(crate) fn cell(&self, indices: &[usize], without: Option<f64>) -> Option<f64> {
         let (sum, number) = match &self.cells {
             Cells::Dense(values) => values[self.flat(indices)],
@@ -268,8 +268,8 @@ impl Grid {
     }
 }
 
-/// Weights of the sizes for a value at `log`, without the size at an index; and whether `log` lies within the sizes that
-/// remain. Outside of them the nearest size has weight one; without sizes there are no weights.
+/// Weights of the sizes for a value at `log`, without the size at an index; and whether `log` lies within the sizes
+/// that remain. Outside of them the nearest size has weight one; without sizes there are no weights.
 pub(crate) fn weights_at(sizes: &[f64], log: f64, without: Option<usize>) -> (Weights, bool) {
     let above = sizes.partition_point(|&size| size < log);
     if without.is_none() && sizes.get(above) == Some(&log) {
@@ -361,7 +361,8 @@ mod tests {
         let grid = Grid::new(&[(vec![2.0], 1.0), (vec![2.0], 5.0), (vec![1.0], 0.0), (vec![4.0], 8.0)]);
         assert_eq!(value(&grid, &[2.0]).value, 3.0);
         assert_eq!(grid.value(&[2.0], Some(5.0)).unwrap().value, 1.0);
-        // At the end of the axis the nearest values count, by the inverse square of their distance: 3 four times as much as 8.
+        // At the end of the axis the nearest values count, by the inverse square of their distance: 3 four times as
+        // much as 8.
         assert!((grid.value(&[1.0], Some(0.0)).unwrap().value - 4.0).abs() < 1e-9);
     }
 

@@ -1,9 +1,10 @@
 //! Seconds of a transfer among devices of one class.
 //!
 //! Between measured sizes, the logarithm of the seconds is linear in the logarithm of the bytes, and between measured
-//! numbers of devices in the logarithm of that number. Beyond them a latency and a bandwidth count, t = α + β · bytes,
-//! fitted by least squares of the relative error (Hockney 1994): α grows with the logarithm of the number of devices, as in
-//! a tree, and β with the bytes that an optimal algorithm sends per device (Patarasuk and Yuan, JPDC 2009).
+//! numbers of devices in the logarithm of that number. Beyond them, the seconds follow from a latency and a bandwidth,
+//! t = α + β · bytes, fitted by least squares of the relative error (Hockney 1994): α grows with the logarithm of the
+//! number of devices, as in a tree, and β with the bytes that an optimal algorithm sends per device (Patarasuk and
+//! Yuan, JPDC 2009).
 
 use std::collections::BTreeMap;
 
@@ -42,15 +43,15 @@ pub(crate) fn medians(mut rows: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
         .collect()
 }
 
-/// Latency and bandwidth of the line through measured transfers, rows of bytes and seconds, by least squares of the relative
-/// error. `None` without rows, and for bytes or seconds that are not positive and finite. O(n log n).
+/// Latency and bandwidth of the line through measured transfers, rows of bytes and seconds, by least squares of the
+/// relative error. `None` without rows, and for bytes or seconds that are not positive and finite. O(n log n).
 pub fn fitted_link(rows: &[[f64; 2]]) -> Option<LinkDocument> {
     let is_valid = rows.iter().flatten().all(|value| *value > 0.0 && value.is_finite());
     (is_valid && !rows.is_empty()).then(|| Curve::new(rows.to_vec()).link())
 }
 
 impl LinkTable {
-    /// Rows by number of devices; those without rows do not count.
+    /// A table of rows by number of devices; numbers of devices without rows are left out.
     pub(crate) fn new(transfer: TransferKind, rows: BTreeMap<u32, Vec<[f64; 2]>>) -> LinkTable {
         let curves = rows.into_iter().filter(|(_, rows)| !rows.is_empty());
         LinkTable { transfer, sizes: curves.map(|(devices, rows)| (devices, Curve::new(rows))).collect() }
@@ -93,7 +94,7 @@ impl LinkTable {
         Some((latency * hops + (seconds - latency) * traffic, Source::Fitted))
     }
 
-    /// Latency and bandwidth of the fewest devices; `None` without measurements.
+    /// Latency and bandwidth among the fewest measured devices; `None` without measurements.
     pub(crate) fn link(&self) -> Option<LinkDocument> {
         self.sizes.values().next().map(Curve::link)
     }
@@ -131,7 +132,7 @@ impl Curve {
         }
         if !(seconds_per_byte.is_finite() && seconds_per_byte > 0.0) {
             latency = x1 / xx;
-            // Equal seconds for all sizes: the largest bounds the seconds per byte.
+            // All sizes take equally long: the largest size bounds the seconds per byte.
             seconds_per_byte = rows.last().map_or(f64::MIN_POSITIVE, |row| 1e-6 * row[1] / row[0]);
         }
         Curve { rows, latency, seconds_per_byte }
@@ -147,8 +148,8 @@ impl Curve {
             return (long, Source::Measured);
         }
         if index == 0 {
-            // At most as long as the smallest measured transfer, and at least half as long: without a latency, the fit would be
-            // far too low.
+            // At most as long as the smallest measured transfer, and at least half as long: without a latency, the fit
+            // would be far too low.
             let shorter = self.latency + bytes * self.seconds_per_byte;
             return (shorter.min(long).max(long / 2.0), Source::Fitted);
         }
@@ -161,7 +162,7 @@ impl Curve {
         LinkDocument { latency_s: self.latency, bandwidth: 1.0 / self.seconds_per_byte }
     }
 
-    /// The curve without a row; `None` if that leaves nothing.
+    /// The curve without a row; `None` if no row remains.
     pub(crate) fn without(&self, index: usize) -> Option<Curve> {
         let mut rows = self.rows.clone();
         rows.remove(index);

@@ -1,6 +1,6 @@
 //! Seconds of a kernel of one class at one precision.
 //!
-//! Measured dimensions have their measured seconds. Other seconds are
+//! Measured dimensions have their measured seconds. For other dimensions, the seconds are
 //!
 //! ```text
 //! fit(kernel) · steps(kernel) · exp(residual)
@@ -11,9 +11,9 @@
 //! measurements ([`crate::grid`]). The form carries the trend, so residuals are small and flat, and beyond the measured
 //! sizes the residual of the nearest ones applies to it.
 //!
-//! Attention of `batch` sequences with `kv_heads` heads of keys divides among batch · kv_heads blocks alike, so residuals
-//! are on the axes batch · kv_heads and tokens, in groups by heads per head of keys and by size of a head. Between groups,
-//! the four nearest count by the inverse square of their distance.
+//! Attention of `batch` sequences with `kv_heads` heads of keys divides equally among batch · kv_heads blocks, so
+//! residuals are on the axes batch · kv_heads and tokens, in groups by heads per head of keys and by size of a head.
+//! For a group without measurements, the four nearest groups count, weighted by the inverse square of their distance.
 
 use std::sync::OnceLock;
 
@@ -25,7 +25,7 @@ use crate::fit;
 use crate::grid::Grid;
 use crate::tiles::Steps;
 
-/// Groups that count for dimensions of a group without measurements.
+/// Number of nearest groups that count for a group without measurements.
 const NEAREST_GROUPS: usize = 4;
 
 /// Largest absolute logarithm of a predicted number of seconds.

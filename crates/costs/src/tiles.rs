@@ -2,11 +2,11 @@
 //!
 //! A product is divided into tiles, one per thread block, and the processors of a device run them in waves. Its seconds
 //! therefore grow in steps, of ⌈m / t⌉ rows of tiles and of ⌈tiles / processors⌉ waves, that no smooth form has. The
-//! logarithms of these quantities over their continuous values are features of a linear model of the residuals, times the
-//! share of computation in the fitted seconds. Its weights come from the data: the second differences of the residuals
-//! between neighbouring sizes, along m and n, against those of the features, by least squares. The number of processors is
-//! the candidate that explains the most; on published tables it is the real one (108 for A100, 132 for H100, 142 for L40S,
-//! 148 for B200, 188 for RTX PRO 6000).
+//! logarithms of these quantities over their continuous values are features of a linear model of the residuals, times
+//! the share of computation in the fitted seconds. Its weights come from the data: the second differences of the
+//! residuals between neighbouring sizes, along m and n, against those of the features, by least squares. The number of
+//! processors is the candidate that explains the most; on published tables it is the real one (108 for A100, 132 for
+//! H100, 142 for L40S, 148 for B200, 188 for RTX PRO 6000).
 
 use crate::grid::{Grid, weights_at};
 
@@ -22,10 +22,10 @@ const PROCESSORS: [f64; 29] = [
     110.0, 114.0, 120.0, 128.0, 132.0, 142.0, 144.0, 148.0, 152.0, 160.0, 170.0, 188.0,
 ];
 
-/// Larger differences are outliers: they count as this.
+/// Largest difference that counts; larger ones are outliers and are clamped to it.
 const LARGEST_DIFFERENCE: f64 = 0.4;
 
-/// Sizes of k that are looked at: the steps hardly depend on it.
+/// Maximum number of sizes of k that are used: the steps hardly depend on k.
 const SIZES_OF_K: usize = 8;
 
 /// Fewest differences from which weights are learned.
@@ -39,7 +39,8 @@ const FEATURES: usize = ROWS.len() + TILES.len();
 /// Sizes of a product, its weight in a difference, and its share of computation.
 type Part = ([f64; 3], f64, f64);
 
-/// Difference of a residual to what its neighbours along an axis give, with the cells that it consists of.
+/// Difference between a residual and the value that its neighbours along an axis give, with the cells that enter into
+/// it.
 type Difference = (f64, Vec<Part>);
 
 /// Weights of the steps of one table.
@@ -51,7 +52,7 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// Learns the weights from residuals over (m, n, k); `share` is the share of computation in the fitted seconds.
-    /// `None` with too few of them. O(values · candidates).
+    /// `None` if there are too few differences. O(values · candidates).
     pub(crate) fn learn(residuals: &Grid, share: impl Fn(&[f64]) -> f64) -> Option<Steps> {
         let differences = differences(residuals, share)?;
         if differences.len() < FEWEST {
@@ -67,7 +68,8 @@ impl Steps {
         best.map(|(_, steps)| steps)
     }
 
-    /// The best weights for a number of processors, and the sum of what they leave of the differences.
+    /// Fits the weights for a number of processors. Returns the sum of the differences that they leave unexplained, and
+    /// the weights.
     fn fit(processors: f64, differences: &[Difference]) -> Option<(f64, Steps)> {
         let row = |(difference, cells): &Difference| {
             let mut row = [0.0; FEATURES];
@@ -95,7 +97,7 @@ impl Steps {
     }
 }
 
-/// Second differences of the residuals along m and along n. `None` for other tables than dense ones of products.
+/// Second differences of the residuals along m and along n. `None` unless the table is a dense one of products.
 fn differences(residuals: &Grid, share: impl Fn(&[f64]) -> f64) -> Option<Vec<Difference>> {
     let [rows, columns, inner] = residuals.axes() else { return None };
     // Scattered sizes have hardly any three in a row.

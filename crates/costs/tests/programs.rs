@@ -1,4 +1,5 @@
-//! Files of the programs themselves, if they are installed: the Python of `STAGEWRIGHT_PYTHON`, or else `python3`.
+//! Files that the measuring programs themselves write, if they are installed: the Python of `STAGEWRIGHT_PYTHON`, or
+//! else `python3`.
 
 #![expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 
@@ -9,7 +10,7 @@ use stagewright_costs::import::{Format, Options, detect, import};
 use stagewright_formats::torch;
 use tempfile::TempDir;
 
-/// A folder in which Python has run code that needs modules; `None` if one is not installed.
+/// A folder in which Python has run code that needs modules; `None` if a module is not installed.
 fn run(modules: &str, files: &[(&str, &str)], code: &str) -> Option<TempDir> {
     let python = std::env::var_os("STAGEWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
     let folder = tempfile::tempdir().expect("there is room for a folder");

@@ -1,4 +1,4 @@
-//! Every seed of the fuzzer is accepted, and no depth is too deep.
+//! Every seed of the fuzzer is accepted, and no document is nested too deeply.
 
 use std::fs;
 use std::path::{Path, PathBuf};

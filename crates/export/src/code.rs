@@ -131,9 +131,9 @@ stagewright_core::codes! {
 
         /// operator outside all modules
         ///
-        /// In every runtime that divides modules, operators outside of all modules run where their inputs are, and the plan puts one
-        /// apart from all its inputs and all its readers. Pin it to the device of its inputs, or give it the `layer` of the module
-        /// that runs it.
+        /// In every runtime that divides modules, operators outside of all modules run where their inputs are, and the
+        /// plan puts such an operator on a device with none of its inputs or readers. Pin it to the device of its
+        /// inputs, or give it the `layer` of the module that runs it.
         E021,
 
         /// joint plan for the time per sample
@@ -161,16 +161,16 @@ stagewright_core::codes! {
         /// A joint plan has a configuration for every layer. Megatron recomputes `full` in an equal number of first layers of
         /// every stage, and `selective` in all layers; torchtitan treats all layers alike; the configuration of DeepSpeed
         /// cannot turn recomputation on. Under zero-bubble, PyTorch would recompute a layer again for the gradients of its
-        /// weights, so torchtitan takes no recomputation with it. The message names the first layer that differs, and its
-        /// stage. Where the layers of a stage are alike, the configurations may be swapped so that the first ones are
-        /// recomputed. Else plan with `recompute=full` or `recompute=selective`, or without, or export to `fsdp2`, which names
-        /// every layer.
+        /// weights, so the export to torchtitan allows no recomputation with it. The message names the first layer that
+        /// differs, and its stage. Where the layers of a stage are alike, the configurations may be swapped so that the
+        /// first ones are recomputed. Otherwise plan with `recompute=full` or `recompute=selective`, or without
+        /// recomputation, or export to `fsdp2`, which names every layer.
         E025,
 
         /// pipeline that the runtime does not take
         ///
-        /// The notation has no stages: the configuration of DeepSpeed, whose pipelines are in the training program, and `fully_shard`.
-        /// Plan with one stage, or export to `megatron-lm` or `torchtitan`.
+        /// The notation has no stages. This is true of the configuration of DeepSpeed, whose pipelines are defined in
+        /// the training program, and of `fully_shard`. Plan with one stage, or export to `megatron-lm` or `torchtitan`.
         E026,
 
         /// expert parallelism that the runtime does not have
@@ -183,8 +183,9 @@ stagewright_core::codes! {
         /// microbatches that the schedule does not run
         ///
         /// The schedule 1F1B of PyTorch refuses to run with fewer microbatches than stages. Plan with a smaller microbatch, a larger
-        /// batch or fewer stages. Its zero-bubble schedule divides m microbatches in p stages into ⌊m / p⌋ rounds, and refuses those
-        /// that are no whole number in each, such as 9 in 4 stages. Plan with a multiple of the stages, or with `--schedule 1f1b`.
+        /// batch or fewer stages. Its zero-bubble schedule divides m microbatches in p stages into ⌊m / p⌋ rounds, and
+        /// refuses numbers of microbatches that do not divide evenly into these rounds, such as 9 in 4 stages. Plan
+        /// with a multiple of the number of stages, or with `--schedule 1f1b`.
         E028,
 
         /// joint plan that contradicts itself
@@ -192,17 +193,18 @@ stagewright_core::codes! {
         /// Numbers of the document disagree: the batch is not microbatch × microbatches × copies, a stage has another number of copies
         /// than the execution or no layers, expert parallelism does not divide the copies, or a layer has an unknown configuration.
         /// Under `interleaved` there are at least two devices with `chunks` ≥ 2 stages each, stages of a device have one kind and degree,
-        /// and the devices of a pipeline divide the microbatches; under `1f1b` and `zero-bubble`, `chunks` is 1; other schedules are for
-        /// other plans. Give the document as `plan --out` wrote it.
+        /// and the devices of a pipeline divide the microbatches; under `1f1b` and `zero-bubble`, `chunks` is 1; no
+        /// other schedule is valid in a joint plan. Give the document as `plan --out` wrote it.
         E029,
 
         /// schedule that the runtime does not have
         ///
         /// Megatron-LM and Megatron Bridge run 1F1B and interleaved 1F1B; neither runs the gradients of weights apart from the backward
         /// pass. Among the schedules of other plans, torchgpipe has `gpipe`, DeepSpeed and Megatron have `1f1b`, PipeDream has
-        /// none that waits for the end of a batch, and PyTorch and torchtitan have all. On one device another schedule of the
-        /// runtime is given if it keeps no more microbatches: 1F1B, which keeps one, for any. Plan with a schedule that the
-        /// runtime has, or export to `torchtitan`, which runs zero-bubble as well.
+        /// none that waits for the end of a batch, and PyTorch and torchtitan have all. On one device, the export names
+        /// another schedule of the runtime if that keeps no more microbatches; 1F1B, which keeps one, can replace any
+        /// schedule. Plan with a schedule that the runtime has, or export to `torchtitan`, which runs zero-bubble as
+        /// well.
         E030,
 
         /// weight of several devices that the runtime does not train

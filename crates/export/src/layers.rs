@@ -15,7 +15,7 @@ pub use stagewright_formats::layers::{Numbered, parts};
 pub struct Layer {
     /// Path of the layer.
     pub path: String,
-    /// Paths of the layers that run after this one, if an operator represents several.
+    /// Paths of the layers that run after this one, if an operator represents several layers.
     pub further: Vec<String>,
     /// Position of the layer in a stack, if it has one.
     pub number: Option<Numbered>,

@@ -82,7 +82,7 @@ pub struct Export {
     pub text: String,
     /// Usage notes, for display.
     pub notes: Vec<String>,
-    /// Whether a runtime executes the plan, in its own order; false for drawings.
+    /// Whether a runtime executes the plan, in an order of the runtime's own; false for drawings.
     pub runs: bool,
 }
 

@@ -23,16 +23,15 @@ pub struct Modules {
     pub apart: Vec<String>,
 }
 
-/// The topmost modules that are on one device each, in order of first appearance. Inputs of the model are not
-/// modules. A module on several devices runs its own operators where their inputs are, so these must have no
-/// parameters and be on the device of all that they read. Inputs of the model go to the first device that is not a
-/// host.
+/// The topmost modules that are on one device each, in order of first appearance. Inputs of the model are not modules.
+/// A module on several devices runs its own operators where their inputs are, so these must have no parameters and be
+/// on the device of everything that they read. Inputs of the model are placed on the first device that is not a host.
 ///
-/// Every parameter has a device. The parameters that the model lists are placed with the first operator that reads them,
-/// in the topmost module that is entirely on that device, or by their own name: a table that a divided module or the root
-/// holds itself. Weights of operators that belong to the kernel of another layer are on the device of that kernel, unless
-/// a module that holds them has a device. A constant is only listed if its name does not give it the device of its first
-/// reader.
+/// Every parameter has a device. The parameters that the model lists are placed with the first operator that reads
+/// them, in the topmost module that is entirely on that device. A parameter that a divided module or the root holds
+/// itself, such as a table, is placed by its own name. Weights of operators that belong to the kernel of another layer
+/// are on the device of that kernel, unless a module that holds them has a device. A constant is only listed if its
+/// name does not give it the device of its first reader.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
@@ -89,12 +88,12 @@ struct Map {
 }
 
 impl Map {
-    /// The device of the present module that contains a module or a tensor.
+    /// Device of the module in the map that contains a module or a tensor, if any.
     fn device(&self, name: &str) -> Option<usize> {
         parts(name).find_map(|part| self.device_of.get(part)).copied()
     }
 
-    /// Adds a module or a tensor, unless a present module contains it.
+    /// Adds a module or a tensor, unless a module in the map contains it.
     fn add(&mut self, name: &str, device: usize) -> Result<()> {
         if self.device(name).is_none() {
             addressable(self.runtime, name)?;
@@ -172,7 +171,7 @@ fn held<'a>(
         match named {
             Ok(()) => held.unlisted.push((name, first)),
             Err(error) if parameter.trained => return Err(error),
-            // The name of a constant need not be one of the model.
+            // The name of a constant need not be a name in the model.
             Err(_) => held.unnamed.push(name.to_owned()),
         }
     }

@@ -1,12 +1,12 @@
 //! The modules of operators, by the names that runtimes use.
 //!
-//! That is the path of an operator, or for a built-in workload what the [published](super::published) implementation
-//! calls it. An operator without a path, in a model whose other operators have layers, is what the model computes
-//! outside of its modules: the exporter of a program calls it after the operation, `alias` or `add_3`. No runtime
-//! has a module of that name, so it goes with what it reads or, failing that, with what reads it. Where layers are
-//! counted, this also holds for the operators of a module that contains all of them. Operators that run in the kernel of
-//! another layer are placed with that layer, unless no operator of their own layer has a kernel: the norm before a head,
-//! a rectifier that is a layer.
+//! The module of an operator is its path or, for a built-in workload, the name in the [published](super::published)
+//! implementation. An operator without a path, in a model whose other operators have layers, is what the model computes
+//! outside of its modules: the exporter of a program names it after the operation, `alias` or `add_3`. No runtime has a
+//! module of that name, so the operator is placed with those that it reads or, failing that, with those that read it.
+//! Where layers are counted, this also holds for the operators of a module that contains all layers. Operators that run
+//! in the kernel of another layer are placed with that layer, unless no operator of their own layer has a kernel: the
+//! norm before a head, a rectifier that is a layer.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,10 +22,11 @@ use stagewright_formats::layers::{Found, layers_of};
 #[derive(Debug)]
 pub struct Paths {
     modules: Vec<Vec<String>>,
-    /// Maps each operator that a module above all layers computes itself to an operator of the layer that it goes with.
+    /// Maps each operator that a module above all layers computes itself to an operator of the layer that it is placed
+    /// with.
     beside: BTreeMap<usize, usize>,
     bare: Vec<bool>,
-    /// The modules whose operators belong to the kernel of another layer.
+    /// The own modules of every operator that belongs to the kernel of another layer.
     own: BTreeMap<usize, Vec<String>>,
     /// Operators of layers that run in the kernels of others.
     riding: BTreeSet<usize>,
@@ -54,7 +55,7 @@ impl Paths {
     /// Derives the modules of a plan's operators, in O(operators · length of a path + pins).
     ///
     /// # Errors
-    /// If an operator outside of all modules has no module on its device to go with (E021).
+    /// If an operator outside of all modules has no module on its device to be placed with (E021).
     pub fn new(placed: &Placed) -> Result<Paths> {
         let (mut modules, published) = modules(placed);
         let firsts: Vec<Cow<str>> = modules.iter().map(|all| Cow::Borrowed(all[0].as_str())).collect();
@@ -108,7 +109,7 @@ impl Paths {
         &self.modules[operator]
     }
 
-    /// The modules of the layer that an operator goes with where layers are counted; never empty.
+    /// The modules of the layer that an operator is placed with where layers are counted; never empty.
     pub fn of_layer(&self, operator: usize) -> &[String] {
         self.all(self.beside.get(&operator).copied().unwrap_or(operator))
     }
@@ -128,7 +129,7 @@ impl Paths {
         self.riding.contains(&operator)
     }
 
-    /// The modules of operators that go with the kernel of another layer.
+    /// The own modules of operators that belong to the kernel of another layer, each with its operator.
     pub fn passed_over(&self) -> impl Iterator<Item = (usize, &str)> {
         self.own.iter().flat_map(|(&operator, own)| own.iter().map(move |module| (operator, module.as_str())))
     }
@@ -182,9 +183,8 @@ fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usi
     riders.into_iter().filter_map(of_another).collect()
 }
 
-/// Maps every bare operator to an operator of a module on the same device: one that reaches it by tensors over bare
-/// operators of that device alone, otherwise one that it reaches in this way, otherwise one that it is colocated
-/// with.
+/// Maps every bare operator to an operator of a module on the same device: one that reaches it by tensors through bare
+/// operators of that device alone, otherwise one that it reaches in this way, otherwise one that it is colocated with.
 fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
     let mut beside: Vec<Option<usize>> = vec![None; bare.len()];
     let Some(graph) = placed.graph else { return beside };

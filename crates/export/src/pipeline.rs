@@ -63,7 +63,7 @@ impl Pipeline {
         format!("stages in order: {}", names.join(", "))
     }
 
-    /// Whether a stage is the first or the last, where runtimes have the operators outside of the stack.
+    /// Whether a stage is the first or the last, where runtimes run the operators outside of the stack.
     pub fn is_end(&self, stage: usize) -> bool {
         stage == 0 || stage + 1 == self.stages()
     }

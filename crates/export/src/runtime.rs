@@ -1,7 +1,7 @@
 //! How a runtime treats the parts of a plan that are in no module, layer or operator: weights that several devices
 //! hold, the schedule, the passes, the order on a device, and the options that its figures are for.
 //!
-//! [`Target::export`] goes through all of them for every target. Each is written, noted by name, or refused.
+//! [`Target::export`] handles all of these parts for every target: each is written, noted by name, or refused.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(crate) enum Passes {
     Forward,
     /// The passes of the model.
     Given,
-    /// A training step, whatever the model has.
+    /// A training step, whatever passes the model has.
     Training,
     /// A drawing executes no pass.
     Drawn,
@@ -58,8 +58,8 @@ pub(crate) enum Trained {
     Refused(&'static str),
     /// The runtime does not keep the copies equal: the action that the user has to take.
     Noted(&'static str),
-    /// The function that writes the text writes, notes or refuses a weight that several devices hold. Runtimes that do
-    /// not train have no such weight.
+    /// The target's own code writes, notes or refuses a weight that several devices hold. Runtimes that do not train
+    /// have no such weight.
     Written,
 }
 
@@ -77,7 +77,7 @@ pub(crate) enum Schedules {
     Of {
         /// Names in the runtime.
         names: &'static [(Schedule, &'static str)],
-        /// How a schedule of this name is given, with a number of microbatches.
+        /// How to give the runtime a schedule of this name with a number of microbatches.
         usage: fn(&str, u32) -> String,
         /// Reason why the runtime has no other schedule.
         rule: &'static str,
@@ -88,7 +88,7 @@ pub(crate) enum Schedules {
     Own(&'static str),
 }
 
-/// Runtimes with this as the rule of [`Schedules::Of`] run any number of microbatches.
+/// The `refusal` of [`Schedules::Of`] for runtimes that run any number of microbatches.
 pub(crate) fn any(_: Schedule, _: u32, _: usize) -> Option<(&'static str, &'static str)> {
     None
 }
@@ -164,7 +164,7 @@ fn kept_alone(schedule: Schedule, microbatches: u32) -> u32 {
 }
 
 impl Runtime {
-    /// How the schedule of the plan is given.
+    /// How to give the runtime the schedule of the plan.
     fn schedule(&self, placed: &Placed) -> Result<Option<String>> {
         let ObjectiveDocument { schedule, microbatches, .. } = placed.plan.objective;
         let (microbatches, stages) = (microbatches.unwrap_or(1), placed.devices.len());
@@ -249,7 +249,7 @@ impl Runtime {
     }
 }
 
-/// The options that the figures of a plan are for, in a note; `None` if there are none.
+/// A note on the options for which the figures of a plan were computed; `None` if there are none.
 pub(crate) fn figures(
     options: Option<&ModelOptionsDocument>,
     objective: Option<&ObjectiveDocument>,

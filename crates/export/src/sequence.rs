@@ -167,8 +167,8 @@ impl Sequence {
 /// Maximum number of modules without an operator between two layers.
 const MAX_IDLE: u64 = 8;
 
-/// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference or
-/// `Flatten`. With a gap longer than [`MAX_IDLE`] it is not a list of modules that run one after the other.
+/// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference
+/// or `Flatten`. A stack with a gap longer than [`MAX_IDLE`] is not a list of modules that run one after the other.
 fn between(layer: &Layer, next: &Layer) -> Vec<String> {
     let (Some(before), Some(after)) = (&layer.number, &next.number) else { return Vec::new() };
     let gap = after.number.saturating_sub(before.number).saturating_sub(1);
@@ -237,7 +237,7 @@ fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usi
     way
 }
 
-/// The index of the layer of every operator; none for operators outside all of them.
+/// The index of the layer of every operator; `None` for operators outside all layers.
 fn index_of<'a>(placed: &Placed, layers: impl Iterator<Item = (usize, &'a Layer)>) -> Vec<Option<usize>> {
     let mut index_of = vec![None; placed.operators.len()];
     for (index, layer) in layers {

@@ -39,7 +39,7 @@ impl Shared<'_> {
     }
 }
 
-/// The parameters that several devices hold, in the order of the model; none without the model.
+/// The parameters that several devices hold, in the order of the model; empty without the model.
 ///
 /// Takes time O(readers · log readers).
 pub fn shared<'a>(placed: &Placed<'a>) -> Vec<Shared<'a>> {

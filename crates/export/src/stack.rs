@@ -1,9 +1,10 @@
 //! Models with a single stack of layers, for language model runtimes that divide it by counts.
 //!
-//! Operators before the stack are in the first stage and those after it in the last, except those that run in the kernels
-//! of the stack, such as a norm in that of its last sum. The tensors of the model determine which is which. Without the
-//! model it is clear only where a stage has nothing of the stack, since forward tensors only go forward: an operator
-//! beside layers of the stack may feed them or read them.
+//! Operators before the stack are in the first stage and those after it in the last, except those that run in the
+//! kernels of the stack, such as a norm that runs in the kernel of the last sum. The tensors of the model determine
+//! which operators come before the stack and which after it. Without the model, this is clear only for a stage without
+//! layers of the stack, since forward tensors never lead to an earlier stage: an operator in a stage with such layers
+//! may feed them or read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +39,7 @@ pub struct Stack {
     pub before: Vec<String>,
     /// The paths of the layers after the stack.
     pub after: Vec<String>,
-    /// The place of each operator of any pass.
+    /// The place of every operator, in all passes.
     pub sides: Vec<Side>,
 }
 
@@ -53,7 +54,7 @@ pub enum Side {
     After,
 }
 
-/// Checks that no layer is in an earlier stage than the previous one. The layers have an operator each.
+/// Checks that no layer is in an earlier stage than the previous one. Each layer is given with one of its operators.
 fn check_order(placed: &Placed, pipeline: &Pipeline, layers: &[(u64, usize)]) -> Result<()> {
     for pair in layers.windows(2) {
         if pipeline.stage(placed, pair[0].1) > pipeline.stage(placed, pair[1].1) {
@@ -141,8 +142,8 @@ impl Stack {
     /// Marks the operators after the stack, which are reachable from it by tensors. Checks that none of them
     /// is in the first stage and that no operator in the last stage leads to the stack.
     ///
-    /// Without the model, only stages without layers of the stack can be decided: forward tensors only go
-    /// forward.
+    /// Without the model, only stages without layers of the stack can be decided: forward tensors never lead to an
+    /// earlier stage.
     fn after(&self, placed: &Placed, layers: &[Layer], runtime: &'static str) -> Result<Vec<bool>> {
         let last = self.pipeline.stages() - 1;
         let stage = |operator: usize| self.pipeline.stage(placed, operator);

@@ -6,9 +6,9 @@
 //! {"devices": [{"name": "gpu0", "ops": ["conv1", "relu1"]}, {"name": "gpu1", "ops": ["fc"]}]}
 //! ```
 //!
-//! The second has a device for each operator in the order of the model. A device is a name, or a number among all devices
-//! of the cluster, kind by kind. Operators that are unknown, missing or placed twice are errors of the plan, wherever it is
-//! used.
+//! The second form lists a device for each operator in the order of the model. A device is given by its name, or by its
+//! number among all devices of the cluster, kind by kind. Operators that are unknown, missing or placed twice are
+//! errors of the plan, wherever it is used.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -186,7 +186,7 @@ impl Devices<'_> {
         Ok(())
     }
 
-    /// Name of the device with a number among all of the cluster.
+    /// Name of the device with a number among all devices of the cluster.
     fn numbered(&self, place: &str, number: u32) -> Result<String> {
         let refused = |message: String, help: &str| {
             Err(InputError::at_path(S008, self.label, place.to_owned(), message, help))

@@ -1,8 +1,8 @@
 //! Samples and tokens, read off the inputs of a model.
 //!
-//! The tokens of a language model are an integer input of two dimensions, samples and positions. Masks and positions look
-//! the same, and in a step with a cache they are longer, so it is looked for by the names that exporters give it: those
-//! of Hugging Face's models and of the models that PyTorch's documentation exports.
+//! The tokens of a language model are an integer input of two dimensions, samples and positions. Masks and positions
+//! have the same form, and are longer in a step with a cache, so the tokens are found by the names that exporters give
+//! the input: those of Hugging Face's models and of the models that PyTorch's documentation exports.
 
 use std::num::NonZeroU64;
 
@@ -16,11 +16,13 @@ pub(super) struct Input<'a> {
     pub(super) name: &'a str,
     pub(super) is_integer: bool,
     pub(super) dims: &'a [u64],
-    /// The dimension of samples, the first unless the file says otherwise; `None` if the file says that it has no such dimension.
+    /// The dimension that counts samples: the first unless the file says otherwise; `None` if the file says that the
+    /// input has no such dimension.
     pub(super) samples: Option<usize>,
 }
 
-/// Contents of a batch. Where no input has tokens, its samples are the dimension of samples, if all inputs agree in it.
+/// Contents of a batch. If no input has tokens, the samples are counted by the dimension of samples, provided that all
+/// inputs agree on its size.
 pub(super) fn batch(inputs: &[Input<'_>]) -> Option<BatchDocument> {
     let tokens = TOKENS.iter().find_map(|name| {
         let input = inputs.iter().find(|input| input.name == *name && input.is_integer)?;

@@ -51,7 +51,7 @@ pub enum At {
     Whole,
     /// A value, as in `operators[17].seconds.acc`.
     Path(String),
-    /// A position in the text, both counted from 1; columns count characters.
+    /// A position in the text. Lines and columns are counted from 1; columns count characters.
     Line {
         /// Line.
         line: u32,
@@ -60,7 +60,7 @@ pub enum At {
     },
 }
 
-/// Bytes of the longest cause and path that an error repeats: names in an input can be of any length.
+/// Maximum number of bytes that an error repeats of a cause or path: names in an input can be of any length.
 const LONGEST_QUOTE: usize = 400;
 
 /// Largest number of bytes of a hint: commands and lists of formats are longer than a cause.

@@ -41,7 +41,7 @@ const PRETRAINED: &str = "the model is built by its class: model = \
                           names; then ";
 
 impl Foreign {
-    /// Recognises a file by its first bytes; `None` if it is of no kind of [`Foreign`].
+    /// Recognises a file by its first bytes; `None` if it is not of a kind of [`Foreign`].
     pub fn from_bytes(bytes: &[u8]) -> Option<Foreign> {
         if is_strategies(bytes) {
             return Some(Foreign::Strategies);

@@ -15,7 +15,7 @@ pub fn is_joint_plan(bytes: &[u8]) -> bool {
 /// Reads a joint plan.
 ///
 /// # Errors
-/// If the text is no such document.
+/// If the text is not a joint plan.
 pub fn import_joint_plan(label: &str, bytes: &[u8]) -> Result<JointPlanDocument> {
     Notation::Json.read_as(label, text(label, bytes)?, &[JOINT_PLAN_SCHEMA])
 }

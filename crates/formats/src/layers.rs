@@ -1,14 +1,16 @@
 //! Layers, derived from the paths of operators.
 //!
-//! The path of an operator is its dotted name if that is below the layer that the model gives it, otherwise
-//! that layer, otherwise its own name: a dotted name in full, a name with slashes without its last part.
+//! The path of an operator is its dotted name, if the name lies below the layer that the model states for the operator;
+//! otherwise that layer; without a stated layer, the operator's own name: a dotted name in full, a name with slashes
+//! without its last part.
 //!
-//! A layer is the path up to its first number: `model.layers.3` of `model.layers.3.mlp.gate_proj`,
-//! `encoder.layer_3` of `encoder.layer_3.attention`. Numbers that follow at once belong to it, as a sequence within a
-//! sequence is no layer: `features.5.3` of `features.5.3.attn`, a block of Swin. The layers whose paths differ in that number alone are a
-//! *stack*. An operator on no such path belongs to the shortest part of its path that holds no stack:
-//! `lm_head` of `lm_head.linear`, `model.norm` of `model.norm` where there is `model.layers.3`. What a module
-//! that holds a stack computes itself, such as the mask that all its layers read, is in no layer.
+//! The path of a layer ends with its first number: `model.layers.3` of `model.layers.3.mlp.gate_proj`,
+//! `encoder.layer_3` of `encoder.layer_3.attention`. Numbers that follow immediately belong to it, since a sequence
+//! within a sequence is not a layer: `features.5.3` of `features.5.3.attn`, a block of Swin. Layers whose paths differ
+//! in that number alone form a *stack*. An operator without such a number belongs to the shortest prefix of its path
+//! that contains no stack: `lm_head` of `lm_head.linear`; `model.norm` of `model.norm`, if `model.layers.3` exists.
+//! Operators that a module with a stack runs outside the stack, such as those that compute the mask for all its layers,
+//! are in no layer.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,9 +64,9 @@ pub fn layers_of<'a>(paths: &'a [Cow<'_, str>]) -> Vec<Found<'a>> {
 
 /// Colocates the operators of every layer, together with everything that they are colocated with already.
 ///
-/// An operator that runs in the kernel of another one, or in none, is in the layer of the operators that it
-/// is colocated with: a cast at the head of a layer that ends the kernel of the previous layer does not merge
-/// the two.
+/// An operator that runs in the kernel of another operator, or in no kernel, is in the layer of the operators that it
+/// is colocated with: a cast at the head of a layer that ends the kernel of the previous layer does not merge the two
+/// layers.
 pub fn keep_whole(graph: &mut GraphDocument) {
     let paths: Vec<Cow<str>> =
         graph.operators.iter().map(|operator| path(&operator.name, operator.layer.as_deref())).collect();
@@ -109,7 +111,7 @@ pub fn keep_whole(graph: &mut GraphDocument) {
     }
 }
 
-/// Layer of every operator, and whether it is one of a stack; `None` for an operator in no layer.
+/// Layer of every operator, and whether the layer is part of a stack; `None` for an operator in no layer.
 pub fn layer_names(graph: &GraphDocument) -> Vec<Option<(String, bool)>> {
     let paths: Vec<Cow<str>> =
         graph.operators.iter().map(|operator| path(&operator.name, operator.layer.as_deref())).collect();

@@ -14,7 +14,8 @@
 //!
 //! PyTorch programs are exported as native JSON by the script of [`torch`].
 //!
-//! A strategy problem ([`strategies`]) is no model: it has a choice of strategies for every operator, and no devices.
+//! A strategy problem ([`strategies`]) is not a model: it offers a choice of strategies for every operator, and has no
+//! devices.
 //!
 //! Clusters, plans and pins have native formats of their own ([`cluster`], [`plan`], [`pins`]); a plan may
 //! also be a split of the reference package.
@@ -302,22 +303,22 @@ pub fn import_file(label: &str, file: &mut dyn Stream, options: &ImportOptions) 
     import_model(label, &bytes, options)
 }
 
-/// Whether a file is read as a stream, whatever its size, instead of being held whole. It is at its start afterwards.
+/// Whether a file is read as a stream, whatever its size, instead of being held in memory. Rewinds the file.
 ///
 /// # Errors
-/// If its first bytes cannot be read.
+/// If the first bytes of the file cannot be read.
 pub fn is_streamed(file: &mut dyn Stream, options: &ImportOptions) -> std::io::Result<bool> {
     Ok(streamed(&head(file)?, options).is_some())
 }
 
-/// The first bytes of a file, which is at its start afterwards.
+/// Reads the first bytes of a file, and rewinds the file.
 fn head(file: &mut dyn Stream) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     (&mut *file).take(HEAD).read_to_end(&mut bytes)?;
     file.seek(SeekFrom::Start(0)).map(|_| bytes)
 }
 
-/// Import function of the format of a file with this start, if it is read as a stream.
+/// Import function of the format that the start of a file identifies, if files of that format are read as streams.
 fn streamed(head: &[u8], options: &ImportOptions) -> Option<StreamImport> {
     FORMATS.iter().find_map(|entry| match (options.format, &entry.import) {
         (Some(format), Import::Stream(import)) => (entry.format == format).then_some(*import),

@@ -21,8 +21,8 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     (alike > ALIKE).then(|| best.to_owned())
 }
 
-/// The three candidates most similar to a name, in descending similarity, without duplicates; fewer if there are not
-/// as many.
+/// The three candidates most similar to a name, in descending similarity, without duplicates; fewer if there are fewer
+/// candidates.
 ///
 /// Takes time O(candidates · (length of a name² + log candidates)).
 ///

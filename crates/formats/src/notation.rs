@@ -60,8 +60,8 @@ impl Notation {
 /// Reads JSON of any structure from bytes; if `schemas` is not empty, a document of one of them, the newest last.
 ///
 /// # Errors
-/// If the bytes are not UTF-8 (F001), not JSON (F002), of another schema (F007) or of another shape; with the position or
-/// the path of the value.
+/// If the bytes are not UTF-8 (F001), not JSON (F002), of another schema (F007) or of another shape. The error has the
+/// position or the path of the value.
 ///
 /// ```
 /// let error = stagewright_formats::read_json::<Vec<f64>>("times.json", b"[1.5, true]", &[]).unwrap_err();
@@ -88,7 +88,7 @@ pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str
 }
 
 fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
-    // Tracking the path doubles the time, so only faulty files are read again with it.
+    // Tracking paths doubles the time, so only faulty files are read again with it.
     if let Ok(document) = serde_json::from_str(text) {
         return Ok(document);
     }

@@ -17,8 +17,7 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, u64>,
     /// Number of tokens in a key-value cache, if the file leaves it open (ONNX).
     pub context: Option<u64>,
-    /// Number of sequences with a key-value cache whose length the file leaves open; `None` means those of the batch
-    /// (ONNX).
+    /// Number of sequences in a key-value cache, if the file leaves it open; `None` means those of the batch (ONNX).
     pub sequences: Option<u64>,
     /// Precision that floating-point numbers are cast to; `None` keeps the file's.
     pub precision: Option<Precision>,
@@ -100,7 +99,7 @@ impl TimeUnit {
     }
 }
 
-/// Transfer of gradients for a profile that lists forward edges alone.
+/// Transfer of gradients for a profile that lists only forward edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gradients {
     /// Every backward tensor mirrors a forward one: same ends, same bytes. A gradient with contributions from

@@ -9,11 +9,10 @@
 //!   "edges": [ {"sourceId": 0, "destId": 1, "communicationCost": 8192.0}, … ] }
 //! ```
 //!
-//! A node lists configurations by the number of devices that it is spread over. Here an operator runs on one
-//! device, so the first configuration under `"1"` is read (in the published files the one without
-//! recomputation) and the others are ignored. Its time is that of a whole training step of one sample, in a
-//! unit that the file does not name: the published profile is in seconds, others are in ms, so it has to be
-//! given.
+//! A node lists configurations by the number of devices that it is spread over. Here an operator runs on one device, so
+//! the first configuration under `"1"` is read (in the published files the one without recomputation) and the others
+//! are ignored. Its time is that of a whole training step of one sample. The file does not state the unit: the
+//! published profile is in seconds, others are in ms, so the unit has to be given.
 //!
 //! | in the file | in the document |
 //! | --- | --- |
@@ -199,15 +198,15 @@ pub fn is_piper(bytes: &[u8]) -> bool {
 /// Reads a file of Piper with all configurations. Its numbers are not checked.
 ///
 /// # Errors
-/// If the text is no such file.
+/// If the text is not such a file.
 pub fn import_piper(label: &str, bytes: &[u8]) -> Result<PiperDocument> {
     Notation::Json.read(label, text(label, bytes)?)
 }
 
-/// Times of a file of Piper in a second.
+/// Number of time units of a Piper file in a second.
 ///
 /// # Errors
-/// If the unit is not given, which the files do not state (M005).
+/// If the unit is not given: the files do not state it (M005).
 pub fn per_second(label: &str, unit: Option<TimeUnit>) -> Result<f64> {
     unit.map(TimeUnit::per_second).ok_or_else(|| {
         let help = "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s";
@@ -216,12 +215,12 @@ pub fn per_second(label: &str, unit: Option<TimeUnit>) -> Result<f64> {
     })
 }
 
-/// Names of the layers of a file of Piper, all different.
+/// Unique names of the layers in a Piper file.
 pub fn layer_names(document: &PiperDocument) -> Vec<String> {
     names::unique(document.nodes.iter().map(|node| (node.name.as_str(), node.id)))
 }
 
-/// Names of the configurations of a layer at a degree, all different: their own, or `#` and their index.
+/// Unique names of the configurations of a layer at a degree: their own ids, or `#` and their index.
 pub fn configuration_names(configurations: &[PiperConfigurationDocument]) -> Vec<String> {
     let ids: BTreeSet<&str> = configurations.iter().map(|configuration| configuration.id.as_str()).collect();
     let are_names = ids.len() == configurations.len() && !ids.contains("");

@@ -94,7 +94,7 @@ impl PlacementError {
 /// The placement that a plan describes, in O((operators + names) log operators).
 ///
 /// # Errors
-/// If it describes no placement for this problem; returns the first reason.
+/// If the plan describes no placement for this problem; the error is the first reason.
 pub fn placement(problem: &Problem, plan: &PlanDocument) -> Result<Placement, PlacementError> {
     let names = Names::new(problem);
     let device_of = names.devices(plan)?;

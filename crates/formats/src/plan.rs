@@ -81,7 +81,7 @@ impl<'a> PlanFile<'a> {
         }
     }
 
-    /// Returns the plan for a model; devices with numbers are those of the cluster.
+    /// Returns the plan for a model; devices that are given by number are those of the cluster.
     ///
     /// # Errors
     /// If a split or an assignment is invalid, for example because the model did not come in the reference format.

@@ -1,10 +1,11 @@
 //! Carries a plan over to a sibling of its model: the same architecture with another length, depth or batch.
 //!
-//! A graph that repeats a layer or a step has names that differ in a number: `decoder.layer.3.step7.hidden`. Without its
-//! numbers, the name is the *role* of an operator. A number that takes the same values in both models, such as a layer, says
-//! which operator of the role it is. One that takes others, such as a step, is a place: its value goes to the value of the plan's
-//! model at the same relative place, from the first to the last. So the operator of a step gets the device of its counterpart
-//! at that point of the sequence, and a priority between those of the two counterparts around it.
+//! In a graph that repeats a layer or a step, operators have names that differ in a number:
+//! `decoder.layer.3.step7.hidden`. The name without its numbers is the *role* of an operator. A number that takes the
+//! same values in both models, such as that of a layer, identifies the operator within its role. A number that takes
+//! other values, such as that of a step, is a place: it is mapped to the value at the same relative place in the plan's
+//! model, from the first to the last. So the operator of a step gets the device of its counterpart at that point of the
+//! sequence, and a priority between those of the two counterparts around it.
 //!
 //! Hu et al., "GiPH", MLSys 2023, and Addanki et al., "Placeto", NeurIPS 2019, learn placements that generalise within a
 //! family. This is the lookup that such learning has to beat.
@@ -27,7 +28,8 @@ use crate::placement::{PlacementError, placement};
 pub struct Carried {
     /// The placement. It keeps operators together that must share a device, but may violate other constraints.
     pub placement: Placement,
-    /// Number of operators with a counterpart in the plan. Others are on the device of an operator that sends to them or reads
+    /// Number of operators with a counterpart in the plan. Other operators are on the device of one that sends to them
+    /// or reads from them, or on the first device.
     /// from them, or on the first device.
     pub counterparts: usize,
 }
@@ -64,7 +66,8 @@ struct Role {
     of_model: Vec<(Vec<u64>, OpId)>,
 }
 
-/// The placement of a plan to start from: its own if it is of the same model and objective, otherwise one carried over.
+/// The placement to start from: that of the plan, if the plan is for the same model and objective; otherwise one
+/// carried over.
 ///
 /// # Errors
 /// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), a call of the plan is on
@@ -78,7 +81,7 @@ pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placemen
             let placement = assign_if_missing(problem, placement);
             Ok(Carried { placement, counterparts: problem.graph().operator_count() })
         }
-        // A device that the cluster lacks may have no operators.
+        // A device that the cluster lacks is an error only if the plan places operators on it, which `carried` checks.
         Err(
             PlacementError::UnknownDevice(_)
             | PlacementError::UnknownOperator { .. }
@@ -88,12 +91,12 @@ pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placemen
     }
 }
 
-/// Carries the placement of a plan over to a problem with the same devices. O(n log n + devices · n) in the operators of both
-/// models.
+/// Carries the placement of a plan over to a problem with the same devices, in O(n log n + devices · n) time for n
+/// operators of both models.
 ///
 /// # Errors
-/// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), or no operator has a counterpart
-/// (L006).
+/// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), or no operator has a
+/// counterpart (L006).
 pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
     let graph = problem.graph();
     let (roles, replicas) = roles(problem, plan)?;
@@ -130,8 +133,8 @@ pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placem
     Ok(Carried { placement, counterparts })
 }
 
-/// The roles of the operators of the plan and of the model, and the replicas of the plan's stages, at most as many as the
-/// problem allows.
+/// The roles of the operators in the plan and in the model, and the replicas of the plan's stages, at most as many as
+/// the problem allows.
 fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), PlacementError> {
     let named = plan.priority.iter().flatten();
     let rank_of: BTreeMap<&str, usize> =
@@ -164,7 +167,7 @@ fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), Pl
     Ok((roles, replicas))
 }
 
-/// A name without its numbers, and the numbers.
+/// Splits a name into its role and its numbers.
 fn split(name: &str) -> (String, Vec<u64>) {
     let (mut role, mut numbers) = (String::new(), Vec::new());
     let mut rest = name;
@@ -186,13 +189,14 @@ struct Axis {
     at: usize,
     /// Values of the number in the plan, ascending.
     values: Vec<u64>,
-    /// Places of the number's values in the model.
+    /// Place of each of the number's values in the model.
     places: BTreeMap<u64, Place>,
-    /// Whether the values are the same in plan and model, so that they say which operator it is.
+    /// Whether the values are the same in plan and model, so that they identify operators.
     is_identity: bool,
 }
 
-/// The place of a number among the values in the plan: the one at or before it, and how far it is to the next.
+/// The place of a number among the values in the plan: the index of the value at or before it, and the fraction of the
+/// way to the next value.
 #[derive(Clone, Copy)]
 struct Place {
     before: usize,
@@ -206,11 +210,12 @@ impl Place {
 }
 
 impl Role {
-    /// Gives every operator of the model the device of its counterpart, and a rank between those around it.
+    /// Gives every operator of the model the device of its counterpart, and a rank between those of the counterparts
+    /// around it.
     fn carry(&self, found: &mut [Option<Placed>]) {
         let Some(numbers) = self.of_plan.first().map(|(numbers, _)| numbers.len()) else { return };
         let mut axes: Vec<Axis> = (0..numbers).map(|index| self.axis(index)).collect();
-        // Then the operators of one identity are adjacent in the order of their keys.
+        // Identities come first in the keys, so that the operators of one identity are adjacent.
         axes.sort_by_key(|axis| !axis.is_identity);
         let identity = axes.iter().filter(|axis| axis.is_identity).count();
         let key = |numbers: &[u64]| -> Vec<usize> {
@@ -223,8 +228,8 @@ impl Role {
             let before: Vec<usize> = places.iter().map(|place| place.before).collect();
             let nearest: Vec<usize> = places.iter().map(|place| place.nearest()).collect();
             let counterpart = placed.get(&nearest).or_else(|| {
-                // Not every combination of numbers exists. A neighbouring one is used instead, if possible with the
-                // same identity.
+                // Not every combination of numbers exists. A neighbouring combination is used instead, if possible with
+                // the same identity.
                 let beside =
                     [placed.range(..nearest.clone()).next_back(), placed.range(nearest.clone()..).next()];
                 let distance = |(key, _): &(&Vec<usize>, &Placed)| -> (bool, usize) {
@@ -275,7 +280,7 @@ impl Role {
     }
 }
 
-/// Places operators without a counterpart beside one that sends to them, or else beside one that reads from them.
+/// Places operators without a counterpart with an operator that sends to them, or else with one that reads from them.
 fn fill(problem: &Problem, found: &mut [Option<Placed>]) {
     let graph = problem.graph();
     for &op in graph.topological() {
@@ -291,8 +296,9 @@ fn fill(problem: &Problem, found: &mut [Option<Placed>]) {
     }
 }
 
-/// The devices of the operators, the same for those that must share one: of their devices that can run all of them, the one with
-/// most of their work, or else the first device that can. O(devices · operators).
+/// The device of every operator. Operators that must share a device get the one that has most of their work, among
+/// those of their devices that can run all of them; or else the first device that can run all of them. Takes
+/// O(devices · operators) time.
 fn together(problem: &Problem, found: &[Placed]) -> Vec<DeviceId> {
     let graph = problem.graph();
     let device_of_class = graph.class_ids().map(|class| {
@@ -431,7 +437,7 @@ mod tests {
         let found = carried(&problem.expect("pipelines"), &small).expect("counterparts");
         assert_eq!([0, 1].map(|device| found.placement.replicas(DeviceId(device))), [2, 1]);
         assert_eq!(found.placement.stages(), [DeviceId(0), DeviceId(1)]);
-        // Other objectives have none.
+        // Other objectives have no replicas.
         let found = carried(&makespan, &small).expect("counterparts");
         assert_eq!(found.placement.replicas(DeviceId(0)), 1);
     }

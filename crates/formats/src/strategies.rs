@@ -24,7 +24,7 @@ pub fn is_strategies(head: &[u8]) -> bool {
 /// Reads a strategy problem. Its numbers are not checked.
 ///
 /// # Errors
-/// If the text is no such document.
+/// If the text is not a strategy problem.
 pub fn import_strategies(label: &str, bytes: &[u8]) -> Result<StrategyProblemDocument> {
     let read: Result<StrategiesDocument> = Notation::Json.read(label, text(label, bytes)?);
     read.map(|document| document.problem)
@@ -41,7 +41,7 @@ pub fn import_strategy_plan(label: &str, bytes: &[u8]) -> Result<StrategyPlanDoc
     }
     Ok(StrategyPlanDocument {
         schema: STRATEGY_PLAN_SCHEMA.into(),
-        // A list has a strategy for every node.
+        // A list has a strategy for every node, so it claims to be feasible.
         status: PlanStatus::Feasible,
         solver: "unknown".into(),
         problem: String::new(),

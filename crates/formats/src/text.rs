@@ -34,7 +34,7 @@ pub(super) fn end_of(text: &str) -> At {
     At::Line { line: clamp(line), column: clamp(column) }
 }
 
-/// Position of a part of a line, whose number counts from 0; its start if `part` is not a part of the line.
+/// Position of a part of a line, with lines counted from 0; the start of the line if `part` is not within it.
 pub(super) fn position(line: usize, content: &str, part: &str) -> At {
     let offset = (part.as_ptr() as usize).wrapping_sub(content.as_ptr() as usize);
     let column = 1 + content.get(..offset).unwrap_or_default().chars().count();
@@ -46,9 +46,9 @@ pub(super) fn clamp(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
 }
 
-/// First look at a text of unknown format: the top-level keys of the JSON object that it starts, as far as it
-/// is well formed, and its schema. A truncated file is still recognised, so that the error reports the
-/// position of the cut and not an unknown format.
+/// First look at a text of unknown format: the top-level keys of the JSON object at its start, as far as the object is
+/// well formed, and the object's schema. A truncated file is still recognised, so that the error reports the position
+/// of the cut and not an unknown format.
 #[derive(Debug, Default)]
 pub(super) struct Sniff {
     /// The keys at the top level, in order.
@@ -99,7 +99,7 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
             if is_schema {
                 self.0.schema = map.next_value_seed(MaybeString)?;
                 if self.0.schema.is_some() {
-                    // The schema decides, and reading the rest of a large file takes time.
+                    // The schema decides the format, and reading the rest of a large file takes time.
                     return Err(A::Error::custom("seen enough"));
                 }
             } else {

@@ -33,7 +33,7 @@ pub(super) fn product(outputs: f64, inner: u64) -> f64 {
     2.0 * outputs * inner as f64
 }
 
-/// FLOP per output element, and the operators with it; see [`per_element`].
+/// FLOP per output element, with the operators that take as many; see [`per_element`].
 const PER_ELEMENT: [(f64, &str); 9] = [
     // Data movement or renaming.
     (

@@ -1,11 +1,11 @@
 //! Tasks on a Ray cluster, through a driver in Python.
 //!
 //! This program starts `python3 -m stagewright.driver ADDRESS` and writes JSON lines to its standard input: first a
-//! [`Head`], which says how to start this program on a node, then a [`Task`] each. The driver submits the tasks to Ray,
-//! repeats those whose node or process died, and writes one line for each: the reply or an error. On a node the program
-//! runs with the arguments of the head, and [`serve`] answers one request after the other.
+//! [`Head`], which says how to start this program on a node, then one [`Task`] per line. The driver submits the tasks
+//! to Ray, repeats tasks whose node or process died, and writes one line per task: the reply or an error. On a node,
+//! the program runs with the arguments of the head, and [`serve`] answers one request after the other.
 //!
-//! The driver ends on request, at the end of its input when all tasks are answered, or with this program.
+//! The driver ends when asked to, when its input ends and all tasks are answered, or when this program ends.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -28,16 +28,16 @@ use super::error::{CliError, Result};
 use super::output;
 use crate::code::A::*;
 
-/// Environment variable of the Python interpreter.
+/// Environment variable that names the Python interpreter.
 const PYTHON: &str = "STAGEWRIGHT_PYTHON";
 
-/// Environment variable of the folder of reference inputs, which nodes need as well.
+/// Environment variable with the folder of reference inputs, which nodes need as well.
 const SHARED: &str = "STAGEWRIGHT_SHARED";
 
 /// Module of the driver.
 const DRIVER: &str = "stagewright.driver";
 
-/// Command that installs the driver and Ray.
+/// Instruction for installing the driver and Ray.
 const INSTALL: &str = "install the Python package and Ray: pip install target/wheels/stagewright-*.whl ray";
 
 const SCHEMA: &str = "stagewright.tasks/1";
@@ -45,7 +45,7 @@ const SCHEMA: &str = "stagewright.tasks/1";
 /// Interval at which a wait for replies checks for an interrupt.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Time that the driver has to cancel its tasks and to leave the cluster.
+/// Time given to the driver to cancel its tasks and leave the cluster.
 const FAREWELL: Duration = Duration::from_secs(15);
 
 /// The first line to the driver: how a node starts this program.
@@ -55,17 +55,17 @@ struct Head<'a> {
     program: String,
     arguments: &'a [String],
     folder: String,
-    /// Variables that the paths of a suite depend on.
+    /// Environment variables on which the paths of a suite depend.
     environment: BTreeMap<&'static str, String>,
 }
 
-/// Digest of the running program: a node with another build would answer something else. O(bytes of the program), a
-/// few tenths of a second.
+/// Digest of the running program, which a node compares: another build could give other answers. O(bytes of the
+/// program), a few tenths of a second.
 pub(crate) fn digest_of_program() -> io::Result<String> {
     digest_of_file(&std::env::current_exe()?)
 }
 
-/// Digest of a regular file; any other is an error. O(bytes).
+/// Digest of a regular file; returns an error for anything else. O(bytes).
 pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
     // Opening a pipe would wait for its writer.
     if !fs::metadata(path)?.is_file() {
@@ -93,7 +93,7 @@ pub(crate) fn own_digest() -> Result<String> {
     })
 }
 
-/// Refuses a request of another build.
+/// Refuses a request from another build.
 ///
 /// # Errors
 /// If the digests of the programs differ (A005).
@@ -109,25 +109,25 @@ pub(crate) fn refuse_other_build(asked: &str, own: &str) -> Result<()> {
 /// A task for a node.
 #[derive(Debug, Serialize)]
 pub(crate) struct Task<Q> {
-    /// Number of the task, which identifies its reply.
+    /// Identifier of the task, which its reply repeats.
     pub(crate) id: usize,
-    /// Name on the dashboard and in errors.
+    /// Name of the task on the dashboard and in errors.
     pub(crate) label: String,
     /// Number of cores that the task occupies.
     pub(crate) cpus: usize,
-    /// Memory in bytes that the task occupies; `None` means that Ray does not account for it.
+    /// Memory in bytes that the task occupies; `None` if Ray need not account for it.
     pub(crate) memory: Option<u64>,
-    /// Input of [`serve`] on the node.
+    /// Request that [`serve`] answers on the node.
     pub(crate) request: Q,
 }
 
-/// A line of the driver.
+/// A line written by the driver.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Said {
     /// The reply of a task.
     Reply { id: usize, reply: Value },
-    /// A task without a reply.
+    /// The error of a task that has no reply.
     Error { id: usize, error: String },
     /// A line for standard error.
     Note(String),
@@ -137,7 +137,7 @@ enum Said {
     NoCluster(String),
 }
 
-/// Reads a line of the driver: `{"id": 3, "reply": …}`, `{"id": 3, "error": "…"}`, or an object with one field.
+/// Parses a line of the driver: `{"id": 3, "reply": …}`, `{"id": 3, "error": "…"}`, or an object with one field.
 fn said(line: &str) -> Option<Said> {
     let Value::Object(mut fields) = serde_json::from_str(line).ok()? else { return None };
     if let Some(id) = fields.get("id").and_then(Value::as_u64) {
@@ -151,21 +151,21 @@ fn said(line: &str) -> Option<Said> {
     serde_json::from_value(Value::Object(fields)).ok()
 }
 
-/// A driver with its unanswered tasks.
+/// A driver, with the number of its unanswered tasks.
 pub(crate) struct Cluster {
     driver: Child,
     tasks: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// The last line on standard error.
+    /// Returns the last line that the driver wrote to standard error.
     story: Option<JoinHandle<String>>,
     address: String,
-    /// Number of tasks without a reply.
+    /// Number of unanswered tasks.
     open: usize,
 }
 
 impl Cluster {
-    /// Starts a driver for the cluster at an address: `auto`, or the host and port of its head node. On the nodes this
-    /// program is started with `arguments`.
+    /// Starts a driver for the cluster at an address: `auto`, or the host and port of its head node. The nodes start
+    /// this program with `arguments`.
     ///
     /// # Errors
     /// If there is no Python. The driver reports everything else when the first reply is read.
@@ -198,7 +198,7 @@ impl Cluster {
         if let Some(replies) = driver.stdout.take() {
             thread::spawn(move || {
                 let lines = BufReader::new(replies).lines().map_while(io::Result::ok);
-                // The receiver is dropped at the end of the run.
+                // Ends when the receiver is dropped, at the end of the run.
                 lines.map(|line| sender.send(line)).take_while(std::result::Result::is_ok).for_each(drop);
             });
         }
@@ -209,15 +209,15 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Sends a task to the driver, which reads tasks at any time.
+    /// Sends a task to the driver, which accepts tasks at any time.
     pub(crate) fn submit(&mut self, task: &Task<impl Serialize>) -> Result<()> {
         self.write(task)?;
         self.open += 1;
         Ok(())
     }
 
-    /// Waits for the next reply. Returns the id of its task with the reply, or with an error of that task alone; `None`
-    /// if all tasks are answered, or if `stop` returns true.
+    /// Waits for the next reply. Returns the task's id with the reply, or with an error that concerns only this task;
+    /// `None` if all tasks are answered, or if `stop` returns true.
     ///
     /// # Errors
     /// If the package or Ray is not installed, the cluster cannot be reached, or the driver fails.
@@ -239,7 +239,7 @@ impl Cluster {
         Ok(None)
     }
 
-    /// The answer in a line, if any.
+    /// The answer in a line, if it has one.
     fn heard<A: DeserializeOwned>(&self, line: &str) -> Result<Option<(usize, Result<A, String>)>> {
         match said(line) {
             Some(Said::Reply { id, reply }) => {
@@ -274,9 +274,9 @@ impl Cluster {
         }
     }
 
-    /// The cause of an unexpected end of the driver.
+    /// The error for an unexpected end of the driver.
     fn ended(&mut self) -> CliError {
-        // Its last output may explain its end.
+        // The driver's last lines may explain why it ended.
         while let Ok(line) = self.lines.recv_timeout(FAREWELL) {
             if let Err(error) = self.heard::<Value>(&line) {
                 return error;
@@ -322,7 +322,7 @@ fn last_line(text: impl io::Read) -> String {
     lines.filter(|line| !line.trim().is_empty()).last().unwrap_or_default()
 }
 
-/// The answer to one request on a node.
+/// The answer of a node to one request.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer<A> {
@@ -330,8 +330,8 @@ enum Answer<A> {
     Error(String),
 }
 
-/// Answers requests on a node: reads one per line of standard input, and writes a line for each, until the input is
-/// closed. Then `ended` is called, even while a request is being answered.
+/// Answers requests on a node: reads one request per line of standard input and writes one line for each, until
+/// standard input is closed. `ended` is called as soon as it is closed, even while a request is being answered.
 pub(crate) fn serve<Q: DeserializeOwned, A: Serialize>(
     ended: impl FnOnce() + Send + 'static,
     mut answer: impl FnMut(Q) -> Result<A>,

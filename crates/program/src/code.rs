@@ -8,9 +8,9 @@ stagewright::core::codes! {
     pub enum A {
         /// Python not found
         ///
-        /// Tasks on a Ray cluster go through a driver in Python, and `python3` could not be started, or this program does not know its
-        /// own path or folder. Install Python 3.10 or later. The environment variable `STAGEWRIGHT_PYTHON` names another interpreter,
-        /// such as that of a virtual environment.
+        /// Tasks on a Ray cluster go through a driver in Python, and either `python3` could not be started, or this
+        /// program could not determine its own path or folder. Install Python 3.10 or later. The environment variable
+        /// `STAGEWRIGHT_PYTHON` names another interpreter, such as the interpreter of a virtual environment.
         A001,
 
         /// Python package missing
@@ -33,14 +33,15 @@ stagewright::core::codes! {
 
         /// failed driver of a cluster
         ///
-        /// The driver in Python ended early or wrote something unexpected; the error has its last line. This happens if the head node of
-        /// the cluster dies. Start again: with `--journal`, only the unfinished cases run.
+        /// The driver in Python ended early or wrote something unexpected; the error shows the last line that it wrote.
+        /// This happens if the head node of the cluster dies. Start again: with `--journal`, only the unfinished cases
+        /// run.
         A004,
 
         /// node with another build
         ///
-        /// Labels may differ between builds of the program, so a node refuses to make them for another one. Give all nodes the same
-        /// program, in the same folder or on their search path.
+        /// Labels may differ between builds of the program, so a node refuses to make them for another build. Give all
+        /// nodes the same program, in the same folder or on their search path.
         A005,
     }
 }
@@ -61,8 +62,8 @@ stagewright::core::codes! {
         /// `threads` is 0 or above 512, inputs, clusters, objectives, solvers, plans and seeds together make more than 100,000 cases, a
         /// plan has the name of a solver, `exec:NAME` has no command under `[[exec]]`, or `look_at` or `convergence` names something that
         /// is not one of the solvers. Two workloads have the same name, their options are not those of `stagewright workload` or
-        /// describe no graph, or a variant with `sibling` has an input without one. The suites in `data/suites` show most fields,
-        /// and `docs/solvers.md` plans and commands.
+        /// describe no graph, or a variant with `sibling` has an input without one. The suites in `data/suites` show
+        /// most fields, and `docs/solvers.md` describes plans and commands.
         B002,
 
         /// invalid baseline file
@@ -87,22 +88,23 @@ stagewright::core::codes! {
 
         /// journal in use by another bench
         ///
-        /// Another process has opened the file that `--journal` names. Two at once would run the same cases and mix their lines. Wait
-        /// until it ends, or give each a journal of its own. The lock ends with its process, also if it is killed.
+        /// Another process has opened the file that `--journal` names. Two benches at once would run the same cases and
+        /// mix their lines. Wait until the other process ends, or give each bench a journal of its own. The lock is
+        /// released when its process ends, even if the process is killed.
         B006,
 
         /// node with other files
         ///
-        /// A node of the cluster was asked for a case, and its own key of the case differs: it has another build of the program, another
-        /// suite, or another content of an input. Give all nodes the same program and files in the same folders, for example on a shared
-        /// file system.
+        /// A node of the cluster was asked to run a case, but the key that it computes for the case differs: it has
+        /// another build of the program, another suite, or an input with other content. Give all nodes the same program
+        /// and files in the same folders, for example on a shared file system.
         B007,
 
         /// journal of another suite or build
         ///
-        /// `bench merge` joins journals of shards of one suite, run by one build of the program, and no case of this journal belongs to
-        /// them. Give the suite that the shards ran, by the same path and with the same input files, and merge with the program that ran
-        /// them.
+        /// `bench merge` joins journals of shards of one suite, run by one build of the program, and no case of this
+        /// journal belongs to that suite and build. Give the suite that the shards ran, by the same path and with the
+        /// same input files, and merge with the program that ran them.
         B008,
 
         /// suite that runs commands
@@ -150,9 +152,10 @@ stagewright::core::codes! {
 
         /// unproved bound of an instance
         ///
-        /// The proof of the instance was replayed and gives a smaller bound than the index claims, or no infeasibility; or the status does
-        /// not follow from value and bound. A bound is proved by the plan's certificate, by bounds that need no search, or by a run
-        /// of a solver, which may also have reached its limit of two minutes. Correct the claim, or give a proof of it.
+        /// The proof of the instance was replayed and gives a smaller bound than the index claims, or does not prove
+        /// infeasibility; or the status does not follow from value and bound. A bound is proved by the plan's
+        /// certificate, by bounds that need no search, or by a run of a solver, which may also have reached its limit
+        /// of two minutes. Correct the claim, or give a proof of it.
         O006,
 
         /// missing published file

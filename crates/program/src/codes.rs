@@ -1,7 +1,8 @@
 //! `--explain`: the explanation of an error code, from its section in `data/errors.md`.
 //!
-//! The program reads the page, since a build without a feature has fewer enums. A test compares the two, and
-//! `STAGEWRIGHT_WRITE_ERRORS=1 cargo test -p stagewright-program --bin stagewright codes` writes the page.
+//! The program reads the page, because a build without some features lacks their enums. A test compares the page with
+//! the enums, and `STAGEWRIGHT_WRITE_ERRORS=1 cargo test -p stagewright-program --bin stagewright codes` writes the
+//! page.
 
 use stagewright::code::U009;
 use stagewright::nearest::nearest;
@@ -13,7 +14,7 @@ use super::output;
 
 const PAGE: &str = include_str!("../../../data/errors.md");
 
-/// Suffix of a family's code: `V:…` stands for every code that starts with `V:`.
+/// Suffix of the code of a family: `V:…` stands for every code that starts with `V:`.
 const FAMILY: &str = ":…";
 
 /// The section of the page about a code.
@@ -123,7 +124,8 @@ mod tests {
         section(&format!("{}{FAMILY}", letter.name), letter.subject(), &text)
     }
 
-    /// The page as it should be: its head, and rows and sections of the enums. A letter that this build lacks keeps its own.
+    /// The page that the enums imply: its head, and their rows and sections. Sections of a letter that this build lacks
+    /// are kept.
     fn written() -> String {
         let (head, _) = PAGE.split_once(TABLE).expect("a table");
         let mut parts = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! `completions`: a completion script for a shell.
 //!
-//! Names are added only to the definition that the script is generated from, not to the one that arguments are parsed
-//! with, so that an unknown name keeps the error of its command.
+//! Names are added only to the definition from which the script is generated, not to the one that parses arguments, so
+//! that an unknown name is still reported by its command.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
@@ -18,7 +18,7 @@ use super::exit::Exit;
 use super::{codes, output};
 
 pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit> {
-    // Into memory first: the generator panics if it cannot write.
+    // Written to memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
     let mut command = with_names(Arguments::command(), arguments.shell);
     clap_complete::generate(arguments.shell, &mut command, "stagewright", &mut script);
@@ -34,7 +34,7 @@ fn with_names(command: Command, shell: Shell) -> Command {
     })
 }
 
-/// Adds the possible values to an argument. `command` names its subcommand and is empty for the command itself.
+/// Adds the possible values of an argument. `command` is the name of its subcommand, or empty for the program itself.
 fn named(argument: Arg, command: &str, shell: Shell) -> Arg {
     let solvers = || registry::SOLVERS.iter().map(|entry| entry.solver.name());
     let names: Vec<&str> = match argument.get_id().as_str() {
@@ -44,7 +44,7 @@ fn named(argument: Arg, command: &str, shell: Shell) -> Arg {
         "family" => FAMILIES.iter().map(|family| family.name()).collect(),
         "to" if command == "export" => TARGETS.iter().map(|target| target.name).collect(),
         "format" => FORMATS.iter().map(|format| format.name).collect(),
-        // A cluster may also be a file; only bash completes files if no name fits.
+        // A cluster may also be a file, but only bash completes files if no name matches.
         "cluster" if shell == Shell::Bash => clusters::names().collect(),
         _ => return argument,
     };

@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The input in the requested notation.
+/// Converts the input to the requested notation.
 fn text(arguments: &ConvertArguments) -> Result<String> {
     if let Some(model) = &arguments.plan_of {
         let input = read(&arguments.input)?;
@@ -56,12 +56,12 @@ fn text(arguments: &ConvertArguments) -> Result<String> {
     }
 }
 
-/// Whether the input is a cluster: it has that schema at its top level, or it is TOML, which models never are.
+/// Whether the input is a cluster: it has the schema of one at its top level, or is TOML, which models never are.
 fn is_cluster(input: &Input) -> bool {
     if detect(&input.label, &input.bytes).is_err() {
         return true;
     }
-    // Only the top level counts: a model that carries a cluster has that schema inside.
+    // Only the top level counts: a model that contains a cluster has the same schema inside.
     let named = |document: serde_json::Value| {
         document
             .get("schema")
@@ -83,7 +83,7 @@ fn cluster_text(label: &str, cluster: ClusterDocument, arguments: &ConvertArgume
     Ok(write_cluster(cluster.document(), notation))
 }
 
-/// A model in the requested notation.
+/// Converts a model to the requested notation.
 pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
     let (label, model) = resolve::opened_model(opened, &model_options(&arguments.import, None)?)?;
     let mut model = model.graph;

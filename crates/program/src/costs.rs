@@ -56,7 +56,7 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
         all.kernels.extend(document.kernels);
         all.links.extend(document.links);
     }
-    // Everything written can be read back.
+    // Checks that everything written can be read back.
     Costs::new([("the measurements".to_owned(), all.clone())])?;
     let text = import::native::write(&all);
     match arguments.out.as_deref().filter(|path| !is_standard(path)) {
@@ -65,7 +65,7 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
     }
 }
 
-/// Parquet tables need the feature `parquet`.
+/// Refuses a folder of tables, because reading Parquet needs the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 fn of_folder(folder: &Path, _: &ImportCostsArguments) -> Result<CostsDocument> {
     Err(CliError::new(stagewright::code::U010, "this build cannot read tables of Parquet")
@@ -73,7 +73,7 @@ fn of_folder(folder: &Path, _: &ImportCostsArguments) -> Result<CostsDocument> {
         .help("build with the feature `parquet`, which is on by default"))
 }
 
-/// The tables of an installed `aiconfigurator-core`.
+/// Reads the tables of an installed `aiconfigurator-core`.
 #[cfg(feature = "parquet")]
 fn of_folder(folder: &Path, arguments: &ImportCostsArguments) -> Result<CostsDocument> {
     aiconfigurator::tables(folder).iter().try_for_each(|table| files::kept(table))?;
@@ -145,7 +145,7 @@ fn show(arguments: &ShowCostsArguments) -> Result<()> {
     }
 }
 
-/// The rooflines of the built-in devices among the classes.
+/// The rooflines of those classes that are built-in devices.
 fn rooflines(classes: &[String]) -> BTreeMap<String, ClassDocument> {
     let roofline = |class: &String| {
         let class_of = clusters::find(&format!("1x{class}")).ok()?.classes.into_values().next()?;
@@ -215,7 +215,7 @@ fn text(shown: &Shown) -> String {
     }
 }
 
-/// Prediction errors by the omitted measurements: medians and 90th percentiles.
+/// Formats prediction errors by what was left out: medians and 90th percentiles.
 fn accuracy(rows: &[Accuracy], width: Option<u16>) -> String {
     let names = [
         "rows",
@@ -231,7 +231,7 @@ fn accuracy(rows: &[Accuracy], width: Option<u16>) -> String {
     ];
     let mut grid = Grid::of(&[(Column::Names, &["class", "kernel", "precision"]), (Column::Figures, &names)]);
     for row in rows {
-        // The dimension with the worst prediction represents all of them.
+        // The dimension that is predicted worst represents all dimensions.
         let size = row.left_out_size.values().max_by(|left, right| left.median.total_cmp(&right.median));
         grid.row([
             row.class.clone(),

@@ -1,35 +1,36 @@
-//! Everything that a command started, and its end.
+//! The processes that a command started, and how they are ended.
 //!
-//! A command is a process group of its own, which ends as one. A process that has left the group (`setsid`), or that lost
-//! its parent (a double fork), is not in it. On Linux this process therefore adopts orphans (it is a *subreaper*): each
-//! process that a command started becomes a child of this one once the processes in between have ended. So all children are
-//! killed until there are none, except those that this process had before its first command: a shell that becomes this
-//! program leaves its background jobs to it. No process escapes by ignoring signals or closing descriptors. A number cannot
-//! mean another process meanwhile, since a child keeps its number until this process has waited for it: for a command,
-//! after its group was signalled; for a child from before, never.
+//! A command is a process group of its own, which is ended as a whole. A process that has left the group (`setsid`), or
+//! that lost its parent (a double fork), is not reached in this way. On Linux, this process therefore adopts orphans
+//! (it is a *subreaper*): each process that a command started becomes a child of this one once the processes in between
+//! have ended. So all children are killed until there are none, except those that this process had before its first
+//! command: a shell that replaces itself by this program leaves its background jobs to it. No process escapes by
+//! ignoring signals or closing descriptors. Process ids are not reused in the meantime, because a child keeps its id
+//! until this process has waited for it: for a command, this happens after its group was signalled; for a child from
+//! before, never.
 //!
-//! On other systems only the group is ended. On no system does this reach processes that another service starts on
-//! behalf of a command, nor those left if this process itself is killed.
+//! On other systems, only the group is ended. On no system does this end processes that another service starts on
+//! behalf of a command, nor those left over if this process itself is killed.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 
-/// Makes a command a process group of its own, and this process the one that adopts its orphans.
+/// Makes a command the leader of a process group of its own, and lets this process adopt its orphans.
 pub(crate) fn adopt(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     #[cfg(target_os = "linux")]
     {
         linux::spare_earlier();
-        // If that fails, as on other systems, only the group is ended.
+        // If this fails, only the group is ended, as on other systems.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     }
     #[cfg(not(unix))]
     let _ = command;
 }
 
-/// Whether a command has ended. If its process id also names a group, the command stays unreaped until [`end`], so that
-/// the id is not reused.
+/// Whether a command has ended. If its process id also identifies a group, the command stays unreaped until [`end`], so
+/// that the id is not reused.
 pub(crate) fn has_ended(child: &mut Child) -> io::Result<bool> {
     #[cfg(unix)]
     {
@@ -43,8 +44,8 @@ pub(crate) fn has_ended(child: &mut Child) -> io::Result<bool> {
     }
 }
 
-/// Ends a command with everything that it started. Returns its status, if it had ended by itself, and whether processes
-/// remain that cannot be killed.
+/// Ends a command with everything that it started. Returns its exit status if it had ended by itself, and whether
+/// processes remain that cannot be killed.
 pub(crate) fn end(child: &mut Child) -> (Option<ExitStatus>, bool) {
     let has_ended = has_ended(child).unwrap_or(false);
     // A group without processes needs no signal.
@@ -87,8 +88,8 @@ mod linux {
 
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 
-    /// Time for processes to disappear after they are killed. Only a process that the kernel blocks, or that runs as
-    /// another user, takes longer.
+    /// Time allowed for processes to disappear after being killed. Only a process that is blocked in the kernel, or
+    /// that runs as another user, takes longer.
     const PATIENCE: Duration = Duration::from_secs(5);
 
     /// Interval at which children that are being killed are polled.
@@ -97,13 +98,13 @@ mod linux {
     /// Children that this process had before its first command.
     static EARLIER: OnceLock<Vec<Pid>> = OnceLock::new();
 
-    /// Leaves out the children that this process has at the first call.
+    /// Records the children that this process has at the first call, so that they are never killed.
     pub(super) fn spare_earlier() {
         EARLIER.get_or_init(children);
     }
 
-    /// Kills the children of this process, and those that it adopts thereby, until there are none but the earlier ones.
-    /// Returns whether some are left.
+    /// Kills the children of this process, and those that it adopts as a result, until only the earlier ones are left.
+    /// Returns whether others remain.
     pub(super) fn end_children() -> bool {
         let earlier = EARLIER.get().map_or(&[][..], Vec::as_slice);
         let began = Instant::now();
@@ -125,16 +126,16 @@ mod linux {
         }
     }
 
-    /// The children of this process, from the kernel's list, or if the kernel has none, from all processes.
+    /// The children of this process, from the kernel's list or, if the kernel has none, from a scan of all processes.
     fn children() -> Vec<Pid> {
         listed().unwrap_or_else(found)
     }
 
-    /// The lists of children of all threads.
+    /// The children that the kernel lists for every thread; `None` if it keeps no such lists.
     pub(super) fn listed() -> Option<Vec<Pid>> {
         let mut children = Vec::new();
         for thread in fs::read_dir("/proc/self/task").ok()?.filter_map(Result::ok) {
-            // A thread may have ended since.
+            // A thread may have ended in the meantime.
             let Ok(list) = fs::read_to_string(thread.path().join("children")) else { continue };
             children.push(list);
         }

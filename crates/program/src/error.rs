@@ -1,4 +1,4 @@
-//! Errors of the command line, and the places in them.
+//! Errors of the command line, and the places that they name.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) fn place() -> Place {
     Arc::new(option)
 }
 
-/// The command-line option of a field.
+/// The command-line option that corresponds to a field.
 pub(crate) fn option(name: &str) -> String {
     match options::option(name) {
         Some(option) => format!("--{}", option.written()),

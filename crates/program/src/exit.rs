@@ -13,9 +13,9 @@ pub(crate) enum Exit {
     BadInput,
     /// Proved infeasible.
     Infeasible,
-    /// A plan, but the requested gap was not reached.
+    /// A plan was found, but not with the requested gap.
     GapNotReached,
-    /// A table of `bench` that was interrupted before all cases were run.
+    /// A table of `bench` is incomplete, because an interrupt came before all cases were run.
     Partial,
     /// A limit or an interrupt ended the work with no result.
     NoPlan,

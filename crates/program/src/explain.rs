@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
     };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
     let asked = Explaining { what_if: !arguments.no_what_if, costs_off };
-    // Files that need no search are resolved immediately.
+    // Without what-ifs there is no search to interrupt, so Ctrl-C keeps its default effect.
     let options = if asked.what_if { options.interrupt(interrupt::watch()) } else { options };
     let note = &mut |line: &str| output::note(line);
     let observer = &mut Silent;

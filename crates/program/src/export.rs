@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     let kind = tasks::kind_of_plan(&bytes);
     tasks::has_target(kind, to, &place())?;
     let file = PlanFile::read(kind, &label, &bytes)?;
-    // A plan that is read without its model has everything that its targets need.
+    // A plan that is read without its model contains everything that its targets need.
     let (model, cluster) = if file.is_whole() { (None, None) } else { (model, cluster) };
     let cluster = cluster.map(|path| resolve::cluster_file(path).map(|(_, cluster)| cluster)).transpose()?;
     let model = model.map(|path| resolve::model(path, &arguments.import, Kept::of(&file))).transpose()?;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The targets, each with its limits.
+/// Lists the targets, each with its limits.
 fn list() -> String {
     let rows = |target: &&'static Target| {
         [(target.name, target.summary.to_owned()), ("", format!("limits: {}", target.limits))]

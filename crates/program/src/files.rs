@@ -31,21 +31,21 @@ pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<()> {
     Ok(())
 }
 
-/// Destinations of the files of a command.
+/// Destinations of a command's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outputs {
-    /// Files alone are written: the result is printed beside them.
+    /// No output file is standard output, so the result is printed there.
     Files,
-    /// One file goes to standard output, in place of the result.
+    /// One of the files is standard output, and replaces the printed result.
     Standard,
 }
 
-/// Files that exist and that the command will write, with the options that name them.
+/// Existing files that the command will overwrite, with the options that name them.
 static WRITTEN: Mutex<Vec<(String, PathBuf)>> = Mutex::new(Vec::new());
 
-/// Rejects a command that writes one file for two options; returns whether one of them is standard output. Anything
-/// but a regular file may be written twice. Afterwards the command refuses to read these files, so this is called
-/// first.
+/// Rejects a command that writes the same file for two options; returns whether one of the outputs is standard output.
+/// Anything but a regular file may be written twice. Afterwards, the command refuses to read these files, so this must
+/// be called before any input is read.
 pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
     // A file that does not exist yet is identified by its folder and its name.
     let place = |path: &Path| {
@@ -85,7 +85,7 @@ pub(crate) fn kept(path: &Path) -> Result<()> {
     }
 }
 
-/// The error of an option whose output would be an input (U001).
+/// The error for an option whose output would overwrite an input (U001).
 pub(crate) fn would_overwrite(option: &str, input: &Path, help: &str) -> CliError {
     let cause = format!("{option} would overwrite {}, which the command reads", input.display());
     CliError::new(U001, cause).at(option).help(help)

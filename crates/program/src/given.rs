@@ -1,6 +1,7 @@
-//! Given plans beside solvers, in `compare` and in suites: the model of each, and its value.
+//! Plans given in addition to solvers, in `compare` and in suites, with their models and values.
 //!
-//! The value that a plan claims was under its own rules, so only its placement counts. The independent checker evaluates it.
+//! The value that a plan claims holds under its own rules, so only its placement is used. The independent checker
+//! evaluates the placement.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use crate::output;
 /// Placeholder for the name of a model in the path of a plan.
 const MODEL: &str = "{}";
 
-/// The plans of all models.
+/// The given plans for all models.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     plans: Vec<Plan>,
@@ -27,18 +28,18 @@ pub(crate) struct Given {
 /// One `--plan`: `[MODEL:][NAME=]FILE`.
 #[derive(Debug)]
 struct Plan {
-    /// The only model that the plan is for; `None` means any.
+    /// The only model to which the plan applies; `None` means any.
     model: Option<String>,
     name: String,
     path: String,
 }
 
 impl Given {
-    /// Parses the arguments of `place`, an option or a field of a suite.
+    /// Parses the arguments given at `place`, an option or a field of a suite.
     pub(crate) fn parse(typed: &[String], place: &str) -> Result<Given> {
         let plan = |text: &String| {
             let (name, path) = match text.split_once('=') {
-                // A path may contain an equals sign.
+                // A path that itself contains an equals sign is not split.
                 Some((name, path)) if !Path::new(text).exists() => (Some(name), path),
                 _ => (None, text.as_str()),
             };
@@ -57,7 +58,7 @@ impl Given {
         Ok(Given { plans: typed.iter().map(plan).collect::<Result<_, _>>()? })
     }
 
-    /// The plans with paths that `to` resolves; `None` leaves a plan out.
+    /// The plans with their paths resolved by `to`; a plan is left out if `to` returns `None`.
     pub(crate) fn resolved(self, to: impl Fn(&str) -> Option<PathBuf>) -> Given {
         let plans = self.plans.into_iter().filter_map(|plan| {
             let path = to(&plan.path)?.display().to_string();
@@ -66,7 +67,7 @@ impl Given {
         Given { plans: plans.collect() }
     }
 
-    /// Rejects plans for an absent model, and paths that fit no model.
+    /// Rejects plans for a model that is not among `models`, and paths that match no model.
     pub(crate) fn fit(&self, models: &[String], place: &str) -> Result<()> {
         for plan in &self.plans {
             let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
@@ -85,14 +86,14 @@ impl Given {
         Ok(())
     }
 
-    /// The plans for a model with their files, those for this model alone first.
+    /// The plans for a model with their files; those for this model alone come first.
     fn of<'a>(&'a self, model: &str) -> Vec<(&'a Plan, PathBuf)> {
         let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
         let all = own.chain(self.plans.iter().filter(|plan| plan.model.is_none()));
         all.filter_map(|plan| Some((plan, plan.file(model)?))).collect()
     }
 
-    /// Names and files of the plans for a model, each name once.
+    /// Names and files of the plans for a model, without repeated names.
     pub(crate) fn named(&self, model: &str) -> Vec<(&str, PathBuf)> {
         let mut named: Vec<(&str, PathBuf)> = Vec::new();
         for (plan, file) in self.of(model) {
@@ -113,7 +114,7 @@ impl Given {
         self.plans.iter().map(|plan| plan.name.as_str())
     }
 
-    /// Reads the files of the plans for a model, which answer a question of a kind.
+    /// Reads the files of the plans for a model that answer a question of a kind.
     pub(crate) fn files(&self, kind: Kind, model: &str) -> Result<Files<'_>> {
         let mut files = Files { kind, files: Vec::new() };
         for (plan, path) in self.of(model) {
@@ -126,13 +127,13 @@ impl Given {
     }
 }
 
-/// The files of the plans for one model.
+/// The plan files for one model.
 pub(crate) struct Files<'a> {
     kind: Kind,
     files: Vec<PlanOfModel<'a>>,
 }
 
-/// The file of a plan.
+/// A plan file, read for one model.
 struct PlanOfModel<'a> {
     plan: &'a Plan,
     input: Input,
@@ -141,7 +142,7 @@ struct PlanOfModel<'a> {
 }
 
 impl Files<'_> {
-    /// The import options of the first plan that has any. A note reports plans with different options.
+    /// The import options of the first plan that stores any. Notes report plans with different options.
     pub(crate) fn kept(&self) -> Option<Kept<'_>> {
         let mut all = self
             .files
@@ -179,8 +180,8 @@ impl Plan {
         self.path.contains(MODEL)
     }
 
-    /// The file of the plan for a model. A placeholder in the path stands for the model's name or, if there is no such
-    /// file, for the longest part of it after an underscore that gives one; `None` if no such file exists.
+    /// The plan file for a model; `None` if no file exists. A placeholder in the path stands for the model's name or,
+    /// if that names no file, for the longest part after an underscore that does.
     fn file(&self, model: &str) -> Option<PathBuf> {
         if !self.is_pattern() {
             return Some(self.path.clone().into());
@@ -198,8 +199,8 @@ impl Plan {
         Ok(PlanOfModel { plan: self, input, options })
     }
 
-    /// Handles a plan that cannot be read or evaluated: an error, or only a note if its path is a pattern, since a file
-    /// that matches by name may not fit the model.
+    /// Handles a plan that cannot be read or evaluated. This is an error, unless the path is a pattern: then it is only
+    /// noted, because a file that matches by name need not fit the model.
     fn fails(&self, model: &str, error: CliError) -> Result<()> {
         if !self.is_pattern() {
             return Err(error);

@@ -1,4 +1,5 @@
-//! Ctrl-C and the signals to terminate: the first ends the solve with the best plan so far, the second ends the process.
+//! Ctrl-C and the signals to terminate: the first ends the solve with the best plan so far, and the second ends the
+//! process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,16 +9,16 @@ use super::descendants;
 /// Exit code of a process ended by SIGINT.
 const KILLED: i32 = 130;
 
-/// The flag of this process: a handler can be set only once.
+/// The interrupt flag of this process. It is stored because a handler can be set only once.
 static INTERRUPT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Returns the flag that the first interrupt sets; the second ends the process. All solves of a command share it, so an
-/// interrupt ends those that follow as well.
+/// Returns the flag that the first interrupt sets; the second interrupt ends the process. All solves of a command share
+/// the flag, so an interrupt also ends those that follow.
 pub(crate) fn watch() -> Arc<AtomicBool> {
     watch_and(|| {})
 }
 
-/// Returns the flag of [`watch`]. If nothing was watched before, the first interrupt also does `at_first`.
+/// Returns the flag of [`watch`]. If the signals were not watched before, the first interrupt also calls `at_first`.
 pub(crate) fn watch_and(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
     INTERRUPT.get_or_init(|| handled(at_first)).clone()
 }
@@ -33,7 +34,7 @@ fn handled(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
         }
         at_first();
     };
-    // If no handler can be set, an interrupt ends the process, which is the default.
+    // If no handler can be set, an interrupt ends the process, as it does by default.
     let _ = ctrlc::set_handler(handler);
     flag
 }

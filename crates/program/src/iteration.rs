@@ -27,7 +27,7 @@ pub(crate) fn run(
             .at("--schedule")
             .help("add --microbatches M")
     })?;
-    // A plan has one stage per device. The report divides the stages into chunks; undivided, they run as 1F1B.
+    // A plan has one stage per device. The whole stages are evaluated under 1F1B; the report divides them into chunks.
     let whole = if schedule == Schedule::Interleaved { Schedule::OneFOneB } else { schedule };
     let objective = Throughput {
         schedule: whole,
@@ -38,7 +38,7 @@ pub(crate) fn run(
     };
     let problem = documents.problem(objective.into())?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(label, &error))?;
-    // Memory is reported below, from the report, which takes the chunks into account.
+    // Memory is checked below against the report, which takes the chunks into account.
     let is_memory = |violation: &Violation| matches!(violation, Violation::Memory { .. });
     for violation in evaluate(&problem, &placement).violations.iter().filter(|it| !is_memory(it)) {
         output::note(&format!("note: the plan is infeasible under this schedule: {violation}"));

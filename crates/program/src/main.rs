@@ -63,7 +63,7 @@ fn run() -> Exit {
         Ok(asked) => asked,
         Err(error) => {
             let is_asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            // Errors in the arguments go to standard error; a failure to write them has nowhere to be reported.
+            // Errors in the arguments go to standard error; if they cannot be written, there is nowhere to report that.
             return match usage(&error) {
                 Ok(()) if is_asked => Exit::Done,
                 Err(error) if is_asked => failed(&error),
@@ -86,7 +86,8 @@ fn failed(error: &CliError) -> Exit {
     Exit::BadInput
 }
 
-/// Prints help, the version or an error in the arguments. Text with control characters is escaped and loses its colours.
+/// Prints help, the version or an error in the arguments. If the text has control characters, they are escaped and
+/// colours are dropped.
 fn usage(error: &clap::Error) -> Result<()> {
     let plain = error.render().to_string();
     match visible_lines(&plain) {
@@ -142,7 +143,7 @@ fn threads(command: &Command) -> Option<usize> {
         Command::Explain(arguments) => arguments.solve.threads(),
         Command::Compare(arguments) => arguments.solve.threads(),
         Command::Finetune(arguments) => arguments.solve.threads(),
-        // A node runs one process per core.
+        // A node runs one worker process per core.
         Command::Train(arguments) if arguments.worker => Some(1),
         Command::Train(arguments) => arguments.threads,
         Command::Check(_)
@@ -171,7 +172,8 @@ fn learns(command: &Command) -> bool {
     }
 }
 
-/// The peak memory line that `bench` reads from its child processes. Linux keeps the figure; elsewhere it is unknown.
+/// The line with the peak memory that `bench` reads from its child processes. Only Linux records peak memory; elsewhere
+/// it is unknown.
 fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kilobytes = status

@@ -1,7 +1,8 @@
-//! Options for reading a model: the command line overrides the options stored in a plan.
+//! Options for reading a model: the command line overrides options stored in a plan.
 //!
-//! A plan depends on how its model was read. So these options are stored in the plan, and are the defaults of every
-//! command that reads it. An option on the command line takes precedence; if the two differ, a note reports it.
+//! A plan depends on how its model was read. So these options are stored in the plan and serve as defaults for every
+//! command that reads it. An option on the command line takes precedence; if the two differ, a note reports the
+//! difference.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::args::{AroundArguments, ImportArguments, Surroundings};
 use super::error::{CliError, Result, option};
 use super::{output, quantity};
 
-/// The options stored in a plan, with the plan's name in errors.
+/// Options stored in a plan, with the name of the plan for errors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept<'a> {
     pub(crate) label: &'a str,
@@ -24,7 +25,7 @@ pub(crate) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// The options that a file of a plan keeps, if any.
+    /// The options stored in a plan file, if there are any.
     pub(crate) fn of(plan: &'a PlanFile<'_>) -> Option<Kept<'a>> {
         plan.options().map(|options| Kept { label: plan.label(), options })
     }
@@ -48,7 +49,7 @@ fn typed(import: &ImportArguments, surroundings: Option<&Surroundings>) -> Resul
     Ok(fields)
 }
 
-/// Parses sizes by name from `NAME=N`.
+/// Parses dimension sizes of the form `NAME=N`.
 fn dims<'a>(typed: impl Iterator<Item = &'a str>) -> Result<Value> {
     let mut dims: Map<String, Value> = Map::new();
     for text in typed {
@@ -80,18 +81,19 @@ fn bytes(text: &str) -> Result<u64> {
     Ok(size.unwrap_or(0))
 }
 
-/// Merges the options of the command line over those of a plan. A note reports each difference.
+/// Merges the options of the command line with those of a plan, which they override. A note reports each difference.
 pub(crate) fn model_options(arguments: &ImportArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
     merged(typed(arguments, None)?, kept)
 }
 
-/// Merges the options of the command line, with the memory reserve and files of measurements, over those of a plan.
+/// Merges the options of the command line, including the memory reserve and files of measurements, with those of a
+/// plan, which they override.
 pub(crate) fn model_options_around(around: &AroundArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
     merged(typed(&around.import, Some(&around.surroundings))?, kept)
 }
 
 fn merged(typed: Map<String, Value>, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
-    // A switch that is off is the default of every format.
+    // A switch that is off is the default for every format, so it does not count as given.
     let is_on = |value: &Value| *value != Value::Bool(false);
     let given: BTreeSet<String> =
         typed.iter().filter(|(_, value)| is_on(value)).map(|(name, _)| name.clone()).collect();
@@ -106,7 +108,7 @@ fn merged(typed: Map<String, Value>, kept: Option<Kept<'_>>) -> Result<ModelOpti
     }
     let document: ModelOptionsDocument = serde_json::from_value(Value::Object(all))
         .map_err(|error| CliError::new(X001, format!("cannot merge the options of the plan: {error}")))?;
-    // Source of a field: an option, or a path in the plan.
+    // Place where a field is given: an option, or a path in the plan.
     let names = given.clone();
     let place = move |name: &str| match names.contains(name) {
         true => option(name),
@@ -119,7 +121,7 @@ fn merged(typed: Map<String, Value>, kept: Option<Kept<'_>>) -> Result<ModelOpti
     Ok(ModelOptions { document, given, place: Arc::new(place) })
 }
 
-/// The fields that are given, by name.
+/// The fields that are set, by name.
 fn fields(document: &ModelOptionsDocument) -> Map<String, Value> {
     match serde_json::to_value(document) {
         Ok(Value::Object(fields)) => fields,
@@ -134,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// The import options of a command line.
+    /// The import options that a command line gives.
     fn given(words: &[&str]) -> ImportArguments {
         let command = ImportArguments::augment_args(Command::new("plan").no_binary_name(true));
         let matches = command.try_get_matches_from(words).expect("arguments");
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(sizes(&["--dim", "batch"]), None);
     }
 
-    /// Every field is omitted by default, which distinguishes options that were not given.
+    /// No field with a default value is written: this is how options that were not given are recognised.
     #[test]
     fn no_field_is_written_by_default() {
         assert_eq!(fields(&ModelOptionsDocument::default()), Map::new());

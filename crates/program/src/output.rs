@@ -1,9 +1,9 @@
 //! Output to the terminal. No other module writes to standard output or standard error.
 //!
-//! `print!` panics when a pipe is closed, so nothing uses it, and the lints against it need no exception.
+//! `print!` panics when a pipe is closed, so it is not used, and the lints that forbid it need no exception.
 //!
-//! Text for display reaches the terminal with control characters escaped, whatever the inputs hold. Line ends are the
-//! exception: texts consist of tables, facts and lines, each of which keeps names on one line.
+//! Text for display reaches the terminal with control characters escaped, whatever the inputs contain. Only line ends
+//! are kept: texts consist of tables, facts and lines, and each of these keeps names on one line.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
@@ -27,7 +27,7 @@ pub(crate) fn data(text: &str) -> Result<()> {
     judged(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Outcome of writing to standard output. A closed pipe is not an error.
+/// The result of writing to standard output. A closed pipe does not count as an error.
 pub(crate) fn judged(written: io::Result<()>) -> Result<()> {
     match written {
         Ok(()) => Ok(()),
@@ -48,7 +48,7 @@ pub(crate) fn note(line: &str) {
     story(&visible(line));
 }
 
-/// Writes notes to standard error, a line each.
+/// Writes notes to standard error, one line each.
 pub(crate) fn notes(notes: &[String]) {
     for text in notes {
         note(&format!("note: {text}"));
@@ -60,19 +60,19 @@ pub(crate) fn error(error: &CliError) {
     story(&error.to_string());
 }
 
-/// A failure is ignored: there is nowhere to report it.
+/// Writes a text to standard error. A failure is ignored, because there is nowhere to report it.
 fn story(text: &str) {
     let mut out = io::stderr().lock();
     let text = if style::is_coloured(&out) { Cow::Owned(style::coloured(text)) } else { Cow::Borrowed(text) };
     let _ = writeln!(out, "{text}");
 }
 
-/// Width of standard output in characters; `None`, for unlimited, if it is not a terminal.
+/// Width of standard output in characters; `None`, meaning unlimited, if it is not a terminal.
 pub(crate) fn width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0)
 }
 
-/// Formats a value as pretty-printed JSON with a final newline.
+/// Formats a value as pretty-printed JSON that ends with a newline.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
     match serde_json::to_string_pretty(value) {
         Ok(text) => Ok(text + "\n"),

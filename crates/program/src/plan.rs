@@ -14,7 +14,7 @@ use super::recorder::Recorder;
 use super::resolve::{self, Question};
 use super::{interrupt, output, policy};
 
-/// More simulations than a machine plays in its life.
+/// Maximum value of `--simulations`, which is far more than a machine can run.
 const MAX_SIMULATIONS: u64 = 1 << 53;
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
@@ -36,14 +36,14 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     let mut session = Session { with_diagnosis: true, ..session };
     let answer = task.solve(&mut session)?;
     let convergence = recorder.finish();
-    // Written after it is printed, so that a full disk does not lose the result.
+    // The files are written after the plan is printed, so that a full disk does not lose the result.
     print(&answer, arguments, outputs)?;
     answer.hints.iter().for_each(|hint| output::note(hint));
     write(&answer, &convergence, arguments)?;
     Ok(exit(&answer, solving.gap))
 }
 
-/// Request of the arguments.
+/// The question that the arguments pose.
 pub(crate) fn question<'a>(
     arguments: &'a PlanArguments,
     solver: &'a dyn Fn() -> Result<SolverChoice>,
@@ -65,7 +65,7 @@ pub(crate) fn question<'a>(
     }
 }
 
-/// The solver of the arguments, with the parameters of a checkpoint if one is given.
+/// The solver that the arguments choose, with the parameters of a checkpoint if one is given.
 pub(crate) fn solver(arguments: &PlanArguments) -> Result<SolverChoice> {
     let choice = resolve::choice(&arguments.solver)?;
     match &arguments.checkpoint {

@@ -13,7 +13,7 @@ use stagewright::text::visible;
 
 use super::output::note;
 
-/// An observer that displays progress. The bar is on standard error, only if that is a terminal.
+/// An observer that displays progress. A bar is shown on standard error if that is a terminal.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     verbose: bool,
@@ -24,11 +24,11 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// An observer of values of a kind.
+    /// Creates an observer for values of a kind.
     pub(crate) fn new(verbose: bool, kind: Kind) -> Self {
         let bar = (!verbose && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
-            // No colours, so that NO_COLOR is respected.
+            // Without colours, so that NO_COLOR is respected.
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
                 bar.set_style(style);
             }

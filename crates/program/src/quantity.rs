@@ -33,12 +33,12 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a share from 0 to 1 (try 1% or 0.01)"))
 }
 
-/// Zero, which is the same in every unit.
+/// Parses zero, which needs no unit.
 fn nothing(text: &str) -> Option<f64> {
     scaled(text, &[("", 1.0)]).filter(|number| *number == 0.0)
 }
 
-/// The error for a text that is not a size, or a number that may have been meant in a unit other than bytes.
+/// The error for a text that is not a size, or for a number without a unit, which might not mean bytes.
 fn unclear(text: &str) -> String {
     let examples = "8GiB, 512MiB, 1GB, 1000B or none";
     match scaled(text, &[("", 1.0)]) {
@@ -47,7 +47,7 @@ fn unclear(text: &str) -> String {
     }
 }
 
-/// Parses a finite, non-negative number and scales it by its unit.
+/// Parses a finite, non-negative number with a unit, and scales it.
 fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();
     units.iter().find_map(|(unit, scale)| {

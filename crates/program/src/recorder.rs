@@ -9,20 +9,20 @@ use stagewright::tasks::Kind;
 
 use super::progress::Progress;
 
-/// Shows progress and records values and bounds, by seconds since its creation.
+/// Shows progress and records values and bounds, with the seconds since its creation.
 pub(crate) struct Recorder {
     progress: Progress,
     started: Instant,
     convergence: Convergence,
-    /// Whether the solver's simulation counts are complete. A solver that does not respect a limit on simulations may
-    /// call other solvers, whose counts start over.
+    /// Whether the solver's simulation counts are complete. A solver that ignores a limit on simulations may call other
+    /// solvers, whose counts start over.
     counts: bool,
-    /// Time at which the next incumbent was found, if the solver reports it.
+    /// Time at which the next incumbent was found, if the solver reports it separately.
     found: Option<Instant>,
 }
 
 impl Recorder {
-    /// Creates a recorder of values of a kind; `counts` says whether the solver counts its simulations.
+    /// Creates a recorder for values of a kind. `counts` says whether the solver counts its simulations.
     pub(crate) fn new(verbose: bool, kind: Kind, counts: bool) -> Self {
         Recorder {
             progress: Progress::new(verbose, kind),

@@ -1,4 +1,4 @@
-//! Interpretation of arguments: files to documents, options to an objective and limits.
+//! Interpretation of arguments: files become documents, and options become an objective and limits.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -39,7 +39,7 @@ pub(crate) struct Solving {
 }
 
 impl Solving {
-    /// The settings as options of the library, without an interrupt: before a solve, Ctrl-C ends the program.
+    /// The settings as options of the library. They have no interrupt: until a solve begins, Ctrl-C ends the program.
     pub(crate) fn options(&self) -> Options {
         let Limits { time, memory, gap, simulations } = self.limits;
         Options::default()
@@ -52,18 +52,18 @@ impl Solving {
     }
 }
 
-/// Request of a command, apart from the model and the options around it.
+/// The question that a command asks about a model, apart from the model and its surroundings.
 #[derive(Default)]
 pub(crate) struct Question<'a> {
     pub(crate) objective: Option<&'a ObjectiveArguments>,
     pub(crate) parallel: Option<&'a ParallelArguments>,
     pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
-    /// Other given options, as in `tasks::options`.
+    /// Further options, named as in `tasks::options`, each with whether it was given.
     pub(crate) given: Vec<(&'static str, bool)>,
 }
 
-/// The request of a command for a model that is open, with the options of a plan as defaults.
+/// Builds the request of a command for an opened model. Options stored in a plan are the defaults.
 pub(crate) fn request(
     kind: Kind,
     model: Opened,
@@ -83,7 +83,7 @@ pub(crate) fn request(
         groups.into_iter().flatten().flat_map(Given::names).map(str::to_owned).collect();
     given.extend(question.start.map(|_| "start".to_owned()));
     given.extend(question.given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| (*name).to_owned()));
-    // Done before any other file is read.
+    // Checked before any other file is read.
     tasks::options::refuse(kind, given.iter().map(String::as_str), &place())?;
     let pins = match around.pins() {
         Some(path) => {
@@ -107,13 +107,13 @@ pub(crate) fn request(
     })
 }
 
-/// Opens a model. A folder is refused with how to export a graph.
+/// Opens a model. For a folder, the error says how to export a graph.
 pub(crate) fn opened(path: &Path) -> Result<Opened> {
     reading::refuse_folder(path)?;
     open(path)
 }
 
-/// Reads the question of a command about a model.
+/// Reads the question that a command asks about a model.
 pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result<Box<dyn Task>> {
     let ModelArguments { model, around } = arguments;
     let (cluster, pins) = (around.cluster(), around.pins());
@@ -126,7 +126,7 @@ pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result
     Ok(task)
 }
 
-/// Reads a plan and its problem, with the label of the plan. The plan's options are the defaults.
+/// Reads a plan and its problem, and returns the plan with its label. Options stored in the plan are the defaults.
 pub(crate) fn planned_task(
     arguments: &ModelArguments,
     plan: &Path,
@@ -137,8 +137,8 @@ pub(crate) fn planned_task(
     planned_input(arguments, &read(plan)?, question, true)
 }
 
-/// Reads the problem of a plan in memory, with the plan and its label. The plan's options are the defaults if it
-/// `keeps_options`.
+/// Reads the problem of a plan in memory, and returns the plan with its label. Options stored in the plan are the
+/// defaults if `keeps_options` is true.
 pub(crate) fn planned_input(
     ModelArguments { model, around }: &ModelArguments,
     Input { label, bytes }: &Input,
@@ -161,7 +161,7 @@ pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents> {
     documents_of(&arguments.model, &arguments.around, None)
 }
 
-/// Reads the files of a placement problem and a plan for it. The plan's options are the defaults.
+/// Reads the files of a placement problem and a plan for it. Options stored in the plan are the defaults.
 pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Documents, PlanDocument, String)> {
     let ModelArguments { model, around } = arguments;
     at_most_one_standard(&[Some(model), around.cluster(), around.pins(), Some(plan)])?;
@@ -172,7 +172,7 @@ pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Docume
     Ok((documents, plan, label))
 }
 
-/// The placement of a file for a model.
+/// The placement that a file gives for a model.
 pub(crate) fn placed(
     file: PlanFile<'_>,
     model: &Imported,
@@ -184,7 +184,7 @@ pub(crate) fn placed(
     }
 }
 
-/// Reads the files of the problem of one model, with the options of a plan as defaults.
+/// Reads the files of a problem for one model. Options stored in a plan are the defaults.
 pub(crate) fn documents_of(
     path: &Path,
     around: &AroundArguments,
@@ -215,14 +215,14 @@ pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(St
     Ok(model)
 }
 
-/// The objective of the options, over the defaults.
+/// The objective that the options give, with defaults for the others.
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective> {
     let (objective, note) = arguments.options()?.objective(&place())?;
     note.iter().for_each(|note| output::note(note));
     Ok(objective)
 }
 
-/// The choice of `--solver`: `auto`, a name, or `exec:COMMAND` for a solver in another program.
+/// The choice that `--solver` makes: `auto`, a name, or `exec:COMMAND` for a solver in another program.
 pub(crate) fn choice(name: &str) -> Result<SolverChoice> {
     if name == "auto" {
         return Ok(SolverChoice::Auto);
@@ -235,7 +235,7 @@ pub(crate) fn choice(name: &str) -> Result<SolverChoice> {
     Ok(SolverChoice::Own(Arc::new(solver), name.into()))
 }
 
-/// Returns the cluster of a file, name or shorthand, with its label in errors.
+/// Returns the cluster for a file, name or shorthand, with its label for errors.
 pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument)> {
     if let Some(name) = name_of_no_file(path) {
         let cluster = clusters::find(name).map_err(|error| CliError::from(error).at("--cluster"))?;
@@ -246,8 +246,8 @@ pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument)> {
     Ok((label, cluster))
 }
 
-/// Returns the built-in cluster of an input that is not a file. An invalid shorthand is an error; any other unknown
-/// name may be a missing file.
+/// Returns the built-in cluster for an argument that is not a file. An invalid shorthand is an error; any other unknown
+/// name returns `None`, because it may be a missing file.
 pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDocument)>> {
     let Some(name) = name_of_no_file(path) else { return Ok(None) };
     match clusters::find(name) {
@@ -257,14 +257,14 @@ pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDoc
     }
 }
 
-/// The argument as a name, if it is not a file and does not look like a path.
+/// The argument as the name of a built-in cluster, if it is not a file and does not look like a path.
 fn name_of_no_file(path: &Path) -> Option<&str> {
     let name = path.to_str().filter(|text| !text.contains(['/', '\\', '.']))?;
     let readable = is_standard(path) || (path.exists() && !path.is_dir());
     (!readable).then_some(name)
 }
 
-/// Maximum number of worker threads: more than the processors of any machine for one solve, and few enough to start
+/// Maximum number of worker threads: more than any machine has processors for one solve, yet few enough to start
 /// quickly.
 pub(crate) const MAX_THREADS: usize = 512;
 
@@ -277,7 +277,7 @@ pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Res
     Err(CliError::new(U001, cause).at(option).help("correct the number"))
 }
 
-/// The number of worker threads: as requested, otherwise one per processor.
+/// The number of worker threads: as requested, or else one per processor.
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
     match asked {
         Some(0) => Err(CliError::new(U001, "0 threads, expected at least 1").at("--threads")),
@@ -313,7 +313,7 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
     })
 }
 
-/// The uncertainty that the plan should be robust against, if any.
+/// The cost uncertainty against which the plan should be robust, if any.
 pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Uncertainty>> {
     let Some(text) = &arguments.robust else { return Ok(None) };
     let deviation = deviation("--robust", text)?;
@@ -322,7 +322,7 @@ pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Uncertainty
     Ok(Some(Uncertainty { deviation, budget }))
 }
 
-/// The share by which costs are off, from an option.
+/// Parses the share by which costs are off, from the value of an option.
 pub(crate) fn deviation(option: &'static str, text: &str) -> Result<f64> {
     match quantity::share(text) {
         Ok(share) if share < 1.0 => Ok(share),

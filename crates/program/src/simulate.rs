@@ -20,7 +20,7 @@ use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::{iteration, output, resolve};
 
-/// Number of violated constraints to report; the rest are counted.
+/// Maximum number of violated constraints that are reported; the rest are only counted.
 const TOLD: usize = 5;
 
 pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
     let placement = placement.as_step(problem.graph(), plan.objective.kind);
     judge(&problem, &placement, &label)?;
     let step = Step::new(&problem, &placement);
-    // The plan has a step whatever is wrong with its own objective.
+    // The step is valid even if the plan's own objective is not.
     let pipeline = objective_of(&plan.objective).and_then(|objective| {
         problem.with_objective(objective).map_err(|error| CliError::problem(&label, &error))
     });
@@ -59,14 +59,14 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The objective for simulating a step, whatever the plan's objective. The execution is that of the plan, which a
-/// plan for makespan states.
+/// The objective for simulating a step, whatever the plan's own objective. The execution mode comes from the plan,
+/// which states it if it is for makespan.
 fn of_step(execution: Execution) -> Objective {
     Objective::Makespan { execution }
 }
 
-/// Rejects a placement with operators that cannot run on their devices. Other violations are only reported:
-/// the step can still be simulated.
+/// Rejects a placement with operators on devices that cannot run them. Other violations are only reported, because the
+/// step can still be simulated.
 fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<()> {
     let violations = evaluate(problem, placement).violations;
     if let Some(first) =

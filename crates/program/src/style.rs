@@ -14,7 +14,7 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 const OPEN: Style = AnsiColor::Yellow.on_default().bold();
 const ASIDE: Style = AnsiColor::Cyan.on_default();
 
-/// Coloured starts of lines.
+/// Starts of lines that are coloured.
 const STARTS: [(&str, Style); 4] = [("error[", BAD), ("  help:", ASIDE), ("  -->", ASIDE), ("note:", ASIDE)];
 
 /// Start of the status line.
@@ -44,7 +44,7 @@ fn line(line: &str) -> Cow<'_, str> {
     let Some((start, style)) = STARTS.iter().find(|(start, _)| line.starts_with(start)) else {
         return Cow::Borrowed(line);
     };
-    // The error code is coloured with `error`.
+    // The error code is part of the coloured start.
     let end = if start.ends_with('[') { line.find(':').unwrap_or(start.len()) } else { start.len() };
     let (head, rest) = line.split_at(end);
     Cow::Owned(format!("{style}{head}{style:#}{rest}"))

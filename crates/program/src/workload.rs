@@ -17,7 +17,7 @@ use super::exit::Exit;
 use super::files::{self, is_standard};
 use super::{output, resolve};
 
-/// Random problems of a recipe, one file each.
+/// Maximum number of random problems from a recipe, which are written one per file.
 const MAX_PROBLEMS: u64 = 1_000_000;
 
 pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit> {
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit> {
     }
 }
 
-/// Writes the first `count` problems of a recipe, each as a graph that carries its cluster.
+/// Writes the first `count` problems of a recipe, each as a graph that contains its cluster.
 fn instances(path: &Path, count: u64, out: &Path) -> Result<Exit> {
     resolve::count("--count", count, 1..=MAX_PROBLEMS)?;
     let recipe = recipe(path)?;
@@ -60,13 +60,13 @@ pub(super) fn recipe(path: &Path) -> Result<Recipe> {
     Recipe::from_toml(&String::from_utf8_lossy(&input.bytes)).map_err(wrong)
 }
 
-/// The graph of a problem, which carries the cluster.
+/// The graph of a problem, which contains the cluster.
 pub(super) fn with_own_cluster(problem: &Problem) -> GraphDocument {
     let cluster = Some(problem.cluster().document().clone());
     GraphDocument { cluster, ..problem.graph().document().clone() }
 }
 
-/// The graph of a family.
+/// Generates the graph of a family.
 pub(super) fn graph(family: &dyn Family, arguments: &WorkloadArguments) -> Result<GraphDocument> {
     Ok(family.generate(arguments.variant.as_deref(), &options(arguments))?)
 }

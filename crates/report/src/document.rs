@@ -33,7 +33,7 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         seconds: provenance.seconds,
         seed: provenance.seed,
         stop: solution.stop.map(|stop| stop.name().into()),
-        // One line for any names: several reasons have a line each.
+        // A name cannot break a line, so each of several reasons has one line.
         reason: solution.reason.as_deref().map(|reason| visible(reason).into_owned()),
         model: None,
         throughput: None,

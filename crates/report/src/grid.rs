@@ -34,7 +34,7 @@ impl Column {
     }
 }
 
-/// A table of texts, every character of which is seen, on one line.
+/// A table of texts. Every text is on one line, with all of its characters visible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     columns: Vec<(String, Column)>,
@@ -49,7 +49,7 @@ impl Grid {
         Grid { columns, rows: Vec::new() }
     }
 
-    /// A table without rows, whose columns are given by their type.
+    /// Creates a table without rows, from the headings of its columns by type.
     pub fn of(columns: &[(Column, &[&str])]) -> Grid {
         Grid::new(columns.iter().flat_map(|&(column, names)| names.iter().map(move |&name| (name, column))))
     }

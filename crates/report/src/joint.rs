@@ -7,7 +7,7 @@ use stagewright_core::document::{
 
 use super::units::percent;
 
-/// Figures of a model that its plan does not have.
+/// Figures of a model that its plan does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct JointFigures {
     /// FLOP of a sample in both passes; 0 if unknown.
@@ -45,8 +45,8 @@ pub fn schedules(objective: &JointObjectiveDocument) -> String {
     if names.is_empty() { Schedule::OneFOneB.name().into() } else { names.join(", ") }
 }
 
-/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor-parallel groups of one
-/// copy.
+/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor-parallel groups of
+/// one copy.
 pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
     let stages = plan.stages.len();
     let interleaved = plan.execution.as_ref().filter(|execution| execution.schedule == Schedule::Interleaved);
@@ -69,7 +69,7 @@ pub fn devices(plan: &JointPlanDocument) -> (u64, Option<u64>) {
     (used, all)
 }
 
-/// The kind of the devices of a stage; where stages have no kinds, the only one.
+/// The kind of the devices of a stage; where stages name no kind, the first kind that is not a host.
 fn kind_of<'c>(stage: &JointStageDocument, cluster: &'c ClusterDocument) -> Option<&'c KindDocument> {
     let mut kinds = cluster.kinds.iter().filter(|kind| !kind.host);
     match &stage.kind {
@@ -84,7 +84,7 @@ pub fn limit(plan: &JointPlanDocument, stage: &JointStageDocument) -> Option<f64
     Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
 }
 
-/// Samples and tokens per second, and the share of the devices' peak that the model's FLOP are. `None` without a plan for an
+/// Samples and tokens per second, and the model's FLOP as a share of the devices' peak. `None` without a plan for an
 /// iteration.
 pub fn rate(plan: &JointPlanDocument, figures: JointFigures) -> Option<String> {
     let value = plan.objective.value_s.filter(|&value| value > 0.0)?;
@@ -103,7 +103,7 @@ pub fn rate(plan: &JointPlanDocument, figures: JointFigures) -> Option<String> {
     Some(text)
 }
 
-/// Peak of the devices of a plan, in FLOP per second at the class's own peak.
+/// Peak of the devices of a plan, in FLOP per second, from the peaks of their classes.
 fn peak(plan: &JointPlanDocument) -> f64 {
     let Some(cluster) = &plan.cluster else { return 0.0 };
     let of_stage = |stage: &JointStageDocument| {

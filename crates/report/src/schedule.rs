@@ -35,7 +35,7 @@ pub struct DeviceReport {
     pub name: String,
     /// Busy time in seconds.
     pub busy_s: f64,
-    /// Maximum number of microbatches whose activations it holds, counted separately for each of its stages.
+    /// Maximum number of microbatches whose activations the device holds, counted separately for each of its stages.
     pub in_flight: u32,
     /// Peak memory in bytes.
     pub peak_bytes: f64,

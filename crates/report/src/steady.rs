@@ -15,11 +15,11 @@ use super::table::{replicated, share};
 use super::units::{name, percent, seconds};
 use super::wrap::facts;
 
-/// The steady state of a plan, where it has one.
+/// The steady state of a plan, if it has one.
 #[derive(Debug, Clone)]
 pub struct Steady<'p> {
     problem: &'p Problem,
-    /// Activities of the pipeline in a period, or the reason why it has none.
+    /// Activities of the pipeline in a period, or the reason why there is no steady state.
     pub state: Result<SteadyState, String>,
 }
 
@@ -162,7 +162,7 @@ impl<'p> Steady<'p> {
     }
 }
 
-/// The seconds of a period that the load of a device leaves.
+/// Seconds of a period in which a device is idle.
 pub(super) fn idle(state: &SteadyState, device: &SteadyDevice) -> f64 {
     (state.period - device.load).max(0.0)
 }
@@ -196,7 +196,7 @@ pub(super) fn memory(state: &SteadyState) -> Option<&'static str> {
 #[derive(Debug, Serialize)]
 pub struct SteadyDocument<'a> {
     steady_state: Option<SteadyStateDocument<'a>>,
-    /// Why there is none.
+    /// Reason why there is no steady state.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_steady_state: Option<String>,
 }
@@ -210,7 +210,7 @@ struct SteadyStateDocument<'a> {
     uplinks: Vec<Uplink<'a>>,
 }
 
-/// A device; if the stage has replicas, the activities of each.
+/// A device. If its stage has replicas, the activities are those of each replica.
 #[derive(Debug, Serialize)]
 struct Device<'a> {
     name: String,
@@ -234,8 +234,8 @@ struct Uplink<'a> {
     busy: Vec<Busy<'a>>,
 }
 
-/// An interval that begins in the period; if it ends after the period, it continues in the next. The batch is 0 for
-/// the one that the period begins, 1 for the one before it.
+/// An interval that begins in the period; if it ends after the period, it continues in the next. The batch is 0 for the
+/// batch that the period begins, 1 for the batch before it.
 #[derive(Debug, Serialize)]
 struct Busy<'a> {
     work: &'static str,

@@ -16,7 +16,7 @@ const BAR: f64 = 24.0;
 /// Figures of one device, from a plan or from the checker.
 #[derive(Debug, Clone)]
 pub struct DeviceRow {
-    /// Name, with the number of replicas if several.
+    /// Name, with the number of replicas if there are several.
     pub name: String,
     /// Load in seconds.
     pub load: f64,
@@ -81,7 +81,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     text
 }
 
-/// Sources of the seconds of a plan, without those of less than half a percent.
+/// Sources of a plan's seconds, without those of less than half a percent.
 pub fn sources(shares: &SourcesDocument) -> String {
     let parts = [
         ("measured", shares.measured),
@@ -99,8 +99,8 @@ pub fn robustness(plan: &PlanDocument) -> Vec<(&'static str, String)> {
     plan.robust.iter().flat_map(|robust| worst_case(value, robust)).collect()
 }
 
-/// The worst case of a plan, and its price: the cost of the plan over the nominally best one, and its savings in the
-/// worst case.
+/// The worst case of a plan, and its price: how much more the plan costs than the nominally best one, and how much it
+/// saves in the worst case.
 fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str, String)> {
     let share = |from: f64, to: f64| if from > 0.0 { to / from - 1.0 } else { 0.0 };
     let mut off: Vec<String> = robust.scenario.kinds.iter().map(|kind| source(kind)).collect();
@@ -262,7 +262,7 @@ pub fn workloads(rows: &[WorkloadRow]) -> Grid {
     grid
 }
 
-/// Name of a stage, with the number of replicas if several.
+/// Name of a stage, with the number of replicas if there are several.
 pub fn replicated(name: &str, replicas: u32) -> String {
     if replicas > 1 { format!("{name} ×{replicas}") } else { name.into() }
 }

@@ -75,7 +75,7 @@ pub fn percent(share: f64) -> String {
 /// Maximum length of a displayed name, in characters.
 const LONGEST_NAME: usize = 60;
 
-/// A name from a file: kept short, and every character of it seen.
+/// A name from a file, shortened and with every character visible.
 ///
 /// ```
 /// use stagewright_report::units::name;

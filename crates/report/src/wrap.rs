@@ -13,7 +13,8 @@ pub(super) const GAP: u16 = 2;
 /// Indentation of example lines of a page, which keep their line breaks.
 const EXAMPLE: &str = "    ";
 
-/// `name  text` lines, aligned. Every character of a text is seen, and a wrapped text continues below its first line.
+/// `name  text` lines, aligned. Every character of a text is visible, and a wrapped text continues below its first
+/// line.
 pub fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, String)>, width: Option<u16>) -> String {
     let mut table = borderless(width);
     for (name, text) in lines {

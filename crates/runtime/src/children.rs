@@ -1,4 +1,4 @@
-//! Processes that this program starts: their lines, their ends, and that none stays behind.
+//! Processes that this program starts: reads their lines, notices when they end, and leaves none behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::protocol::{Order, Report, Task};
 /// Bytes of standard error that are kept of each process.
 const KEPT_ERROR: usize = 2000;
 
-/// How often an interrupt is looked for.
+/// Interval between checks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long the cause of a failure may take to show.
+/// Time that the cause of a failure may take to show.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// A message of a process, or the end of its messages.
@@ -61,7 +61,7 @@ impl Children {
             let failed = || RunError::io(format!("the process of {name} cannot be started"));
             let mut command = Command::new(program);
             command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            // An interrupt from the terminal is for the program alone, which stops its processes.
+            // An interrupt from the terminal reaches this program alone, which stops its processes.
             #[cfg(unix)]
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
             let mut child = command.spawn().map_err(failed())?;
@@ -92,7 +92,7 @@ impl Children {
     /// Sends a line to a process.
     ///
     /// # Errors
-    /// If it has ended.
+    /// If the process has ended.
     pub(crate) fn order(&mut self, index: usize, order: &Order) -> Result<()> {
         self.tell(index, order)
     }
@@ -107,8 +107,8 @@ impl Children {
         told.map_err(|_| self.died(index))
     }
 
-    /// Waits for the next meaningful report; `waiting` names the processes it waits for. A report of a continuing
-    /// measurement only shows that no process hangs.
+    /// Waits for the next meaningful report; `waiting` says which processes still have to report. A report that a
+    /// measurement continues only shows that no process hangs.
     ///
     /// # Errors
     /// If a process fails, ends, sends an unintelligible message, or no process sends anything for too long.
@@ -130,7 +130,7 @@ impl Children {
             };
             match heard {
                 Heard::Said(Report::Failed { message }) => {
-                    // A process that is killed breaks the connections of others, which may say so first.
+                    // A process that is killed breaks the connections of others, which may report that first.
                     thread::sleep(GRACE);
                     if let Some(killed) = (0..self.children.len()).find(|&index| self.is_killed(index)) {
                         return Err(self.died(killed));
@@ -179,8 +179,8 @@ impl Children {
     }
 
     fn died(&mut self, index: usize) -> RunError {
-        // A process that fails says so before it ends; that line may still be on its way. Others may continue to
-        // report.
+        // A failing process reports its failure before it ends, and the report may still be on its way. Meanwhile
+        // others may continue to report.
         let end = Instant::now() + GRACE;
         while Instant::now() < end
             && let Ok((other, heard)) = self.heard.recv_timeout(TICK)

@@ -14,15 +14,15 @@ stagewright_core::codes! {
 
         /// unusable library
         ///
-        /// The file is not a shared library of ONNX Runtime, or is older than 1.17. The message includes that of the
+        /// The file is not a shared library of ONNX Runtime, or is older than 1.17. The message includes the one of the
         /// system's loader.
         H002,
 
         /// model that cannot be cut
         ///
-        /// A model is cut at the operators of its graph, each of which has to be a node of the main graph of the file. Operators in
-        /// branches of an `If` with a constant condition are not, nor are tensors whose type is unknown. Simplify the model with the
-        /// program that exports it.
+        /// A model is cut at the operators of its graph, each of which has to be a node of the main graph of the file.
+        /// Operators in branches of an `If` with a constant condition are not such nodes. Nor can a model be cut at a
+        /// tensor whose type is unknown. Simplify the model with the program that exports it.
         H003,
 
         /// missing weights
@@ -36,14 +36,15 @@ stagewright_core::codes! {
         ///
         /// `run` starts one process on a core of its own for every device of the plan, and measures inference. Plans with more devices
         /// than cores, with replicated stages, without a predicted time, or for a schedule of training steps cannot be run, nor can models
-        /// in formats other than ONNX. `run` and `profile` refuse `--precision` if it changes the model, which runs as it is.
+        /// in formats other than ONNX. `run` and `profile` run the model as it is, so they refuse `--precision` if it
+        /// would change the model.
         H005,
 
         /// process that ended
         ///
         /// A process of the pipeline ended before its work was done; the message says by which signal or code, and has the last lines
-        /// that it wrote. A process that was killed by signal 9 has most often used up the memory of the machine: use a smaller batch.
-        /// The other processes have been stopped.
+        /// that it wrote. Signal 9 usually means that the machine ran out of memory: use a smaller batch. The other
+        /// processes have been stopped.
         H006,
 
         /// no progress

@@ -2,11 +2,11 @@
 //!
 //! A *segment* is a part of a model that a device runs without interruption. If tensors between devices form no cycle,
 //! every device has one segment. Otherwise a device has a segment for each *level* of its operators: the largest number
-//! of changes of device on a path to them. A tensor from one segment to another never goes to a lower level, and on the
-//! same device always to a higher one, so the segments have an order in which all inputs are available.
+//! of device changes on any path to an operator. A tensor from one segment to another never goes to a lower level, and
+//! on the same device always to a higher one, so the segments have an order in which all inputs are available.
 //!
-//! Nodes that depend on constants and shapes alone are in no placement: every segment that reads their outputs has its own
-//! copies. Inputs of the model are on every device that reads them.
+//! Nodes that depend on constants and shapes alone are not placed: every segment that reads their outputs has its own
+//! copies of them. Inputs of the model are on every device that reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ struct Flow<'a> {
     graph: &'a GraphProto,
     /// Names that each node reads, including those read inside its bodies.
     reads: Vec<Vec<&'a str>>,
-    /// Names that each node reads, without those of which it reads the type alone.
+    /// Names that each node reads, except those of which it reads only the type.
     needs: Vec<Vec<&'a str>>,
     /// The node that makes a value.
     producer: BTreeMap<&'a str, usize>,
@@ -124,7 +124,7 @@ fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs))
 }
 
-/// Names that a node reads, in order, each once; perhaps with those of which it reads the `types` alone.
+/// Names that a node reads, each once, in order. Names of which it reads only the type are included if `types` is true.
 fn read_names(node: &NodeProto, types: bool) -> Vec<&str> {
     let inputs = node.input.iter().enumerate().filter(|&(place, _)| types || !reads_type_alone(node, place));
     let mut names: Vec<&str> = inputs.map(|(_, name)| name.as_str()).collect();
@@ -153,8 +153,8 @@ fn outer_names<'a>(body: &'a GraphProto, types: bool, names: &mut Vec<&'a str>) 
     );
 }
 
-/// Cuts a model whose weights have been gathered, and writes its segments to a folder. `placement` has the number of the
-/// device of every operator. O(nodes · segments) at most.
+/// Cuts a model whose weights have been gathered, and writes its segments to a folder. `placement` maps every operator
+/// to the number of its device. Takes O(nodes · segments) time at most.
 ///
 /// # Errors
 /// If operators of the placement are not nodes of the model, types of values between segments are unknown, or a file
@@ -200,7 +200,7 @@ type Segments = BTreeMap<(usize, usize), Vec<usize>>;
 /// The segments that read each value, except the one that produces it.
 type Readers<'a> = BTreeMap<&'a str, BTreeSet<Key>>;
 
-/// Readers of each value, and all nodes that each segment runs: those of views as well.
+/// Readers of each value, and all nodes that each segment runs, including the views that it reads.
 fn readers<'a>(flow: &Flow<'a>, keys: &[Option<Key>], segments: &Segments) -> (Readers<'a>, Segments) {
     let mut readers = Readers::new();
     let mut run = Segments::new();
@@ -229,7 +229,7 @@ struct Cutting<'f, 'a> {
 }
 
 impl<'a> Cutting<'_, 'a> {
-    /// Writes a segment with its own nodes, and those that it needs besides.
+    /// Writes a segment of some nodes; `needed` contains them and the views that they read.
     fn segment(&mut self, key: Key, nodes: &[usize], needed: &[usize], path: PathBuf) -> Result<Segment> {
         let leaving = self.leaving(nodes);
         let mut inputs = Vec::new();
@@ -248,20 +248,20 @@ impl<'a> Cutting<'_, 'a> {
         Ok(Segment { model: path, inputs, outputs })
     }
 
-    /// Values that nodes make for others or as outputs of the model.
+    /// Values of some nodes that other segments read or that are outputs of the model.
     fn leaving(&self, nodes: &[usize]) -> Vec<&'a str> {
         let outputs = |&node: &usize| self.flow.graph.node[node].output.iter().map(String::as_str);
         let made: Vec<&str> = nodes.iter().flat_map(outputs).filter(|name| !name.is_empty()).collect();
         let leaves = |name: &&str| self.readers.contains_key(name) || self.outputs.contains_key(name);
         let mut leaving: Vec<&str> = made.iter().copied().filter(leaves).collect();
         if leaving.is_empty() {
-            // Operators without readers are run as well.
+            // Operators without readers run as well, so one of their values becomes an output.
             leaving.extend(made.last());
         }
         leaving
     }
 
-    /// Gives a value of a device a number, and says where it goes.
+    /// Numbers a value that a device makes, and finds the devices and segments that read it.
     fn output(&mut self, name: &'a str, device: usize) -> Result<SegmentOutput> {
         let value = self.numbers.len() as u32;
         self.numbers.insert(name, value);
@@ -295,7 +295,7 @@ pub fn write_whole(whole: &Whole, path: &Path) -> Result<Vec<SegmentInput>> {
     let outputs: Vec<&str> = flow.graph.output.iter().map(|output| output.name()).collect();
     let mut names = outside(&flow, &nodes);
     for &name in &outputs {
-        // An output may be an input of the model, which perhaps no node reads.
+        // An output of the model may be one of its inputs, which perhaps no node reads.
         let is_made = flow.producer.contains_key(name) || flow.constants.contains(name);
         if !is_made && !names.contains(&name) {
             names.push(name);
@@ -324,7 +324,7 @@ fn keys(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -> Vec<Option
     device.iter().zip(levels).map(|(device, level)| device.map(|device| (device, level))).collect()
 }
 
-/// Position of every device in an order without tensors backwards; `None` if there is none.
+/// Position of every device in an order in which all tensors go forward; `None` if there is no such order.
 fn order_of_devices(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -> Option<Vec<usize>> {
     let mut after = vec![BTreeSet::new(); devices];
     for (node, to) in device.iter().enumerate() {
@@ -342,8 +342,8 @@ fn order_of_devices(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -
     position.into_iter().collect()
 }
 
-/// The nodes of a segment, and the views that they read of values on other devices, in file order. A view costs nothing, and
-/// the plan sends its source: the integers, not the numbers that `DequantizeLinear` makes of them.
+/// The nodes of a segment, and the views on other devices that they read, in file order. A view costs nothing, so the
+/// plan sends its source: for `DequantizeLinear`, the integers and not the numbers made of them.
 fn with_views(flow: &Flow<'_>, keys: &[Option<Key>], device: usize, nodes: &[usize]) -> Vec<usize> {
     let mut all: BTreeSet<usize> = nodes.iter().copied().collect();
     let mut open: Vec<usize> = nodes.to_vec();
@@ -378,7 +378,7 @@ fn with_constants(flow: &Flow<'_>, nodes: &[usize]) -> Vec<usize> {
     all.into_iter().collect()
 }
 
-/// Values that nodes read and neither make nor hold, in order.
+/// Values that some nodes read but neither make nor hold as constants, in order.
 fn outside<'a>(flow: &Flow<'a>, nodes: &[usize]) -> Vec<&'a str> {
     let inside: BTreeSet<usize> = nodes.iter().copied().collect();
     let mut seen = BTreeSet::new();

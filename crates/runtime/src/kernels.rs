@@ -1,9 +1,9 @@
 //! From the kernels of ONNX Runtime to the operators of a graph.
 //!
-//! ONNX Runtime replaces nodes by others before it runs a model: it folds constants, drops nodes without effect and fuses.
-//! The optimised model says which tensors a kernel makes. Kernels that exchange tensors which the original model does not
-//! have form a group. Its members are the original nodes between its outputs and the tensors that other kernels make; they
-//! share its seconds by their amounts of work.
+//! ONNX Runtime rewrites a model before it runs it: it folds constants, drops nodes without effect and fuses others.
+//! The optimised model says which tensors a kernel makes. Kernels that exchange tensors which the original model does
+//! not have form a group. The members of a group are the original nodes between the tensors that other kernels make and
+//! the outputs of the group; they share its seconds in proportion to their work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -99,7 +99,7 @@ pub(crate) fn by_operator(
             spreads.insert(name.clone(), of_group);
         }
     }
-    // Kernels that no operator explains are spread over all.
+    // The time of kernels that belong to no operator is spread over all operators.
     let sum: f64 = seconds.values().sum();
     if sum > 0.0 {
         seconds.values_mut().for_each(|seconds| *seconds *= 1.0 + rest / sum);
@@ -107,7 +107,7 @@ pub(crate) fn by_operator(
     Ok((seconds, spreads))
 }
 
-/// Median, and interquartile range as a share of it.
+/// Median, and interquartile range as a share of the median.
 pub(crate) fn median(numbers: &mut [f64]) -> (f64, f64) {
     numbers.sort_by(f64::total_cmp);
     let quantile = |share: f64| match numbers.len() {
@@ -130,14 +130,14 @@ fn optimized_model(path: &Path) -> Result<ModelProto> {
     })
 }
 
-/// Median seconds of every kernel, and of every group those of its largest kernel with their spread.
+/// Median seconds of every kernel; and for every group, the median seconds and the spread of its largest kernel.
 fn kernel_times(
     kernels: &GraphProto,
     groups: &[usize],
     times: NodeTimes,
 ) -> (Vec<f64>, BTreeMap<usize, (f64, f64)>) {
     let names: BTreeMap<&str, usize> = kernels.node.iter().map(|node| node.name()).zip(0..).collect();
-    // Nodes inside bodies have events of their own, which their loop's includes.
+    // Nodes inside bodies have events of their own, which are skipped because the event of their loop includes them.
     let mut time = vec![0.0; kernels.node.len()];
     let mut spread: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for (name, mut runs) in times {
@@ -163,8 +163,8 @@ fn producers(graph: &GraphProto) -> BTreeMap<&str, usize> {
     made.filter(|(name, _)| !name.is_empty()).map(|(name, index)| (name.as_str(), index)).collect()
 }
 
-/// Groups of kernels, each by a representative: kernels that exchange a tensor that the original model does not have,
-/// such as the changes of shape around a product.
+/// Per kernel, the representative of its group. Kernels belong to one group if they exchange a tensor that the original
+/// model does not have, such as those that change the shape around a product.
 fn groups(graph: &GraphProto, kernels: &GraphProto, producer: &BTreeMap<&str, usize>) -> Vec<usize> {
     let given: BTreeSet<&str> = graph
         .input

@@ -10,12 +10,12 @@ use crate::error::{Result, RunError};
 /// Environment variable that names the library.
 pub const VARIABLE: &str = "ORT_DYLIB_PATH";
 
-/// Finds the library: the given one; the one that `ORT_DYLIB_PATH` names; or the one of the Python package
-/// `onnxruntime`, of the active virtual environment first. The path of a file is absolute; a name without a file is left
-/// to the loader of the system, which has folders of its own.
+/// Finds the library: the given one; or the one that `ORT_DYLIB_PATH` names; or the one in the Python package
+/// `onnxruntime`, looked up in the active virtual environment first. The path of an existing file is made absolute; any
+/// other name is left to the loader of the system, which searches folders of its own.
 ///
 /// # Errors
-/// If there is none.
+/// If no library is found.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     let named = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let found = given.map(Path::to_owned).or_else(named).or_else(of_python).ok_or(RunError::NoLibrary)?;
@@ -25,7 +25,8 @@ pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// The library inside the package `onnxruntime` of the first Python that has it. The package is located, not imported.
+/// The library inside the package `onnxruntime` of the first Python that has it. The package is only located, not
+/// imported.
 fn of_python() -> Option<PathBuf> {
     let script = "import importlib.util as u; s = u.find_spec('onnxruntime'); print(s.submodule_search_locations[0] if s else '')";
     let active = std::env::var_os("VIRTUAL_ENV").map(|folder| {
@@ -53,7 +54,7 @@ fn is_library(name: &str) -> bool {
 /// A library that can be loaded.
 ///
 /// # Errors
-/// If it is not a library of ONNX Runtime, or older than this program needs.
+/// If the file is not a library of ONNX Runtime, or is older than this program needs.
 pub fn checked(path: PathBuf) -> Result<PathBuf> {
     load(&path).map(|_| path)
 }
@@ -61,7 +62,7 @@ pub fn checked(path: PathBuf) -> Result<PathBuf> {
 /// Loads the library into this process.
 ///
 /// # Errors
-/// If it is not a library of ONNX Runtime, or older than this program needs.
+/// If the file is not a library of ONNX Runtime, or is older than this program needs.
 pub(crate) fn load(path: &Path) -> Result<Environment> {
     let bad = |cause: String| RunError::BadLibrary { path: path.to_owned(), cause };
     let builder = ort::init_from(path).map_err(|error| bad(error.to_string()))?;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use crate::protocol::{Throttle, now};
 use crate::tensor::Tensor;
 
-/// Longest shape of a frame.
+/// Largest rank of a tensor in a frame.
 const LARGEST_RANK: u32 = 64;
 
-/// Number of connections that may wait for their token at a time.
+/// Maximum number of connections that have yet to present their token.
 const MOST_WAITING: usize = 64;
 
 /// Time for a connection to present its token. Processes of the run present it immediately.
@@ -25,8 +25,8 @@ const TIME_FOR_TOKEN: Duration = Duration::from_secs(60);
 /// Pause after a connection could not be accepted, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Time without an accepted connection after which that is an error. Connections that wait for their token are closed
-/// earlier.
+/// Time without an accepted connection after which the failure to accept is an error. Connections without a token are
+/// closed earlier.
 const TIME_TO_ACCEPT: Duration = TIME_FOR_TOKEN.saturating_mul(2);
 
 /// Sends a tensor: its value, sample, type, shape and content.
@@ -71,7 +71,7 @@ pub(crate) struct Received {
 /// Reads the head of a frame; `None` at the end of the stream.
 ///
 /// # Errors
-/// If the stream ends within it, or its rank is false.
+/// If the stream ends within the head, or the rank is too large.
 pub(crate) fn head(stream: &mut impl Read) -> io::Result<Option<Head>> {
     let mut words = [0; 16];
     match stream.read(&mut words[..1])? {
@@ -123,10 +123,10 @@ pub(crate) fn write_outputs<'a>(
     file.flush().map_err(failed)
 }
 
-/// Connects to a process, and shows that it belongs to the same run.
+/// Connects to a process, and presents the token of the run.
 ///
 /// # Errors
-/// If the receiver has been dropped.
+/// If the connection is refused or breaks.
 pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_nodelay(true)?;
@@ -134,9 +134,9 @@ pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Accepts connections until the process ends, and passes on those of the same run. Each presents its token to a thread of
-/// its own, so a silent connection blocks no other; any program of the machine may connect. If too many wait, the oldest is
-/// closed. An error is the last that is passed on.
+/// Accepts connections until the process ends, and passes on those of the same run. Each connection presents its token
+/// to a thread of its own, so a silent one blocks no other; any program on the machine may connect. If too many
+/// connections wait, the oldest is closed. Nothing is passed on after an error.
 pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<TcpStream>> {
     let (sender, admitted) = channel();
     let token: Arc<[u8]> = token.as_bytes().into();
@@ -162,14 +162,14 @@ pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<T
             if all.len() > MOST_WAITING
                 && let Some((_, oldest)) = all.pop_first()
             {
-                // Its thread reads the end of the stream.
+                // The thread of this connection then reads the end of the stream.
                 let _ = oldest.shutdown(Shutdown::Both);
             }
             drop(all);
             let (waiting, token, sender) = (Arc::clone(&waiting), Arc::clone(&token), sender.clone());
             thread::spawn(move || {
                 let has_shown = shows(&stream, &token).is_ok_and(|is_so| is_so);
-                // A stream that was closed to make room may have gone.
+                // A stream that was closed to make room is no longer waiting.
                 let kept = locked(&waiting).remove(&number).filter(|_| has_shown);
                 drop(stream);
                 if let Some(stream) = kept.and_then(Arc::into_inner) {
@@ -217,12 +217,13 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket that is unlimited without a throttle.
+    /// A bucket with the limits of a throttle; unlimited without one.
     pub(crate) fn new(throttle: Option<Throttle>) -> Bucket {
         Bucket { throttle, free_at: Instant::now() }
     }
 
-    /// Reserves the link for a tensor, and returns when it has passed.
+    /// Reserves the link for a tensor. Returns the time at which the tensor will have passed, or `None` without a
+    /// throttle.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Option<Instant> {
         let throttle = self.throttle?;
         let seconds = throttle.latency_s + bytes as f64 / throttle.bandwidth;
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_bucket_passes_bytes_at_its_rate() {
-        // Minutes long, so that the clock cannot overtake the bucket in between.
+        // The transfers take minutes, so that the clock cannot overtake the bucket between the two reservations.
         let mut bucket = Bucket::new(Some(Throttle { bandwidth: 1e3, latency_s: 0.5 }));
         let start = Instant::now();
         let [first, second] = [500_000, 1_000_000].map(|bytes| bucket.reserve(bytes).unwrap());
@@ -279,7 +280,7 @@ mod tests {
             assert_eq!(received, [sample]);
             idle.push(other(""));
         }
-        // The first ones were closed to make room.
+        // The first connections were closed to make room.
         idle[0].set_read_timeout(Some(limit)).unwrap();
         let is_closed = match idle[0].read(&mut [0]) {
             Ok(count) => count == 0,

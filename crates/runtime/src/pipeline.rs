@@ -19,7 +19,7 @@ use crate::protocol::{
     Optimization, Order, ProfileTask, Report, SpanKind, StageReport, StageTask, Task, Throttle, Work,
 };
 
-/// Samples that are in the pipeline beyond one per device, so that no device waits for the next to start.
+/// Samples in the pipeline beyond one per device, so that no device waits for the next sample to start.
 const SURPLUS: u32 = 1;
 
 /// How processes are started and watched.
@@ -37,7 +37,7 @@ pub struct Host {
     pub cores: Vec<usize>,
     /// Longest time without any progress.
     pub patience: Duration,
-    /// Whether to stop.
+    /// Returns whether the run should stop.
     pub stop: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -69,7 +69,7 @@ pub struct Run {
     pub devices: Vec<String>,
     /// Number of the device of every operator.
     pub placement: BTreeMap<String, usize>,
-    /// Samples whose time counts.
+    /// Number of samples whose time counts.
     pub samples: u32,
     /// Seed of the inputs.
     pub seed: u64,
@@ -94,8 +94,8 @@ pub struct Measured {
     pub stages: Vec<MeasuredStage>,
     /// Tensors that crossed devices.
     pub transfers: Vec<Transfer>,
-    /// Largest difference to the outputs of the whole model, relative to the largest number of each output; `None` if
-    /// they were not compared.
+    /// Largest difference from the outputs of the whole model, relative to the largest number of each output; `None` if
+    /// the outputs were not compared.
     pub difference: Option<f64>,
     /// Number of warm-up samples.
     pub warm_up: u32,
@@ -110,9 +110,9 @@ pub struct MeasuredStage {
     pub segments: usize,
     /// Mean seconds of computation per sample.
     pub compute_s: f64,
-    /// Mean seconds per sample in which the device sent or received, waits for a throttled link included.
+    /// Mean seconds per sample that the device spent sending or receiving, including waits for a throttled link.
     pub communication_s: f64,
-    /// Share of the time in which the device computed.
+    /// Share of the time that the device spent computing.
     pub busy: f64,
     /// All activity of the device.
     pub report: StageReport,
@@ -198,7 +198,7 @@ fn outputs_of(folder: &Path, device: usize) -> PathBuf {
 
 /// A secret of this run, so that no other program can impersonate one of its processes.
 pub(crate) fn token() -> String {
-    // The system's random numbers are the keys of this hasher.
+    // The keys of this hasher are random numbers from the system.
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", random(), random())
 }
@@ -240,7 +240,7 @@ fn drive(children: &mut Children, samples: u32, window: u32) -> Result<Vec<Stage
         if connected == children.len() && next > credit {
             credit = next;
             for (index, &finished) in finished.iter().enumerate() {
-                // A process that has finished has ended its part, and needs no credit.
+                // A process that has finished all samples needs no credit.
                 if finished < samples {
                     children.order(index, &Order::Credit(credit))?;
                 }
@@ -259,7 +259,7 @@ fn summary(
     samples: u32,
     difference: Option<f64>,
 ) -> Measured {
-    // Nanoseconds in which each sample starts, and in which its last segment ends.
+    // Nanoseconds at which each sample starts and at which its last segment ends.
     let mut times = vec![(u64::MAX, 0); samples as usize];
     for span in reports.iter().flat_map(|report| &report.spans) {
         let Some((start, end)) = times.get_mut(span.sample as usize) else { continue };
@@ -348,7 +348,8 @@ fn compare(host: &Host, whole: &Whole, run: &Run, cut: &Cut, folder: &Path) -> R
     Ok(worst)
 }
 
-/// Largest difference, relative to the largest number of an output, that other fusions and orders of sums explain.
+/// Largest difference that other fusions and orders of summation can explain, relative to the largest number of an
+/// output.
 const TOLERANCE: f64 = 1e-2;
 
 type Outputs = BTreeMap<u32, (i32, Vec<u8>)>;
@@ -374,8 +375,8 @@ fn read_outputs(path: &Path) -> Result<Outputs> {
     Ok(outputs)
 }
 
-/// Largest difference of two tensors, relative to the largest number of the second; `None` if their sizes differ. Two
-/// numbers that are not finite are the same.
+/// Largest difference between two tensors, relative to the largest number of the second; `None` if their sizes differ.
+/// Two numbers that are not finite count as equal.
 fn difference(elem: i32, left: &[u8], right: &[u8]) -> Option<f64> {
     if left.len() != right.len() {
         return None;

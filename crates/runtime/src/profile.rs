@@ -1,9 +1,9 @@
 //! Measurement of a model and of the links between processes.
 //!
-//! A copy of the model runs on every core at the same time, as the stages of a pipeline do: they share memory bandwidth
-//! and caches. Each is timed as a whole first, without a profile; then ONNX Runtime times its nodes. As its clock and
-//! its bookkeeping take time, the seconds of the nodes are scaled so that they add up to the whole. A fused kernel is
-//! divided among the nodes that it replaces, by their amounts of work.
+//! A copy of the model runs on every core at the same time: like the stages of a pipeline, the copies share memory
+//! bandwidth and caches. Each copy is first timed as a whole, without a profile; then ONNX Runtime times its nodes. As
+//! the clock and the bookkeeping of the profile take time, the seconds of the nodes are scaled to add up to those of
+//! the whole. The time of a fused kernel is divided among the nodes that it replaces, in proportion to their work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,16 +36,17 @@ pub struct Profile {
     pub whole_s: f64,
     /// Interquartile range of the whole model, as a share of the median.
     pub spread: f64,
-    /// Median seconds by operator; they add up to the whole.
+    /// Median seconds by operator; they add up to the seconds of the whole model.
     pub seconds: BTreeMap<String, f64>,
     /// Interquartile range by operator, as a share of the median.
     pub spreads: BTreeMap<String, f64>,
-    /// Sum of the seconds of the nodes, as a share of the whole, before they were scaled.
+    /// Sum of the nodes' seconds before scaling, as a share of the seconds of the whole model.
     pub covered: f64,
 }
 
 /// Measures a model on all cores of a host at once. The weights have been [gathered](crate::weights::gather) in the
-/// folder. `share` has an amount of work for every operator, by which the seconds of fused kernels are divided.
+/// folder. `share` returns the amount of work of an operator; the seconds of a fused kernel are divided in proportion
+/// to it.
 ///
 /// # Errors
 /// If a process fails, or its profile cannot be read.
@@ -106,7 +107,8 @@ pub fn profile(
     Ok(Profile { whole_s, spread, seconds, spreads, covered: sum / whole_s })
 }
 
-/// Seconds by bytes of a tensor from one process to another, each on a core of its own: the median of three rounds.
+/// Bytes of a tensor, and seconds to send it from one process to another, each on a core of its own: medians of three
+/// rounds.
 ///
 /// # Errors
 /// If a process fails.

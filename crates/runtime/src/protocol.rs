@@ -12,7 +12,7 @@ use stagewright_core::document::Communication;
 pub struct Task {
     /// The shared library of ONNX Runtime.
     pub library: PathBuf,
-    /// The core to run on; none if the system has no affinities.
+    /// The core to run on; `None` if the system has no affinities.
     pub core: Option<usize>,
     /// Optimisation level of ONNX Runtime for a model.
     pub optimization: Optimization,
@@ -95,7 +95,7 @@ pub struct Segment {
 pub struct SegmentInput {
     /// Name in the model.
     pub name: String,
-    /// Number of the value; none for an input of the model.
+    /// Number of the value; `None` for an input of the model.
     pub value: Option<u32>,
     /// Element type, as in ONNX.
     pub elem: i32,
@@ -127,7 +127,7 @@ pub struct ProfileTask {
     pub inputs: Vec<SegmentInput>,
     /// Seed of the contents of the inputs.
     pub seed: u64,
-    /// Number of timed runs, of the whole model and again with a profile of its nodes.
+    /// Number of timed runs of the whole model, and again of runs with a profile of its nodes.
     pub runs: u32,
     /// Prefix of the profile; without one only the whole model is timed.
     pub profile: Option<PathBuf>,
@@ -169,7 +169,7 @@ pub enum Report {
         /// The port.
         port: Option<u16>,
     },
-    /// All connections of the process stand.
+    /// All connections of the process are established.
     Connected,
     /// The process has finished a sample, and no other process reads its outputs.
     Done {
@@ -200,14 +200,14 @@ pub struct StageReport {
     pub peak_memory: Option<u64>,
 }
 
-/// Something that took time. Times are nanoseconds of the monotonic clock, which all processes of a machine share.
+/// An interval of activity. Times are nanoseconds of the monotonic clock, which all processes of a machine share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// Kind of the span.
     pub kind: SpanKind,
     /// The sample.
     pub sample: u32,
-    /// Number of the segment for a run, of the value for a transfer.
+    /// Number of the segment that ran, or of the value that was transferred.
     pub of: u32,
     /// Start.
     pub start_ns: u64,
@@ -223,8 +223,8 @@ pub enum SpanKind {
     Run,
     /// Sending a tensor.
     Send,
-    /// Receiving a tensor, from its first byte on. Between computations, the wait for a throttled link is a span of its own:
-    /// the device may compute after the last byte, before it takes the tensor in.
+    /// Receiving a tensor, from its first byte on. With serial communication, the wait for a throttled link is a span
+    /// of its own: the device may compute between the arrival of the last byte and the wait.
     Receive,
 }
 
@@ -244,7 +244,7 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds since the Unix epoch, where processes share no other clock.
+/// Nanoseconds since the Unix epoch, on systems whose processes share no other clock.
 #[cfg(not(unix))]
 pub(crate) fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

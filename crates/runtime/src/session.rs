@@ -64,7 +64,7 @@ impl Loaded {
         Ok(Loaded { session, outputs })
     }
 
-    /// Runs the model; returns its outputs in its order.
+    /// Runs the model; returns its outputs in the order of the model.
     ///
     /// # Errors
     /// The message of ONNX Runtime.

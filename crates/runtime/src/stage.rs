@@ -6,7 +6,7 @@
 //! | overlap | in a thread of its own | in threads; one bucket for both directions |
 //! | duplex | in a thread of its own | in threads; a bucket for each direction |
 //!
-//! Copying takes time of the core in any case, as all threads share it.
+//! Copying takes time on the core in any case, as all threads share it.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader};
@@ -55,7 +55,7 @@ fn reserve(bucket: &Mutex<Bucket>, bytes: usize) -> Option<std::time::Instant> {
     bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(bytes)
 }
 
-/// The way out of a device.
+/// The sending side of a device.
 struct Sending {
     streams: BTreeMap<usize, TcpStream>,
     targets: BTreeMap<u32, Vec<usize>>,
@@ -204,7 +204,7 @@ struct Stage<'a> {
     given: BTreeMap<&'a str, Tensor>,
     /// Tensors by value and sample, with the number of segments that still read them.
     held: BTreeMap<(u32, u32), (Arc<Tensor>, usize)>,
-    /// Number of segments that read a value.
+    /// Number of segments that read each value.
     readers: BTreeMap<u32, usize>,
     spans: Arc<Mutex<Vec<Span>>>,
     /// Samples below this number may start.
@@ -250,7 +250,7 @@ impl<'a> Stage<'a> {
                 report(&Report::Done { sample: finished })?;
                 finished += 1;
             }
-            // Between computations, a tensor is taken in only when nothing can be computed.
+            // With serial communication, a tensor is taken in only when nothing can be computed.
             while task.communication != Communication::Serial
                 && let Ok(event) = heard.try_recv()
             {
@@ -291,7 +291,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The segment to run: of those with all inputs, the one of the oldest sample.
+    /// The segment to run next: among those that have all inputs, the one with the oldest sample.
     fn ready(&self, samples: u32) -> Option<usize> {
         let is_ready = |&index: &usize| {
             let (segment, _) = &self.segments[index];
@@ -354,7 +354,7 @@ fn is_source(segment: &Segment) -> bool {
     segment.inputs.iter().all(|input| input.value.is_none())
 }
 
-/// Largest resident memory of this process in bytes, where Linux tells.
+/// Largest resident memory of this process in bytes, if Linux reports it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

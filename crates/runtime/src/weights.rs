@@ -1,7 +1,7 @@
 //! The weights of a model in one file, which all sub-models refer to, so that processes share its pages.
 //!
-//! Weights may be in the model, in files beside it, or missing: then random numbers take their place. The results then
-//! have no meaning, but computing them takes the same time: values stay in a range without overflows and denormals,
+//! Weights may be in the model, in files beside it, or missing; random numbers take the place of missing weights. The
+//! results then have no meaning, but computing them takes the same time: values neither overflow nor become denormal,
 //! since matrices are scaled by their inner dimension (Glorot and Bengio, AISTATS 2010) and vectors, among them
 //! variances, lie between a half and one and a half.
 
@@ -37,8 +37,8 @@ pub enum Missing {
     Random(u64),
 }
 
-/// Moves the weights of a model to `weights.bin` in a folder. Tensors of bodies and attributes, most often few and small,
-/// move into the model if they are in files beside it.
+/// Moves the weights of a model to `weights.bin` in a folder. Tensors of bodies and attributes, most often few and
+/// small, are moved into the model if they are in files beside it.
 ///
 /// # Errors
 /// If weights are missing from the file named by the model, or the file cannot be written.
@@ -87,7 +87,8 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
     writer.into_inner().map_err(|error| failed()(error.into_error()))?.sync_data().map_err(failed())
 }
 
-/// Passes the name of every file beside a model that [`gather`] reads; the model is not changed. A name may come twice.
+/// Calls `each` with the name of every file beside a model that [`gather`] reads, perhaps twice. The model is not
+/// changed.
 ///
 /// # Errors
 /// The first error of `each`.
@@ -115,7 +116,8 @@ fn hold(tensor: &mut TensorProto, data: Vec<u8>) {
     tensor.raw_data = Some(data);
 }
 
-/// Operation on a tensor. The second argument is the first output of the node that holds it, if one does.
+/// Operation on a tensor. The second argument is the first output of the node that holds the tensor, or empty without a
+/// node.
 type Visit<'a, E> = dyn FnMut(&mut TensorProto, &str) -> Result<(), E> + 'a;
 
 /// Visits the tensors of a graph that are not its initializers: those of sparse initializers, attributes and bodies.
@@ -210,12 +212,13 @@ fn read(tensor: &TensorProto, beside: Option<&Path>, bytes: usize) -> Result<Vec
     Ok(data)
 }
 
-/// Random weights.
+/// Fills a tensor with random weights.
 fn fill_weights(data: &mut [u8], elem: i32, dims: &[i64], rng: &mut StdRng) {
     let is_vector = dims.iter().filter(|&&dim| dim > 1).count() <= 1;
     let largest = dims.first().copied().unwrap_or(1).max(1) as f64;
     let count: f64 = dims.iter().map(|&dim| dim as f64).product();
-    // Matrices of ONNX have their inner dimension first or last; the larger share of the elements bounds both.
+    // The inner dimension of convolutions and transposed matrices; for matrices whose inner dimension comes first, an
+    // estimate.
     let inner = (count / largest).max(if dims.len() == 2 { largest.min(count / largest) } else { 1.0 });
     let width = (3.0 / inner).sqrt();
     let (low, high) = if is_vector { (0.5, 1.5) } else { (-width, width) };
@@ -227,8 +230,8 @@ fn fill_weights(data: &mut [u8], elem: i32, dims: &[i64], rng: &mut StdRng) {
     }
 }
 
-/// Random numbers of an element type: floating-point ones in a range, integers 0 or 1, which every table has an entry
-/// for.
+/// Fills a tensor with random numbers: floating-point numbers in a range, or integers 0 and 1, for which every table
+/// has an entry.
 pub(crate) fn fill(data: &mut [u8], elem: i32, low: f64, high: f64, rng: &mut StdRng) {
     let mut number = || low + (high - low) * rng.random::<f64>();
     match DataType::try_from(elem) {
@@ -273,7 +276,7 @@ mod tests {
 
     use super::*;
 
-    /// A tensor of two bytes, in the file `beside` from an offset.
+    /// A tensor of two bytes, stored in the file `beside` at an offset.
     fn elsewhere(name: &str, offset: &str) -> TensorProto {
         let entry = |key: &str, value: &str| StringStringEntryProto {
             key: Some(key.into()),

@@ -20,8 +20,8 @@ use crate::tensor::Tensor;
 /// Runs of a model before it is timed.
 const WARM_UP: usize = 2;
 
-/// Time between two reports of a running measurement, so that it is not taken for one that hangs. The program that
-/// reads them must disturb the measurement as little as possible.
+/// Time between two reports of a running measurement, which show that it does not hang. The program that reads the
+/// reports must disturb the measurement as little as possible.
 const PULSE: Duration = Duration::from_millis(500);
 
 /// Does the task on standard input. A failure is reported; the process then ends with code 1.
@@ -65,11 +65,11 @@ fn first_line(sender: Sender<Order>) -> Result<Task, String> {
     Ok(task)
 }
 
-/// Lets the system kill this process when the thread that started it ends. The closed input ends it as well, unless the exit
-/// handlers of ONNX Runtime wait for a computation that is not finished.
+/// Makes the system kill this process when the thread that started it ends. The closed input ends the process as well,
+/// unless the exit handlers of ONNX Runtime wait for an unfinished computation.
 fn end_with_the_program() {
     #[cfg(target_os = "linux")]
-    // Without it, the closed input remains.
+    // If this fails, the closed input still ends the process.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
@@ -171,9 +171,9 @@ fn measure(
     report(&Report::Profile(ProfileReport { seconds, profile: path }))
 }
 
-/// Sends tensors of several sizes, or receives them. The seconds of a size are those between its first and its last
-/// tensor, divided by their number: tensors are sent back to back, so that is the time of the slower side for each. The
-/// receiver has no buffer, which would take in several small tensors at once: those of a pipeline come one by one.
+/// Sends tensors of several sizes, or receives them. The seconds of a size are those from its first tensor to its last,
+/// divided by their number: tensors are sent back to back, so this is the time per tensor of the slower side. The
+/// receiver has no buffer, which would take in several small tensors at once: those of a pipeline arrive one by one.
 fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
@@ -208,7 +208,7 @@ fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
     report(&Report::Ping(times))
 }
 
-/// The cores that this process may use. On systems without affinity they are numbered, but processes are not pinned.
+/// The cores that this process may use. On systems without affinities, cores are numbered and processes are not pinned.
 pub fn cores() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {

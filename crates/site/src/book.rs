@@ -14,7 +14,7 @@ use crate::{files, markdown};
 /// Folder of the documentation of the Rust API in the site.
 pub(crate) const RUST: &str = "api/rust";
 
-/// Style beside that of mdBook.
+/// Style that is added to mdBook's own.
 const STYLE: &str = include_str!("site.css");
 
 /// Writes the site into a folder: a new one, an empty one, or that of an earlier site, which is replaced.
@@ -65,7 +65,7 @@ fn config(out: PathBuf) -> mdbook_driver::errors::Result<Config> {
     config.book.title = Some("Stagewright".into());
     config.book.language = Some("en".into());
     config.build.build_dir = out;
-    // Their syntax, `{{#…}}`, is not used, and pages that show it must not change.
+    // Pages do not use the syntax of preprocessors, `{{#…}}`, and pages that show it must not change.
     config.build.use_default_preprocessors = false;
     let mut html = HtmlConfig::default();
     // Options are written with two hyphens.
@@ -98,8 +98,8 @@ fn summary(parts: &[Part]) -> Result<String> {
     Ok(text)
 }
 
-/// The text of a page with links as the book needs them: to a folder by its page, and to a page by its title if the text
-/// of the link is a path. No line is added or removed.
+/// The text of a page with links as the book needs them: a link to a folder leads to the folder's page, and a link
+/// whose text is a path gets the page's title as its text. No line is added or removed.
 fn linked(page: &Page, pages: &BTreeMap<&str, &Page>) -> Result<String> {
     let mut text = String::with_capacity(page.text.len());
     let mut done = 0;
@@ -123,7 +123,7 @@ fn linked(page: &Page, pages: &BTreeMap<&str, &Page>) -> Result<String> {
     Ok(text)
 }
 
-/// The files of the repository that a page links to and that are no pages.
+/// The files of the repository that a page links to and that are not pages.
 fn linked_files(root: &Path, page: &Page) -> Vec<String> {
     let targets = markdown::links(&page.text).into_iter();
     let paths = targets.filter_map(|link| files::resolve(&page.path, link.target.split('#').next()?));

@@ -1,7 +1,7 @@
 //! The contents of the site: its parts and their pages.
 //!
-//! The parts follow Diátaxis: a tutorial to learn from, guides for tasks, a reference, and explanations. The names of pages
-//! are their titles, and every page under `docs` must be in a part.
+//! The parts follow Diátaxis: a tutorial to learn from, guides for tasks, a reference, and explanations. The names of
+//! pages are their titles, and every page under `docs` must be in a part.
 
 use std::path::Path;
 

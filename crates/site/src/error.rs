@@ -16,7 +16,7 @@ pub(crate) enum SiteError {
         /// The reason.
         error: std::io::Error,
     },
-    /// An output folder with files that are not of an earlier site.
+    /// An output folder with files that do not belong to an earlier site.
     #[error("{} is not empty and not an earlier site: name another folder", .0.display())]
     Foreign(PathBuf),
     /// A page of the repository that no part lists.

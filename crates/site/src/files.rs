@@ -39,7 +39,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The path of a file relative to a file beside it, without `.` and `..`; `None` if it leaves the repository.
+/// Resolves a path relative to the folder of a file, without `.` and `..`; `None` if it leaves the repository.
 pub(crate) fn resolve(from: &str, to: &str) -> Option<String> {
     let mut found = PathBuf::new();
     let folder = Path::new(from).parent()?;

@@ -1,7 +1,7 @@
 //! The links of the pages, looked up in the finished site.
 //!
-//! A link of a page of the repository leads to a file in the repository and in the site, so it works in both. A link to an
-//! anchor leads to an element with this `id`.
+//! A link of a page of the repository leads to a file in the repository and in the site, so it works in both. A link to
+//! an anchor leads to an element with this `id`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,10 +1,10 @@
 //! The documentation site.
 //!
-//! `cargo run -p stagewright-site -- OUT` writes it to `OUT`, `target/site` by default. The pages are those of the
-//! repository, and a reference that is generated from the program, the schemas, the examples and the stubs of the Python
+//! `cargo run -p stagewright-site -- OUT` writes it to `OUT`, `target/site` by default. Its pages are those of the
+//! repository and a reference that is generated from the program, the schemas, the examples and the stubs of the Python
 //! package. mdBook makes a book of them. Afterwards every link is looked up, except addresses on the network.
 //!
-//! A page keeps its path of the repository, so a link between two pages works in both places.
+//! A page keeps its path in the repository, so a link between two pages works in both places.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 

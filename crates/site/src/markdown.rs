@@ -34,8 +34,8 @@ const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_DEFINITION_LIST)
     .union(Options::ENABLE_GFM);
 
-/// Links and images of a page, in order, except addresses on the network. HTML counts as a link without a place: it may be
-/// one, or a word in angle brackets that mdBook would not show.
+/// Links and images of a page, in order, except addresses on the network. HTML counts as a link without a place: it may
+/// be one, or a word in angle brackets that mdBook would not show.
 pub(crate) fn links(page: &str) -> Vec<Link> {
     let mut found: Vec<Link> = Vec::new();
     // Links and images that are open: an image can be the text of a link.
@@ -55,7 +55,7 @@ pub(crate) fn links(page: &str) -> Vec<Link> {
                 let place = place.filter(|_| link_type == LinkType::Inline);
                 found.push(Link { line: line(page, whole.start), target, text, place });
             }
-            // Only the breaks in cells of generated tables.
+            // All HTML but the breaks in cells of generated tables.
             Event::Html(html) | Event::InlineHtml(html) if html.as_ref() != "<br>" => {
                 let (line, text) = (line(page, range.start), range.clone());
                 found.push(Link { line, target: html.trim().to_owned(), text, place: None });

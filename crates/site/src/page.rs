@@ -20,7 +20,7 @@ pub(crate) struct Page {
     pub(crate) text: String,
     /// Whether the page is generated, and is not in the repository.
     pub(crate) is_generated: bool,
-    /// Whether the page belongs to the nearest page above it that does not belong to another.
+    /// Whether the page is nested under the nearest page above it that is not nested.
     pub(crate) is_nested: bool,
 }
 
@@ -30,7 +30,7 @@ impl Page {
         Page { path: path.into(), text, is_generated: true, is_nested: false }
     }
 
-    /// The page as one that belongs to the page above it.
+    /// The page, nested under a page above it.
     pub(crate) fn nested(self) -> Page {
         Page { is_nested: true, ..self }
     }

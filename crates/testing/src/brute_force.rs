@@ -1,6 +1,5 @@
 //! Brute force: the minimum value by `evaluate` over every assignment of colocation classes to devices, every order of
-//! the devices in use if the split is contiguous, and every number of replicas. Independent of units, ideals and
-//! windows.
+//! the used devices if the split is contiguous, and every number of replicas. Independent of units, ideals and windows.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +9,13 @@ use stagewright_core::evaluate::{Evaluation, evaluate};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-/// Optimum; `None` if nothing is feasible.
+/// Minimum value over all placements; `None` if no placement is feasible.
 pub fn optimum(problem: &Problem) -> Option<f64> {
     least(problem, &mut |_, evaluation| evaluation.value)
 }
 
-/// Minimum score of a feasible placement; `None` if nothing is feasible. The score is at least the value.
+/// Minimum score over all feasible placements; `None` if there are none. A score must be at least the value of its
+/// placement.
 pub fn least(problem: &Problem, score: &mut dyn FnMut(&Placement, &Evaluation) -> f64) -> Option<f64> {
     let classes = problem.graph().class_count();
     let devices = problem.cluster().device_count();
@@ -54,7 +54,7 @@ fn for_each_order(
     });
 }
 
-/// Heap's algorithm.
+/// Visits all permutations of the first `count` items, by Heap's algorithm.
 fn permutations(items: &mut [DeviceId], count: usize, visit: &mut impl FnMut(&[DeviceId])) {
     if count <= 1 {
         return visit(items);

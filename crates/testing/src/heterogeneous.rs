@@ -1,5 +1,5 @@
-//! The 48 task graphs on heterogeneous devices published with GiPH (Hu et al., MLSys 2023), with the placement of
-//! its HEFT and its makespan.
+//! The 48 task graphs on heterogeneous devices published with GiPH (Hu et al., MLSys 2023), with the placement and the
+//! makespan that its HEFT finds.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
@@ -19,7 +19,7 @@ struct File {
     instances: Vec<Task>,
 }
 
-/// A task graph. Operators take compute / speed, edges delay + bytes · seconds per byte.
+/// A task graph. An operator takes compute / speed seconds, an edge delay + bytes · seconds per byte.
 #[derive(Deserialize)]
 pub struct Task {
     /// Work of each operator.
@@ -40,7 +40,7 @@ pub struct Task {
     pub heft_makespan: f64,
 }
 
-/// All tasks; `None`, with a message, without `STAGEWRIGHT_SHARED`.
+/// All published task graphs; `None`, with a message, if `STAGEWRIGHT_SHARED` is not set.
 pub fn tasks() -> Option<Vec<Task>> {
     let Some(folder) = std::env::var_os("STAGEWRIGHT_SHARED").map(PathBuf::from) else {
         println!("skipped: STAGEWRIGHT_SHARED is not set");
@@ -54,8 +54,8 @@ pub fn tasks() -> Option<Vec<Task>> {
 }
 
 impl Task {
-    /// The makespan problem of the graph without contention: one kind per device, and operators without seconds on
-    /// devices that they may not use.
+    /// The makespan problem of the graph without contention. Each device is a kind of its own, and an operator has no
+    /// seconds on devices that may not run it.
     pub fn problem(&self) -> Problem {
         let class = |device: usize| format!("class{device}");
         let mut builder = GraphBuilder::new("task");

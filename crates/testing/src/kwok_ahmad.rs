@@ -1,6 +1,6 @@
 //! Random task graphs by the recipes of Kwok and Ahmad, "Benchmarking and comparison of the task graph scheduling
 //! algorithms", Journal of Parallel and Distributed Computing 1999. Neither the graphs nor the text of the paper were
-//! available: these follow its recipes as described elsewhere, and choices made here are stated.
+//! available: the recipes are taken from descriptions elsewhere, and choices made here are stated.
 //!
 //! CCR is the mean seconds of communication of an edge divided by the mean seconds of a task.
 
@@ -18,7 +18,8 @@ use stagewright_core::seed;
 use crate::task_graphs::{TaskGraph, known_length};
 
 /// RGBOS, random graphs for which the paper finds optimal schedules by branch and bound: tasks of 2 to 78 seconds, each
-/// with v/10 successors on average for v tasks. The paper has 10, 12, … 32 tasks and a CCR of 0.1, 1 and 10.
+/// with v/10 successors on average, where v is the number of tasks. The paper has 10, 12, … 32 tasks and a CCR of 0.1,
+/// 1 and 10.
 pub fn rgbos(number: u64, tasks: usize, ccr: f64) -> TaskGraph {
     let mut rng = seed::stream(0x4B60, number);
     let seconds: Vec<u32> = (0..tasks).map(|_| rng.random_range(2..=78)).collect();
@@ -31,7 +32,7 @@ pub fn rgbos(number: u64, tasks: usize, ccr: f64) -> TaskGraph {
     TaskGraph { seconds, edges }
 }
 
-/// A task graph with a schedule of it that keeps all processors busy from beginning to end, which is hence optimal.
+/// A task graph with an optimal schedule: it keeps all processors busy from beginning to end.
 #[derive(Debug, Clone)]
 pub struct KnownOptimum {
     /// The task graph, tasks in the order in which they start in the optimal schedule.
@@ -45,13 +46,13 @@ pub struct KnownOptimum {
 }
 
 impl KnownOptimum {
-    /// The problem of the graph without contention, as published.
+    /// The problem of scheduling the graph without contention, as published.
     pub fn problem(&self) -> Problem {
         self.graph.problem(self.processors, Execution::ContentionFree)
     }
 
-    /// Drops the edges that delay the schedule if transfers go through ports; the problem with ports then has the same
-    /// optimum. Simulates the schedule once for every edge.
+    /// Drops the edges that would delay the schedule if transfers went through ports, and returns the problem with
+    /// ports, which then has the same optimum. Simulates the schedule once for every edge.
     #[must_use]
     pub fn for_ports(mut self) -> (KnownOptimum, Problem) {
         for edge in std::mem::take(&mut self.graph.edges) {
@@ -72,13 +73,13 @@ impl KnownOptimum {
     }
 }
 
-/// RGPOS, random graphs with a predetermined optimal schedule. Every processor is cut at random into v/p tasks on
-/// average, without idle time. Edges join a task to tasks that start after its end, v/10 on average as in [`rgbos`],
-/// since the paper does not say how many; an edge between two processors communicates in less than the time between
-/// the two, and one within a processor in any time. The paper has 50, 100, … 500 tasks and a CCR of 0.1, 1 and 10; the
-/// length is [`known_length`] of v.
+/// RGPOS, random graphs with a predetermined optimal schedule. The time of every processor is cut at random into tasks,
+/// v/p on average, without idle time. Edges join a task to tasks that start after its end, v/10 on average as in
+/// [`rgbos`], since the paper does not give the number. Between two processors, the communication of an edge takes less
+/// time than passes between its two tasks; within a processor, it may take any time. The paper has 50, 100, … 500 tasks
+/// and a CCR of 0.1, 1 and 10; the length is [`known_length`] of v.
 ///
-/// The communication is strictly less, so that no tensor arrives at the instant when its device becomes free.
+/// Communication takes strictly less, so that no tensor arrives at the instant at which its device becomes free.
 pub fn rgpos(number: u64, tasks: usize, processors: u32, ccr: f64) -> KnownOptimum {
     let mut rng = seed::stream(0x4B61, number);
     let length = known_length(tasks);
@@ -113,7 +114,8 @@ pub fn rgpos(number: u64, tasks: usize, processors: u32, ccr: f64) -> KnownOptim
     KnownOptimum { graph: TaskGraph { seconds, edges }, processors, length, processor_of }
 }
 
-/// Draws the successors of a task among `later` tasks, on average a tenth of all tasks, or all if there are fewer.
+/// Draws the successors of a task from `later`: on average a tenth of the number of all tasks, or all of `later` if it
+/// has fewer.
 fn successors(rng: &mut ChaCha8Rng, tasks: usize, mut later: Vec<usize>) -> Vec<usize> {
     let count = rng.random_range(0..=tasks / 5).min(later.len());
     let (chosen, _) = later.partial_shuffle(rng, count);
@@ -121,7 +123,7 @@ fn successors(rng: &mut ChaCha8Rng, tasks: usize, mut later: Vec<usize>) -> Vec<
     chosen.to_vec()
 }
 
-/// Draws seconds of communication of a mean, at least one.
+/// Draws the seconds of communication of an edge, with the given mean; at least one.
 fn communication(rng: &mut ChaCha8Rng, mean: f64) -> u32 {
     rng.random_range(1..=((2.0 * mean).round() as u32).max(2) - 1)
 }

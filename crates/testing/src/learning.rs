@@ -8,7 +8,7 @@ use stagewright_core::problem::Problem;
 
 use crate::random::{self, Size};
 
-/// A random step.
+/// A random makespan problem.
 pub fn step(number: u64, operators: usize, devices: u32) -> Problem {
     let problem = random::problem(number, Size { operators, devices, groups: number.is_multiple_of(2) });
     let execution = if number % 3 == 1 { Execution::ContentionFree } else { Execution::Ports };
@@ -16,13 +16,13 @@ pub fn step(number: u64, operators: usize, devices: u32) -> Problem {
     problem.with_objective(objective).expect("a valid objective")
 }
 
-/// A random contiguous split.
+/// A random problem of contiguous splits.
 pub fn split(number: u64, operators: usize, devices: u32) -> Problem {
     let problem = random::problem(number, Size { operators, devices, groups: false });
     problem.with_objective(Objective::default()).expect("a valid objective")
 }
 
-/// An empty graph, on two devices.
+/// A problem with an empty graph and two devices.
 pub fn empty(kind: ObjectiveKind) -> Problem {
     let cluster = step(1, 2, 2).cluster().document().clone();
     let graph = GraphBuilder::new("nothing").build().expect("a valid graph");

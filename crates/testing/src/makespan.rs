@@ -13,7 +13,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// The problem of a seed, with `operators` operators.
+/// The problem drawn from a seed, with `operators` operators.
 pub fn problem(number: u64, operators: usize) -> Problem {
     let mut rng = seed::stream(0xB0D5, number);
     let rng = &mut rng;
@@ -43,7 +43,7 @@ pub fn problem(number: u64, operators: usize) -> Problem {
     let density = [0.2, 0.4, 0.7][rng.random_range(0..3)];
     for from in 0..operators {
         let mut readers: Vec<usize> = (from + 1..operators).filter(|_| rng.random_bool(density)).collect();
-        // One tensor for all readers, or separate tensors for some; occasionally a reader has two.
+        // One tensor for all readers, or several tensors that divide them; occasionally a reader reads two.
         while !readers.is_empty() {
             let part = if rng.random_bool(0.5) { readers.len() } else { rng.random_range(1..=readers.len()) };
             let mut consumers: Vec<usize> = readers.drain(..part).collect();

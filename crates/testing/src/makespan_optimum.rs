@@ -23,7 +23,7 @@ fn orders(count: usize) -> Vec<Vec<OpId>> {
     orders
 }
 
-/// All orders in which every operator follows those that it reads.
+/// All orders in which every operator comes after its inputs.
 fn linear_extensions(problem: &Problem) -> Vec<Vec<OpId>> {
     let graph = problem.graph();
     let mut orders: Vec<Vec<OpId>> = vec![Vec::new()];
@@ -42,13 +42,13 @@ fn linear_extensions(problem: &Problem) -> Vec<Vec<OpId>> {
     orders
 }
 
-/// Calls `show` for every placement without violations, under every priority and without one, with its
+/// Calls `show` with every placement that violates no constraint, under every priority and without one, and with its
 /// timeline.
 pub fn visit(problem: &Problem, show: impl FnMut(&Placement, &Timeline)) {
     visit_in_orders(problem, &orders(problem.graph().operator_count()), show);
 }
 
-/// Calls `show` for every placement without violations, under the priority of each of the `orders` and without one,
+/// Calls `show` with every placement that violates no constraint, under each priority of `orders` and without one, and
 /// with its timeline.
 fn visit_in_orders(problem: &Problem, orders: &[Vec<OpId>], mut show: impl FnMut(&Placement, &Timeline)) {
     let (graph, cluster) = (problem.graph(), problem.cluster());
@@ -87,8 +87,9 @@ pub fn fits_everywhere(problem: &Problem, timeline: &Timeline) -> bool {
     peaks.all(|(device, &bytes)| fits(bytes, cluster.memory(cluster.kind_of(device))))
 }
 
-/// The minimum makespan; `None` if every placement violates a constraint. Priorities that an operator's inputs follow
-/// add nothing: the order in which the operators start is a priority with the same schedule.
+/// The minimum makespan; `None` if every placement violates a constraint. Only priorities that rank every operator
+/// after its inputs are tried, since the order in which operators start under any other priority is such a priority and
+/// gives the same schedule.
 pub fn optimum(problem: &Problem) -> Option<f64> {
     let mut best: Option<f64> = None;
     visit_in_orders(problem, &linear_extensions(problem), |_, timeline| {

@@ -26,7 +26,7 @@ pub struct Size {
     pub groups: bool,
 }
 
-/// Problem with a given seed.
+/// The problem drawn from a seed.
 pub fn problem(number: u64, size: Size) -> Problem {
     let mut rng = seed::stream(0xD1CE, number);
     let mut graph = graph(&mut rng, size.operators);
@@ -64,7 +64,8 @@ fn graph(rng: &mut impl Rng, max_operators: usize) -> Graph {
     }
     tensors(rng, &mut builder, &links, |index| format!("f{index}"));
     if training {
-        // Backward operators mirror the forward ones; some have no colocated forward operator, some are missing.
+        // Backward operators mirror the forward ones. Some of these have no backward operator, and some backward
+        // operators are not colocated with a forward one.
         let present: Vec<usize> = (0..forward).filter(|_| rng.random_bool(0.7)).collect();
         for &index in &present {
             let colocation = rng.random_bool(0.7).then(|| format!("c{index}"));
@@ -84,7 +85,7 @@ fn graph(rng: &mut impl Rng, max_operators: usize) -> Graph {
             }
         }
     }
-    // Colocate the forward halves by rebuilding their documents.
+    // Colocates the forward operators by rebuilding their documents.
     let mut document = builder.document().clone();
     for operator in &mut document.operators {
         if let Some(number) = operator.name.strip_prefix('f') {
@@ -102,7 +103,7 @@ fn graph(rng: &mut impl Rng, max_operators: usize) -> Graph {
     Graph::from_document(document).expect("a valid graph")
 }
 
-/// The graph in version 2, with shared parameters, workspace and outputs of the model.
+/// Converts the graph to version 2, with shared parameters, workspace and outputs of the model.
 fn of_version_2(rng: &mut impl Rng, graph: &Graph) -> Graph {
     let mut document = graph.document().clone();
     document.schema = GRAPH_SCHEMA_2.into();
@@ -134,12 +135,12 @@ fn of_version_2(rng: &mut impl Rng, graph: &Graph) -> Graph {
     Graph::from_document(document).expect("a valid graph")
 }
 
-/// The cluster with part of its memory reserved.
+/// Reserves part of the cluster's memory.
 fn with_reserves(rng: &mut impl Rng, cluster: &Cluster) -> Cluster {
     let mut document = cluster.document().clone();
     for kind in &mut document.kinds {
         kind.reserve_bytes = Some(f64::from(rng.random_range(0..3)));
-        // Version 2 counts live tensors in addition.
+        // Version 2 also counts live tensors.
         kind.memory_bytes = kind.memory_bytes.map(|bytes| bytes + f64::from(rng.random_range(0..12)));
     }
     Cluster::from_document(document).expect("a valid cluster")

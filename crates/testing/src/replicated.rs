@@ -8,8 +8,8 @@ use stagewright_core::problem::Problem;
 /// Maximum number of placements that are tried.
 const MAX_PLACEMENTS: f64 = 50_000.0;
 
-/// Minimum value over all assignments of classes to devices and all numbers of replicas; `None` if there are
-/// too many to try.
+/// Minimum value over all assignments of colocation classes to devices and all numbers of replicas. The outer `None`
+/// means that there are too many to try, the inner one that none is feasible.
 pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
     let (devices, max_replicas) =
@@ -19,7 +19,7 @@ pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
         return None;
     }
     let devices = devices as u32;
-    // The device of every class, and one less than the number of replicas of every device.
+    // The device of every class, then for every device its number of replicas minus one.
     let mut choice = vec![0u32; classes + problem.cluster().device_count()];
     let mut best: Option<f64> = None;
     loop {

@@ -1,4 +1,4 @@
-//! Small random problems of one step, and placements for them.
+//! Small random makespan problems, and placements for them.
 
 use crate::random::{self, Size};
 use rand::{Rng, RngExt};
@@ -11,8 +11,8 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// A random problem with workspace and optimiser state, two groups and sometimes a matrix. Every figure is a
-/// multiple of a quarter and many are zero, so that many events coincide.
+/// A random problem with workspace, optimiser state, two groups and sometimes a matrix. Every figure is a multiple of a
+/// quarter and many are zero, so that many events coincide.
 pub fn problem(number: u64) -> Problem {
     let base = random::problem(number, Size { operators: 12, devices: 6, groups: true });
     let mut rng = seed::stream(0x57E9, number);
@@ -44,7 +44,7 @@ pub fn problem(number: u64) -> Problem {
     Problem::pinned(graph, cluster, objective, base.pins().clone()).expect("a problem")
 }
 
-/// A random placement: mostly of whole classes on devices that can run them, mostly with no priority or a
+/// A random placement. Most place whole colocation classes on devices that can run them, and most have no priority or a
 /// valid one.
 pub fn placed(problem: &Problem, number: u64) -> Placement {
     let mut rng = seed::stream(0x57EA, number);

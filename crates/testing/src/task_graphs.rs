@@ -1,11 +1,11 @@
-//! Task graphs with communication on equal processors, each connected to every other: the problem
-//! P | prec, c_jk | C_max of the scheduling literature.
+//! Task graphs with communication on identical, fully connected processors: the problem P | prec, c_jk | C_max of the
+//! scheduling literature.
 //!
-//! A task takes the same time on every processor. An edge takes its communication time between two processors and none
-//! within one. In the literature transfers do not contend, so the execution is contention-free. A schedule of a plan is
-//! then one of the published model, but not every schedule of that model has a plan: here a processor never waits while
-//! one of its tasks is ready, and a tensor that arrives at the instant when its device becomes free may be too late to
-//! be considered.
+//! A task takes the same time on every processor. An edge takes its communication time between two processors and no
+//! time within one. In the literature transfers do not contend, so the execution is contention-free. Every plan then
+//! gives a schedule of the published model, but not every schedule of that model has a plan: here a processor never
+//! waits while one of its tasks is ready, and a tensor that arrives at the instant at which its device becomes free may
+//! be too late to be considered.
 
 use stagewright_core::cluster::ClusterBuilder;
 use stagewright_core::document::{Execution, KindDocument, OperatorDocument, TensorDocument};
@@ -26,16 +26,16 @@ pub struct TaskGraph {
 }
 
 /// Seconds of the optimal schedule of an instance of Davidović and Crainic with a known optimum: 600 for 50 tasks, and
-/// 200 more for 50 tasks more, for any number of processors.
+/// 200 more for every 50 further tasks, with any number of processors.
 pub fn known_length(tasks: usize) -> u32 {
     400 + 4 * tasks as u32
 }
 
 impl TaskGraph {
     /// Reads a file of Davidović and Crainic, "Benchmark-problem instances for static scheduling of task graphs with
-    /// communication delays on homogeneous multiprocessor systems", Computers & Operations Research 2006: the number of
-    /// tasks, then of every task its number from one, its seconds, the number of its successors, and of each of these
-    /// its number and the seconds of communication. `None` if the text is something else.
+    /// communication delays on homogeneous multiprocessor systems", Computers & Operations Research 2006. It has the
+    /// number of tasks, then for every task its number, counted from one, its seconds and the number of its successors,
+    /// and for each successor its number and the seconds of communication. `None` if the text does not have this form.
     pub fn from_td(text: &str) -> Option<TaskGraph> {
         let mut words = text.split_whitespace().map(|word| word.parse::<u32>().ok());
         let mut next = || words.next().flatten();
@@ -51,7 +51,7 @@ impl TaskGraph {
         words.next().is_none().then_some(graph)
     }
 
-    /// The makespan problem on a number of processors.
+    /// The makespan problem of the graph on `processors` processors.
     ///
     /// # Panics
     /// If an edge names no task, or if there is a cycle.

@@ -1,5 +1,5 @@
-//! The textbook program: all ideals, all pairs, no windows, no bounds. Combined training only, without replicas
-//! and without schedules that depend on the stage.
+//! The dynamic program over ideals as in the textbook: all ideals, all pairs, no windows, no bounds. Supports only
+//! combined training, without replicas and without schedules that depend on the stage.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use stagewright_core::stage_load::StageLoad;
 /// Whether each unit is in the ideal.
 type Ideal = Keyed<UnitId, bool>;
 
-/// Optimum over chains of ideals; `None` if nothing fits. Panics above `limit` ideals.
+/// Minimum value over chains of ideals; `None` if no chain fits. Panics if there are more than `limit` ideals.
 pub fn optimum(problem: &Problem, limit: usize) -> Option<f64> {
     let units = Units::new(problem);
     let ideals = ideals(&units, limit).expect("few enough ideals for the textbook");
@@ -67,7 +67,7 @@ fn load(problem: &Problem, units: &Units, pool: usize, smaller: &Ideal, ideal: &
     (load.supported() && fits).then(|| load.load(0, 1))
 }
 
-/// Number of ideals; `None` if above `limit`.
+/// Number of ideals; `None` if there are more than `limit`.
 pub fn count_ideals(units: &Units, limit: usize) -> Option<usize> {
     ideals(units, limit).map(|ideals| ideals.len())
 }

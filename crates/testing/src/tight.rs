@@ -1,4 +1,4 @@
-//! Problems with too little memory: parameters, some of them shared, and devices that hold part of them.
+//! Problems with too little memory: the devices can hold only part of the parameters, some of which are shared.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,9 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// A problem with other parameters and memories, for a seed. Half of the problems have operators of equal size, and half of
-/// those of version 1 become version 2, with shared parameters. Hosts are mostly unlimited.
+/// Redraws the parameters and memories of a problem from a seed. In half of the problems all operators with parameters
+/// have the same size. Half of the problems of version 1 become version 2, with shared parameters. Most hosts have
+/// unlimited memory.
 pub fn tight(problem: &Problem, number: u64) -> Problem {
     let mut rng = seed::stream(0x716, number);
     let mut graph = problem.graph().document().clone();
@@ -55,8 +56,8 @@ pub fn tight(problem: &Problem, number: u64) -> Problem {
     Problem::pinned(graph, cluster, *problem.objective(), pins).expect("a valid problem")
 }
 
-/// Operators beside a slow host, with small tensors: one or two cards, and for some seeds one of another kind, hold part of
-/// the operators.
+/// Operators with small tensors on a slow host and one or two cards, for some seeds also one of another kind; the cards
+/// hold only part of the operators.
 pub fn beside_a_host(number: u64, operators: usize, objective: impl Into<Objective>) -> Problem {
     let mut rng = seed::stream(0x8057, number);
     let mut builder = GraphBuilder::new("beside a host");

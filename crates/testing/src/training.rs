@@ -12,7 +12,7 @@ use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
-/// Problem with a given number under a schedule: at most `layers` layers, on at most `devices` devices of two
+/// The problem drawn from seed `number` under a schedule: at most `layers` layers, on at most `devices` devices of two
 /// kinds.
 pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) -> Problem {
     let mut rng = seed::stream(number, 0x5C4E);
@@ -45,7 +45,7 @@ pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) ->
         });
     };
     for layer in 1..layers {
-        // Without this edge the layers may trade places.
+        // Without this edge the two layers can be placed in either order.
         if rng.random_bool(0.85) {
             tensor(&mut rng, format!("f{}", layer - 1), vec![format!("f{layer}")]);
         }

@@ -25,15 +25,15 @@ use crate::violation::Findings;
 ///
 /// # Returns
 ///
-/// The recomputed figures, the violations, and the verdicts on the bound and on claims about costs that are off; or an
+/// The recomputed figures, the violations, and the verdicts on the bound and on the claims about the worst case; or an
 /// error if the documents don't describe a problem that this version checks. Never panics.
 ///
 /// # Complexity
 ///
 /// O((V + P) log V + V · K) for V operators, P tensor pins and K device kinds, plus O((V + P) · D / 64) for a convex
 /// split over D devices, O(C) for C calls under latency, or O(D · M) for M microbatches of a schedule; under makespan
-/// the logarithm is of V + P. A certificate of column generation is replayed within limits on time and memory that no
-/// input exceeds.
+/// the logarithm is of V + P. A certificate of column generation is replayed within fixed limits on time and memory,
+/// whatever the input.
 pub fn check(
     graph: &GraphDocument,
     cluster: &ClusterDocument,
@@ -115,7 +115,7 @@ fn pipelined(
     Ok((memory, score(problem, placed, &stages)?))
 }
 
-/// Checks and scores a placement as calls of accelerators, at most `max_calls` for each.
+/// Checks and scores a placement as calls of accelerators, at most `max_calls` on each.
 fn offloaded(
     problem: &Problem,
     placed: &Placed,
@@ -129,7 +129,7 @@ fn offloaded(
     Ok((memory, latency(problem, placed, &steps, &waits)?))
 }
 
-/// Checks and scores a placement as one step, whose priority decides which ready operator runs first.
+/// Checks and scores a placement as one step, in which the plan's priority decides which ready operator runs first.
 fn executed(
     problem: &Problem,
     placed: &Placed,

@@ -115,7 +115,7 @@ impl CheckError {
     }
 }
 
-/// Formats a cycle with its first name repeated at the end; the middle of a long one is left out.
+/// Formats a cycle with its first name repeated at the end; the middle of a long cycle is left out.
 fn arrows(operators: &[String]) -> String {
     const MOST: usize = 8;
     let mut names: Vec<&str> = operators.iter().take(MOST).map(String::as_str).collect();

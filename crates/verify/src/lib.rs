@@ -3,9 +3,9 @@
 //! A solver can be wrong in its search, in the cost model it shares with every other solver, or in the way it
 //! writes its result down. Only a second derivation finds all three, so this crate reads the documents of a
 //! problem and of a plan and derives everything again: adjacency, roofline times, transfer times, loads,
-//! memory, the split rule, the value and the bound. Of `stagewright_core` it imports
-//! [`document`](stagewright_core::document), [`tolerance`](stagewright_core::tolerance) and [`code`](stagewright_core::code),
-//! which has no arithmetic, nothing else.
+//! memory, the split rule, the value and the bound. From `stagewright_core` it imports only
+//! [`document`](stagewright_core::document), [`tolerance`](stagewright_core::tolerance), and
+//! [`code`](stagewright_core::code), the last of which has no arithmetic.
 //!
 //! # Checks
 //!
@@ -18,31 +18,30 @@
 //! 3. *Score* (`score`): the load of every device and uplink, and the value, which is the largest load; for
 //!    latency the time of every call and host operator, and the value, which is the longest path through
 //!    them; for makespan a simulation of one step.
-//! 4. *Claims* (`claim`): the value, figures, status, gap and bound that the plan states, and of a robust plan
-//!    the worst case.
+//! 4. *Claims* (`claim`): the value, figures, status, gap and bound that the plan states, and the worst case of a
+//!    robust plan.
 //!
-//! Every broken constraint or claim is a [`Violation`] in the [`Report`]. A broken constraint that later
-//! checks depend on skips those checks: loads of a plan with a missing operator mean nothing, so none are
-//! computed. A bound whose evidence cannot be replayed is [`BoundVerdict::NotVerified`], which is not the
-//! same as wrong.
+//! Every broken constraint or claim is a [`Violation`] in the [`Report`]. If a constraint that later checks depend on
+//! is broken, those checks are skipped: the loads of a plan with a missing operator mean nothing, so none are computed.
+//! A bound whose evidence cannot be replayed is [`BoundVerdict::NotVerified`], which is not the same as wrong.
 //!
 //! A certificate is evidence for throughput, and for makespan if it only counts compute. For latency and
 //! makespan the critical path, the one bound that needs no certificate, is recomputed.
 //!
-//! A strategy problem has strategies in place of devices. [`check_strategies`] computes the cost and the usage of its plan
-//! again, and replays the certificate of the bound from the costs of the problem.
+//! A strategy problem has strategies in place of devices. [`check_strategies`] recomputes the cost and the usage of its
+//! plan, and replays the certificate of the bound from the costs of the problem.
 //!
-//! A joint plan has stages with degrees of parallelism. [`check_joint_layers`] derives its figures from a file of Piper,
+//! A joint plan has stages with degrees of parallelism. [`check_joint_layers`] derives its figures from a Piper file,
 //! [`check_joint`] from a training graph, for which it also proves the bound, without a certificate.
 //!
 //! # Complexity
 //!
-//! With V operators, P tensor pins, K kinds and D devices in the plan: O((V + P) log V + V · K), and for the
-//! convex rule an additional O((V + P) · D / 64); for latency with C calls O((V + P) log V + V · K + C), for
-//! makespan O((V + P) log (V + P) + V · K). The certificate of column generation is replayed within its own
-//! limits: at most about half a minute and a gibibyte, and milliseconds if few tensors are open along its
-//! order. The bound of a joint plan has a limit of about half a minute as well; hundreds of layers on thousands of
-//! devices of two kinds take about a second.
+//! With V operators, P tensor pins, K kinds and D devices in the plan: O((V + P) log V + V · K), and for the convex
+//! rule an additional O((V + P) · D / 64); for latency with C calls O((V + P) log V + V · K + C), for makespan O((V +
+//! P) log (V + P) + V · K). The certificate of column generation is replayed within its own limits: at most about half
+//! a minute and a gibibyte, and milliseconds if few tensors are open along its order. The proof of a joint plan's bound
+//! is limited to about half a minute as well; hundreds of layers on thousands of devices of two kinds take about a
+//! second.
 //!
 //! # Example
 //!

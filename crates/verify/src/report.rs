@@ -1,4 +1,4 @@
-//! The report: recomputed figures, violations, and the verdicts on the bound and on claims about costs that are off.
+//! The report: recomputed figures, violations, and the verdicts on the bound and on the claims about the worst case.
 
 use crate::violation::Violation;
 
@@ -22,7 +22,7 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// Verdict on the claimed bound.
     pub bound: BoundVerdict,
-    /// Verdicts on the claims about costs that are off; empty if the plan makes none.
+    /// Verdicts on the claims about the worst case; empty if the plan makes none.
     pub robust: Vec<RobustVerdict>,
 }
 
@@ -41,7 +41,7 @@ impl Report {
 /// The recomputed figures of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFigures {
-    /// Name of the device; of the first device of a replicated stage.
+    /// Name of the device, or of the first device of a replicated stage.
     pub name: String,
     /// Kind of the device.
     pub kind: String,
@@ -55,7 +55,7 @@ pub struct DeviceFigures {
     /// Seconds of compute, before division among replicas.
     pub compute_s: f64,
     /// Seconds of communication, before division among replicas and without their synchronisation. For latency, the
-    /// inputs and outputs of all calls; for makespan, everything that its link carries, which is zero without
+    /// inputs and outputs of all calls; for makespan, everything that the device's link carries, or zero without
     /// contention.
     pub communication_s: f64,
     /// Bytes in use, with the microbatches in flight; with one microbatch if the schedule needs stages that the plan
@@ -65,7 +65,7 @@ pub struct DeviceFigures {
     pub memory_limit: Option<f64>,
 }
 
-/// The verdict on a claim about costs that are off.
+/// The verdict on a claim about the worst case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RobustVerdict {
     /// The claim.
@@ -74,10 +74,10 @@ pub struct RobustVerdict {
     pub verdict: Verdict,
 }
 
-/// A claim about costs that are off.
+/// A claim about the worst case, in which some costs are off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RobustClaim {
-    /// The worst value of the plan, and when it occurs.
+    /// The worst value of the plan, and the scenario in which it occurs.
     WorstCase,
     /// The bound on the worst value of every plan, and the gap.
     WorstCaseBound,
@@ -127,7 +127,7 @@ pub enum BoundEvidence {
     Fluid,
     /// The heaviest colocation class.
     HeaviestUnit,
-    /// Windows that a path cuts into the step.
+    /// Windows into which a path cuts the step.
     Windows,
     /// Prices at which the devices cannot hold all classes.
     ColumnGeneration,

@@ -32,10 +32,10 @@ pub enum ViolationKind {
     Priority,
     /// The value differs from the recomputed one.
     Value,
-    /// A figure of a device differs from that of the placement, or a position in the pipeline before its own is
+    /// A figure of a device differs from the recomputed one, or a pipeline position before that of the device is
     /// skipped.
     DeviceFigures,
-    /// The load of an uplink differs from that of the placement, or is missing.
+    /// The load of an uplink differs from the recomputed one, or is missing.
     UplinkFigures,
     /// The bound exceeds the value of a plan or the bound that its evidence proves.
     Bound,
@@ -43,9 +43,9 @@ pub enum ViolationKind {
     Status,
     /// The gap does not match value and bound.
     Gap,
-    /// The stated seconds of the solve are no valid time.
+    /// The stated seconds of the solve are not a valid time.
     Seconds,
-    /// The worst case, when costs are off, differs from the claim of the plan.
+    /// A claim about the worst case differs from the recomputed worst case.
     Robust,
 }
 
@@ -114,7 +114,7 @@ pub enum Subject {
     Plan,
     /// The operator of this name.
     Operator(String),
-    /// The tensor of this name, or made by this operator if it has no name.
+    /// The tensor of this name or, if it has no name, the tensor made by this operator.
     Tensor(String),
     /// The device of this name.
     Device(String),

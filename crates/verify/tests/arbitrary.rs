@@ -1,8 +1,8 @@
 //! Fuzzed documents: the checker returns a result and never panics.
 //!
-//! A document is decoded from random bytes, each of which selects one of a few names or numbers, so that
-//! names often match and often don't. One byte sets how often values are absurd, so that well-formed
-//! documents pass the reading and reach the constraints.
+//! A document is decoded from random bytes, each of which selects one of a few names or numbers, so that names often
+//! match and often don't. One byte sets how often values are absurd, so that some documents are well-formed and reach
+//! the constraints.
 
 use crate::documents;
 

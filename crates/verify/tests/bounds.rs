@@ -57,7 +57,8 @@ fn the_value_refutes_a_bound_above_it() {
 
 #[test]
 fn fluid_prices() {
-    // a runs only on acc, at 2; b and c on either, at 3 and 4. With both prices 1: (2 + 3 + 4) / (2 + 1) = 3.
+    // a runs only on acc, for 2 s; b and c run on either kind, for 3 and 4 s. With both prices 1: (2 + 3 + 4) / (2 + 1)
+    // = 3.
     let even = json!({"acc": 1.0, "far": 1.0});
     let verified = BoundVerdict::Verified { by: BoundEvidence::Fluid, proved_s: 3.0 };
     assert_eq!(claim(3.0, fluid(even.clone())).report().bound, verified);
@@ -165,7 +166,7 @@ fn an_infeasible_status_may_carry_a_bound() {
     assert!(matches!(case.report().bound, BoundVerdict::Verified { .. }));
 }
 
-/// Prices of a second on acc and far, of a quantum on one of them, and a limit.
+/// A fluid certificate with prices of a second on acc and far, prices of memory, and a limit.
 fn priced([acc, far]: [f64; 2], memory: Value, below: Option<f64>) -> Value {
     json!({"kind": "fluid", "prices": {"acc": acc, "far": far}, "memory": memory, "below_s": below})
 }
@@ -177,7 +178,7 @@ fn memory_is_paid_for() {
         |price: f64| priced([1.0, 1.0], json!({"far": {"quantum_bytes": 3.9, "price": price}}), None);
     assert_eq!(refuted(&claim(2.6, certificate(0.1))), None);
     assert_eq!(refuted(&claim(2.61, certificate(0.1))).map(|it| it.0), Some(BoundEvidence::Fluid));
-    // Where they cost less there, both pay: (4 + 3 + 4 + 3 · 0.5 − 12 · 0.5) / 5 = 1.3.
+    // When b and c cost less on far, both pay there: (4 + 3 + 4 + 3 · 0.5 − 12 · 0.5) / 5 = 1.3.
     let cheap = priced([2.0, 1.0], json!({"far": {"quantum_bytes": 3.9, "price": 0.5}}), None);
     assert_eq!(refuted(&claim(1.3, cheap.clone())), None);
     assert_eq!(refuted(&claim(1.31, cheap)).map(|it| it.0), Some(BoundEvidence::Fluid));
@@ -185,7 +186,8 @@ fn memory_is_paid_for() {
 
 #[test]
 fn rounding_of_huge_rents_proves_nothing() {
-    // Three operators of a second on gpu, which has memory for exactly three quanta, or of 100 seconds on the host.
+    // Three operators that each take one second on gpu, which has memory for exactly three quanta, or 100 s on the
+    // host.
     let operators: Vec<Value> = ["a", "b", "c"]
         .map(|name| json!({"name": name, "seconds": {"gpu": 1.0, "cpu": 100.0}, "parameter_bytes": 1.1}))
         .into();
@@ -224,7 +226,7 @@ fn rounding_of_huge_rents_proves_nothing() {
 fn a_class_without_memory_is_elsewhere() {
     let mut case = claim(3.0, priced([2.0, 1.0], json!({}), Some(7.0)));
     let verified = |proved_s| BoundVerdict::Verified { by: BoundEvidence::Fluid, proved_s };
-    // (4 + 3 + 4) / 5 with far for b and c; c of 9 bytes on acc takes 8.
+    // (4 + 3 + 4) / 5 with b and c on far; without room for its 9 bytes there, c is on acc and costs 8.
     case.plan.bound.value_s = Some(2.0);
     case.plan.gap = Some((7.5 - 2.0) / 7.5);
     assert_eq!(case.report().bound, verified(2.2));
@@ -238,7 +240,7 @@ fn what_takes_as_long_as_the_limit_is_excluded() {
         BoundVerdict::Verified { proved_s, .. } => proved_s,
         other => panic!("{other:?}"),
     };
-    // c takes 4 everywhere, so nothing is below 4; a value below 4.5 may be as small as the prices say.
+    // c takes 4 everywhere, so no value is below 4; for a limit of 4.5, the prices alone decide.
     assert_eq!(proved(4.0), 4.0);
     assert_eq!(proved(3.5), 3.5);
     assert_eq!(proved(4.5), 3.0);

@@ -34,7 +34,7 @@ fn calls(device: &mut DeviceDocument, calls: &[&[&str]]) {
         Some(calls.iter().map(|call| call.iter().map(|&operator| operator.to_owned()).collect()).collect());
 }
 
-/// Subject and message of the only violation, which is of the calls.
+/// Subject and message of the only violation, which is of kind `calls`.
 fn only(case: &Case) -> (Subject, String) {
     let mut violations = case.report().violations;
     assert_eq!(violations.len(), 1, "{violations:?}");

@@ -135,7 +135,7 @@ fn certificates_of_throughput_are_no_evidence() {
         case.plan.bound.source = "critical-path".to_owned();
         assert_eq!(proved(&case), 8.0);
 
-        // For throughput the same certificate verifies.
+        // For throughput, the same certificate proves the bound.
         let mut throughput = claim(1.5, "exhausted");
         throughput.plan.objective.kind = ObjectiveKind::Throughput;
         throughput.plan.bound.certificate = read(certificate);
@@ -162,7 +162,7 @@ fn a_bound_without_a_plan() {
     assert_eq!(refuted(&case), (BoundEvidence::CriticalPath, Some(8.0)));
 }
 
-/// Windows of which none is counted are a path.
+/// A certificate that counts no windows is a path.
 #[test]
 fn a_path_with_prices_of_memory() {
     let verdict = |certificate: serde_json::Value, claimed: f64| {
@@ -178,7 +178,8 @@ fn a_path_with_prices_of_memory() {
         json!({"kind": "windows", "prices": {"acc": 1.0}, "path": ["a", "c", "d"], "windows": listed,
                "memory": {"acc": {"quantum_bytes": 51.0, "price": price}}})
     };
-    // Two devices hold one of the four operators each: at 1 s, the three of the path pay 2 and b nothing, less 2.
+    // Each of the two devices holds one of the four operators. At a price of 1 s, the three of the path pay 1 each, b
+    // pays nothing, and 2 are subtracted.
     let proves = |price: f64, claimed: f64, exact: f64| match verdict(windows(json!([]), price), claimed) {
         // The rounding of prices of memory is subtracted.
         BoundVerdict::Verified { by: BoundEvidence::Windows, proved_s } => {

@@ -79,7 +79,7 @@ fn cycle() {
 #[test]
 fn no_link() {
     assert_eq!(after(|case| case.cluster.kinds[1].link = None), "V:no-link");
-    // Not needed by a host, by a kind without devices, or if every tensor was measured.
+    // A link is not needed by a host, by a kind without devices, or if every tensor was measured.
     for relieve in [
         |case: &mut Case| case.cluster.kinds[1].host = true,
         |case: &mut Case| case.cluster.kinds[1].count = 0,

@@ -10,8 +10,8 @@ use stagewright_verify::ViolationKind;
 const OPERATORS: usize = 100_000;
 const DEVICES: usize = 200;
 
-/// A chain in equal blocks, with operators of 1 s and tensors of 1 s, and skips over 1000 operators that take
-/// no time.
+/// A chain in equal blocks, with operators of 1 s, tensors of 1 s, and skip connections over 1000 operators that take
+/// no time to transfer.
 fn chain() -> Case {
     let names: Vec<String> = (0..OPERATORS).map(|operator| format!("o{operator}")).collect();
     let mut graph = documents::chain();

@@ -1,11 +1,10 @@
 //! Layer granularity: merges the operators of a layer path into one operator per pass.
 //!
-//! Layers that feed each other (a decoder layer and the attention it steers, unrolled) are merged until the graph of
-//! layers is acyclic: into the strongly connected components of the forward tensors and the reversed backward tensors.
-//! Costs add up. Tensors inside a merged
-//! operator vanish, and tensors with the same producer and consumers are merged, so that all that a layer stashes for
-//! its own backward pass is one tensor. The launches of a layer are the sum over its operators, and its workspace is the
-//! peak of their memory in sequence, including tensors inside the layer.
+//! Layers that feed each other (such as an unrolled decoder layer and the attention that it steers) are merged until
+//! the graph of layers is acyclic: into the strongly connected components of the forward tensors and the reversed
+//! backward tensors. Costs add up. Tensors inside a merged operator vanish, and tensors with the same producer and
+//! consumers are merged, so a layer stashes a single tensor for its own backward pass. A layer has the launches of all
+//! its operators, and its workspace is their peak memory when they run in sequence, including tensors inside the layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +16,7 @@ use stagewright_core::ids::Keyed;
 
 use super::draft::{Draft, Edge, Shared};
 
-/// Merges the operators of each layer and pass, in time O((operators + pins) log).
+/// Merges the operators of each layer and pass, in O(n log n) time for n operators and pins.
 pub(super) fn layers(draft: Draft) -> Draft {
     let (layer_of, names) = acyclic_layers(&draft);
     let draft = draft.fused(|a, b| layer_of[a] == layer_of[b]);
@@ -50,7 +49,7 @@ pub(super) fn layers(draft: Draft) -> Draft {
         }
         target.push(group);
     }
-    // Kernels price a layer only if they are all its products.
+    // Kernels can price a layer only if they cover all its products.
     for group in unlisted {
         merged.operators[group].kernels.clear();
     }
@@ -69,7 +68,7 @@ pub(super) fn layers(draft: Draft) -> Draft {
     merged
 }
 
-/// Peak bytes per merged operator of workspace and inner tensors while its operators run in order.
+/// Peak bytes of workspace and inner tensors in each merged operator while the operators merged into it run in order.
 fn inside(draft: &Draft, target: &Keyed<OpId, OpId>) -> Keyed<OpId, f64> {
     // Bytes allocated and freed at each operator; an inner tensor lives from its producer to its last reader.
     let mut comes = Keyed::filled(0.0, target.len());
@@ -120,7 +119,7 @@ fn acyclic_layers(draft: &Draft) -> (Vec<usize>, Vec<String>) {
     let mut graph: DiGraph<(), ()> = DiGraph::new();
     let mut layer_of: Keyed<OpId, NodeIndex> = Keyed::default();
     for operator in &draft.operators {
-        // An operator without a layer forms one of its own, together with the operators colocated with it.
+        // An operator without a layer forms a layer together with the operators colocated with it.
         let own = operator.colocation.as_deref().unwrap_or(&operator.name);
         let name = operator.layer.as_deref().unwrap_or(own);
         layer_of.push(*by_name.entry(name).or_insert_with(|| {
@@ -194,7 +193,7 @@ mod tests {
     use super::super::tape::Tape;
     use super::*;
 
-    /// Two layers that feed each other at every step, and one that reads both.
+    /// Two layers that feed each other at every step, and a third that reads both.
     fn braid() -> Tape {
         let mut tape = Tape::new(Precision::Fp32, true);
         let mut x = tape.input("x", [2, 4]);

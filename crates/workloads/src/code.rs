@@ -32,7 +32,8 @@ stagewright_core::codes! {
 
         /// image too small
         ///
-        /// Every pooling and strided layer reduces the image, and nothing is left of this one. Give a larger `--image`.
+        /// Every pooling and strided layer reduces the image, and this one would be reduced to nothing. Give a larger
+        /// `--image`.
         W006,
 
         /// too many operators

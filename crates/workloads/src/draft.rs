@@ -8,7 +8,7 @@ use stagewright_core::ids::Keyed;
 
 use stagewright_formats::fusion::{self, Role, role};
 
-/// A tensor, by indices of operators.
+/// A tensor whose producer and readers are given by index.
 #[derive(Debug, Clone)]
 pub(super) struct Edge {
     pub(super) producer: OpId,
@@ -81,8 +81,8 @@ impl Draft {
         self
     }
 
-    /// Fuses operators by their kinds. Operators for which `together` is false share no kernel. Time and memory are
-    /// linear in operators and pins, except for sorting names.
+    /// Fuses operators by their kinds. Two operators for which `together` is false never share a kernel. Time and
+    /// memory are linear in operators and pins, except for sorting names.
     pub(super) fn fused(mut self, together: impl Fn(usize, usize) -> bool) -> Draft {
         let role_of = |operator: &OperatorDocument| operator.kind.as_deref().map_or(Role::Apart, role);
         let roles: Vec<Role> = self.operators.iter().map(role_of).collect();
@@ -98,7 +98,7 @@ impl Draft {
         self
     }
 
-    /// The document. Tensors without readers are left out, except for outputs of the model.
+    /// Converts the draft to a document. Tensors without readers are left out, except for outputs of the model.
     pub(super) fn document(mut self, name: String) -> GraphDocument {
         let parameters = self.parameters();
         GraphDocument {
@@ -122,7 +122,8 @@ impl Draft {
         self.edges.iter().filter(|edge| edge.is_there()).map(tensor).collect()
     }
 
-    /// Shared parameters. A parameter whose readers are all colocated goes to the first of them instead.
+    /// Shared parameters of the document. A parameter whose readers are all colocated becomes the first reader's own
+    /// instead.
     fn parameters(&mut self) -> Vec<ParameterDocument> {
         let mut parameters = Vec::new();
         for shared in std::mem::take(&mut self.shared) {

@@ -66,7 +66,7 @@ pub enum WorkloadError {
         /// The operator.
         operator: String,
     },
-    /// The graph is too large for anything here to use.
+    /// The graph has more operators than any solver here can handle.
     #[error("the graph has more than {most} operators")]
     TooManyOperators {
         /// Maximum number of operators.

@@ -156,7 +156,7 @@ pub fn family(name: &str) -> Result<&'static dyn Family, WorkloadError> {
     })
 }
 
-/// A family as its file defines it: its variants with their hyperparameters, and a function that records one.
+/// A family as its file defines it: its variants with their hyperparameters, and a function that records a variant.
 struct Definition<H: 'static> {
     name: &'static str,
     summary: &'static str,

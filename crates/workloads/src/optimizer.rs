@@ -8,8 +8,8 @@
 //! | `momentum` | w | w | 4 | 4 |
 //! | `adam` | w | w | 8 | 4 |
 //!
-//! `optimizer_bytes` are the moments and the master weights; the gradient is a tensor. With it, mixed-precision Adam takes
-//! the 16 bytes of Rajbhandari et al., "ZeRO" (SC 2020), section 3.1.
+//! `optimizer_bytes` are the moments and the master weights; the gradient is a tensor. In all, mixed-precision Adam
+//! takes the 16 bytes of Rajbhandari et al., "ZeRO" (SC 2020), section 3.1.
 
 /// Bytes per number of optimiser state.
 const STATE_WIDTH: f64 = 4.0;

@@ -24,13 +24,13 @@ pub(crate) enum Read {
     Input(usize),
     /// The first output.
     Output,
-    /// A tensor that the forward operator saved for this purpose alone.
+    /// A tensor that the forward operator saved for the backward pass alone.
     Saved,
     /// The parameters.
     Weights,
 }
 
-/// `batch` products of m × k times k × n.
+/// `batch` matrix products, each of m × k by k × n.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Product {
     pub(crate) batch: f64,
@@ -40,7 +40,7 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// The product as an entry of a graph document; none if it computes nothing.
+    /// The product as kernels of a graph document; empty without a product or if a dimension is 0.
     pub(crate) fn kernels(product: Option<Product>) -> Vec<KernelDocument> {
         let kernel = |Product { batch, m, n, k }| KernelDocument::Product { batch, m, n, k };
         product.filter(|it| it.batch.min(it.m).min(it.n).min(it.k) > 0.0).map(kernel).into_iter().collect()
@@ -63,7 +63,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// The gradient of some inputs.
+    /// A piece that computes the gradients of the given inputs.
     pub(crate) fn of_inputs(suffix: &'static str, inputs: &[usize], flop: f64, reads: &[Read]) -> Piece {
         Piece {
             suffix,
@@ -76,17 +76,17 @@ impl Piece {
         }
     }
 
-    /// The gradient of the only input, or of the first if no other input has one.
+    /// A piece that computes the gradient of the only input, or of the first input if no other has a gradient.
     pub(crate) fn whole(flop: f64, reads: &[Read]) -> Piece {
         Piece::of_inputs("grad", &[0], flop, reads)
     }
 
-    /// The gradient of the parameters.
+    /// A piece that computes the gradient of the parameters.
     pub(crate) fn of_weights(elements: f64, flop: f64, reads: &[Read]) -> Piece {
         Piece { parameters: Some(elements), ..Piece::of_inputs("grad_weight", &[], flop, reads) }
     }
 
-    /// Adds the gradient of the parameters.
+    /// Makes the piece compute the gradient of the parameters as well.
     pub(crate) fn and_weights(mut self, elements: f64) -> Piece {
         self.parameters = Some(elements);
         self
@@ -118,12 +118,12 @@ pub(crate) struct Record {
     pub(crate) saved: f64,
     pub(crate) pass_through: Vec<usize>,
     pub(crate) pieces: Vec<Piece>,
-    /// Experts that a dispatch sends to, if an output leads to several.
+    /// Number of experts that a dispatch sends rows to, if an output serves several experts.
     pub(crate) experts: Option<NonZeroU32>,
 }
 
 impl Record {
-    /// An operator of a kind on some inputs, initially without costs or gradients.
+    /// Describes an operator that reads some inputs, initially without costs or gradients.
     pub(crate) fn new(kind: &'static str, inputs: impl Into<Vec<Tensor>>) -> Record {
         Record {
             kind,

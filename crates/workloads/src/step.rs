@@ -165,7 +165,7 @@ impl StepBuilder<'_> {
                     self.sum_in_place(op, &parts);
                     return None;
                 }
-                // Beside the first reader, so that a single gradient goes back to the producer instead of all
+                // The sum is beside the first reader, so that a single gradient is sent to the producer instead of all
                 // contributions.
                 let home = parts.iter().map(|part| part.from).min()?;
                 self.sum(op, home, &name, parts)
@@ -191,7 +191,7 @@ impl StepBuilder<'_> {
     /// Sums the gradients of the parameters of an operator, and records their updates.
     fn update_parameters(&mut self, op: OpId) {
         let parts = std::mem::take(&mut self.of_parameters[op]);
-        // The gradient, and with it the update, is on the device of the copy.
+        // Every reader's device holds a copy of the parameters, so gradient and update are computed beside the reader.
         let mut by_reader: BTreeMap<OpId, Vec<Gradient>> = BTreeMap::new();
         for part in parts {
             by_reader.entry(part.from).or_default().push(part);
@@ -203,8 +203,8 @@ impl StepBuilder<'_> {
         }
     }
 
-    /// Sums the gradient of a variable in place: every step after the first computed one reads the current sum and adds
-    /// to it. The update waits for all of them.
+    /// Sums the gradient of a variable in place: every step but the first to be computed reads the current sum and adds
+    /// to it. The update waits for all steps.
     fn sum_in_place(&mut self, op: OpId, parts: &[Gradient]) {
         let Some(home) = parts.iter().map(|part| part.from).min() else { return };
         for (place, part) in parts.iter().enumerate() {
@@ -309,7 +309,7 @@ impl StepBuilder<'_> {
         }
         let state = self.optimizer.state_bytes(width);
         let held = self.tape.operators[owner].parameters * state;
-        // Rows of an embedding without an index have no gradient and are left alone.
+        // Rows of an embedding that no index selects have no gradient and are not updated.
         let touched = gradient_bytes / width;
         let document = &mut self.draft.operators[own];
         document.kind = Some(self.optimizer.name().into());
@@ -381,12 +381,12 @@ mod tests {
         let names: Vec<&str> =
             draft.operators.iter().skip(5).map(|operator| operator.name.as_str()).collect();
         assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
-        // One gradient of the sum serves both its sides; the gradient of the input is not needed.
+        // One gradient of the sum serves both operands; the gradient of the model's input is not needed.
         assert_eq!(readers(&draft, "loss.grad"), [["b.grad", "a.grad_sum"]]);
         assert_eq!(readers(&draft, "b.grad"), [["a.grad_sum"]]);
         assert_eq!(readers(&draft, "a.grad_sum"), [["a.grad_weight"]]);
         assert_eq!(readers(&draft, "x"), [["a", "a.grad_weight"]]);
-        // Beside the first reader of a, so that a split between a and b sends one gradient.
+        // The sum is beside the first reader of a, so that a split between a and b sends one gradient.
         assert_eq!(operator(&draft, "a.grad_sum").colocation.as_deref(), Some("b"));
         assert_eq!(operator(&draft, "a.update").colocation.as_deref(), Some("a"));
     }
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!((sum.flop, sum.bytes_moved), (Some(50.0), Some(3.0 * y)));
         let update = operator(&draft, "a.update");
         assert_eq!((update.pass, update.optimizer_bytes), (Pass::Update, 2.0 * weights));
-        // Reads the gradient; reads and writes the parameters and two moments.
+        // The update reads the gradient; it reads and writes the parameters and two moments.
         assert_eq!(update.bytes_moved, Some(weights + 2.0 * 3.0 * weights));
     }
 
@@ -436,7 +436,8 @@ mod tests {
         }
         tape.loss("loss", x, Loss::Square);
         let draft = training(&tape.finish().unwrap(), Optimizer::Sgd).unwrap();
-        // The update is beside the first step and waits for all; the steps before the last add to its gradient.
+        // The update is beside the first step and waits for all steps; those before the last add to the last step's
+        // gradient.
         let update = draft.operators.ids().find(|&op| draft.operators[op].name == "w.update").unwrap();
         assert_eq!(draft.operators[update].colocation.as_deref(), Some("step0"));
         let parts = draft.edges.iter().filter(|edge| edge.consumers == [update]);

@@ -56,7 +56,7 @@ pub(crate) struct Operator {
     pub(crate) pieces: Vec<Piece>,
     /// Bytes moved by reading the parameters.
     pub(crate) weight_bytes: f64,
-    /// Experts that a dispatch sends to, if an output leads to several.
+    /// Number of experts that a dispatch sends rows to, if an output serves several experts.
     pub(crate) experts: Option<NonZeroU32>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Tape {
     pub(crate) training: bool,
     pub(crate) operators: Keyed<OpId, Operator>,
     pub(crate) values: Keyed<TensorId, Value>,
-    /// Contents of a batch. For an encoder and a decoder, tokens are the encoder's.
+    /// Contents of a batch. In a model with an encoder and a decoder, the tokens are the encoder's.
     pub(crate) batch: Option<BatchDocument>,
     path: String,
     /// Length of the prefix of the path that is the layer path.
@@ -122,16 +122,16 @@ impl Tape {
         result
     }
 
-    /// Records the contents of a batch, if unknown so far. Inputs do: their first dimension is the samples, the
-    /// second of indices the tokens.
+    /// Sets the contents of a batch, unless they are known. Inputs set them: the first dimension counts the samples,
+    /// and the second dimension of indices counts the tokens.
     pub(crate) fn holds(&mut self, samples: u64, tokens: Option<u64>) {
         let batch = NonZeroU64::new(samples)
             .map(|samples| BatchDocument { samples, tokens: tokens.and_then(NonZeroU64::new) });
         self.batch = self.batch.or(batch);
     }
 
-    /// Maximum number of operators that may be recorded. The backward pass of a full tape has at least as
-    /// many.
+    /// Maximum number of operators that may be recorded. The backward pass of a full tape adds at least as many
+    /// operators.
     fn most(&self) -> usize {
         if self.training { MAX_OPERATORS / 2 } else { MAX_OPERATORS }
     }

@@ -28,7 +28,7 @@ impl Shape {
         self.dims[..self.rank].iter().map(|&dim| dim as f64).product()
     }
 
-    /// Exact number of elements; sizes are small enough for it.
+    /// Exact number of elements, which cannot overflow because sizes are limited.
     fn count(&self) -> u128 {
         self.dims[..self.rank].iter().map(|&dim| u128::from(dim)).product()
     }

@@ -1,8 +1,8 @@
 //! Remaining budget of a run, shared by the tasks of a batch.
 //!
 //! Whether the tasks together exceed the allowance does not depend on the order in which they spend it. A batch of
-//! several tasks that exceeds it is therefore dropped whole, which keeps the result independent of the number of
-//! threads.
+//! several tasks that exceeds the allowance is therefore dropped as a whole, which keeps the result independent of the
+//! number of threads.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -21,23 +21,23 @@ pub(crate) struct Budget<'a> {
     pub(crate) steps: Option<u64>,
 }
 
-/// Reason of an early end.
+/// Reason that a run ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Halt {
-    /// A limit of the solve.
+    /// The whole solve reached a limit or was interrupted.
     Stop(StopReason),
-    /// The run's own step limit.
+    /// The run reached its own step limit.
     Steps,
 }
 
 impl Halt {
-    /// Whether the whole solve is over: out of time, interrupted, or at its gap.
+    /// Whether the whole solve has ended: it is out of time, interrupted, or at the requested gap.
     pub(crate) fn by_clock(self) -> bool {
         matches!(self, Halt::Stop(StopReason::Time | StopReason::Interrupted | StopReason::Gap))
     }
 }
 
-/// Remainder of a budget.
+/// Steps and bytes that remain of a [`Budget`].
 pub(crate) struct Allowance<'a> {
     stop: &'a Stop,
     steps: AtomicI64,
@@ -91,7 +91,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Checks that the workspace of one task fits into the bytes available at the start. Workspaces are not summed,
-    /// since how many exist at a time depends on the threads.
+    /// since the number of workspaces that exist at once depends on the number of threads.
     pub(crate) fn hold(&self, bytes: u64) -> Result<(), Halt> {
         match i64::try_from(bytes) {
             Ok(bytes) if bytes <= self.most_bytes => Ok(()),

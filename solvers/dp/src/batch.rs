@@ -1,7 +1,7 @@
 //! Expands the ideals of a level in batches: in parallel, with results merged in order.
 //!
-//! A task compares its finds with the table as of the start of the batch and keeps them in its own arrays, so the
-//! result of a batch does not depend on the number of threads.
+//! A task compares the ideals that it reaches with the table as of the start of the batch and keeps them in its own
+//! arrays, so the result of a batch does not depend on the number of threads.
 
 use rayon::prelude::*;
 
@@ -47,7 +47,7 @@ pub(crate) struct Completed {
     pub(crate) replicas: u32,
 }
 
-/// One of the two searches for stages.
+/// Search for the next stages: by a walk or by a scan.
 enum Expander<'a> {
     Walk(Walker<'a>),
     Scan(Scanner<'a>),
@@ -80,7 +80,7 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// Expands ideals in parallel; returns the tasks in the order of the ideals.
+/// Expands ideals in parallel. Returns the results of the tasks, in the order of the ideals.
 pub(crate) fn expand_batch(
     rules: &Rules<'_>,
     catalogue: Option<&Catalogue>,
@@ -152,7 +152,7 @@ impl Batch {
         rules.allowance.spend(0, unspent)
     }
 
-    /// Keeps an arrival with its label, if its uplinks stay below the caps.
+    /// Keeps an arrival with its label if the uplink loads stay below the caps.
     fn collect_labelled(
         &mut self,
         rules: &Rules<'_>,

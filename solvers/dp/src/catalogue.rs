@@ -1,7 +1,7 @@
 //! List of all ideals of a small lattice, with the data that a scan over pairs of ideals needs.
 //!
-//! Positions are in topological order, so adding units by ascending position reaches every ideal exactly once:
-//! listing needs no hash table, and time linear in the size of the list.
+//! Positions are in topological order, so adding units by ascending position reaches every ideal exactly once: listing
+//! the ideals needs no hash table and takes time linear in the size of the list.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::lattice::{Lattice, LocalNet, Position};
 use crate::weight::Weights;
 use crate::window::Interval;
 
-/// Maximum number of ideals; a scan visits pairs of them.
+/// Maximum number of listed ideals, since a scan visits pairs of them.
 const MAX_IDEALS: usize = 1 << 16;
 /// Maximum bytes of sets, weights and crossing nets.
 const MAX_BYTES: usize = 64 << 20;
@@ -104,7 +104,8 @@ impl Catalogue {
         (small + crossed + size_of_val(&**sets) + size_of_val(&**weight)) as u64
     }
 
-    /// Range of the ideals whose rank is within its interval, a superset of those within all intervals.
+    /// Index range of the ideals whose rank lies in the interval of the ranking weight: a superset of the ideals whose
+    /// weights all lie in their intervals.
     pub(crate) fn within(&self, weights: &[Interval]) -> Range<usize> {
         let Interval { low, high } = weights[self.ranked_by];
         let from = self.ranks.partition_point(|&rank| rank < low);
@@ -112,7 +113,7 @@ impl Catalogue {
         from..to.max(from)
     }
 
-    /// Number of units.
+    /// Number of units of an ideal.
     #[inline]
     pub(crate) fn size(&self, ideal: usize) -> u32 {
         self.sizes[ideal]
@@ -128,7 +129,7 @@ impl Catalogue {
         &self.weight[ideal * self.weights..(ideal + 1) * self.weights]
     }
 
-    /// Number of units that a pool does not support.
+    /// Number of units of an ideal that a pool does not support.
     #[inline]
     pub(crate) fn unsupported(&self, ideal: usize, pool: usize) -> u32 {
         self.unsupported[ideal * self.pools + pool]
@@ -139,14 +140,14 @@ impl Catalogue {
         &self.crossing[range(self.crossing_of[ideal])]
     }
 
-    /// Sum of the minimum transfer times of the crossing nets, per pass.
+    /// Sum of the minimum transfer times of the nets that cross an ideal, per pass.
     #[inline]
     pub(crate) fn crossing_seconds(&self, ideal: usize) -> [f64; 2] {
         self.crossing_seconds[ideal]
     }
 }
 
-/// The range of an ideal in the crossing nets.
+/// Index range of an ideal's crossing nets.
 #[inline]
 fn range((from, to): (u32, u32)) -> Range<usize> {
     from as usize..to as usize
@@ -163,7 +164,7 @@ struct Listed {
 struct Listing<'a> {
     lattice: &'a Lattice,
     weights: &'a Weights,
-    /// Units of the current ideal in the order of addition, each with the ideal that it completed.
+    /// Units of the current ideal in the order in which they were added, each with the index of the resulting ideal.
     path: Vec<(Position, usize)>,
     set: Vec<u64>,
     waiting: Keyed<Position, u32>,
@@ -228,8 +229,8 @@ impl<'a> Listing<'a> {
         self.ideals.push(Listed { size: self.path.len() as u32, crossing_seconds, crossing });
     }
 
-    /// Lists the nets that cross the ideal `before` with `unit` added: earlier ones that still cross, and new
-    /// ones.
+    /// Lists the nets that cross the ideal `before` plus `unit`: the nets of `before` that still cross, and new ones.
+    /// Returns their index range.
     fn cross(&mut self, before: Option<usize>, unit: Position) -> (u32, u32) {
         let lattice = self.lattice;
         let from = self.crossing.len();

@@ -1,8 +1,9 @@
 //! Iteration time under a schedule: the exact splitter for the bottleneck, then the program over labels.
 //!
-//! The least bottleneck, which the splitter finds fastest, times the number of microbatches bounds every iteration, and
-//! its plan is the first incumbent. Then [`stagewright_search::pipeline`] runs with labels over plain orders and over
-//! all ideals, and if a gap remains, it enumerates all splits below the best value.
+//! The least bottleneck times the number of microbatches is a lower bound on every iteration. The splitter minimises
+//! the bottleneck first, since that is fastest, and its plan is the first incumbent. Then
+//! [`stagewright_search::pipeline`] runs its program over labels, over plain orders and over all ideals. If a gap
+//! remains, it enumerates all splits below the best value.
 
 use std::sync::Arc;
 
@@ -18,9 +19,9 @@ use stagewright_search::usage::UsageSpace;
 
 use crate::Dp;
 
-/// Share of the time for the bottleneck.
+/// Share of the time spent on the least bottleneck.
 const BOTTLENECK_SHARE: f64 = 0.25;
-/// Share of the remaining time for plain orders.
+/// Share of the remaining time spent on plain orders.
 const ORDERS_SHARE: f64 = 0.4;
 /// Maximum number of device usages.
 const MAX_USAGES: usize = 1 << 20;
@@ -81,7 +82,7 @@ enum Outcome {
 }
 
 impl Answer<'_> {
-    /// Minimises the bottleneck; keeps its plan, and m times its bound.
+    /// Minimises the bottleneck. Keeps the plan found, and the bound times the number of microbatches.
     fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome> {
         let objective = *self.problem.objective();
         let has_uplinks = self.problem.cluster().group_count() > 0;
@@ -99,7 +100,7 @@ impl Answer<'_> {
             context.keep(&mut self.best, Plan::try_new(self.problem, placement).ok());
         }
         let value = tolerance::round_down(objective.repetitions() * found.bound.value);
-        // Every bottleneck below it is ruled out, not yet every iteration.
+        // This rules out every smaller bottleneck, but not every shorter iteration.
         let source = match found.bound.source {
             LowerBound::EXHAUSTED => LowerBound::SEARCHED,
             other => other,
@@ -136,7 +137,7 @@ impl Answer<'_> {
                 return Ok(Some(stop));
             }
             if self.best.is_none() && found.bound.is_infinite() {
-                // Without an incumbent only chains that do not fit were pruned, and none was left.
+                // Without an incumbent, only chains that do not fit are pruned, and no other chain was found.
                 return Ok(None);
             }
             let value = tolerance::round_down(found.bound);

@@ -1,8 +1,9 @@
 //! Latency: dynamic programs over ideals, for the plan and for the bound.
 //!
-//! Both are in [`stagewright_search::latency`]: `blocks` runs calls and host segments one after the other, over the
-//! prefixes of orders and over all ideals; `bound` follows chains of calls back from the last one, which bounds every
-//! plan and often is one. This module sets their order, their budgets and the status.
+//! Both programs are in [`stagewright_search::latency`]: `blocks` runs calls and host segments one after the other,
+//! over the prefixes of orders and over all ideals; `bound` follows chains of calls back from the last one, which
+//! yields a lower bound on every plan and often a plan of that value. This module decides in which order the programs
+//! run, within which budgets, and the resulting status.
 
 use stagewright_core::bound::{LowerBound, strongest_before};
 use stagewright_core::contraction::Units;
@@ -58,7 +59,7 @@ pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context
         true => Some(StopReason::Gap),
         false => context.stop().reason().or(too_large.then_some(StopReason::Memory)),
     };
-    // Without contraction, every plan with one call of each accelerator is a chain of ideals.
+    // If no operators are contracted, every plan with one call per accelerator is a chain of ideals.
     let all_plans = problem.objective().calls() == 1 && units.len() == problem.graph().operator_count();
     let solution = match best {
         Some(plan) => {
@@ -100,8 +101,8 @@ impl Answer<'_> {
             _ => {}
         }
         context.raise(&mut self.bound, found.bound);
-        // In version 2 the recurrence only has a lower bound on the memory of blocks, so the plan it finds may need
-        // more.
+        // For graphs of version 2, the recurrence has only a lower bound on the memory of blocks, so the plan that it
+        // finds may need more memory.
         let better = |value: f64| self.best.as_ref().is_none_or(|best| value < best.value());
         if let Some((placement, value)) = found.plan
             && better(value)

@@ -10,8 +10,8 @@
 //! when a split is reconstructed.
 //!
 //! Only splits below a cap are searched, so a unit that alone reaches the cap on a pool counts as unsupported there,
-//! and transfer times are clamped to twice the maximum load of a stage. Profiles that mark forbidden choices by
-//! absurd times then cost no precision in sums.
+//! and transfer times are clamped to twice the maximum load of a stage. This keeps sums precise even if a profile marks
+//! forbidden choices by absurdly large times.
 //!
 //! If memory depends on the distance of a stage from the last one, the lattice is reversed: its ideals are the
 //! complements, closed under successors, and stages are peeled from the end. Loads do not change, since a stage cuts
@@ -27,13 +27,13 @@ use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
 use stagewright_search::order;
 
-/// Maximum number of predecessors that a removed unit passes on.
+/// Maximum number of predecessors that a removed unit passes on to its successors.
 const MAX_HANDED_ON: usize = 8;
 
 stagewright_core::id! {
     /// Position of a unit in the enumeration order.
     pub(crate) Position;
-    /// Index of a net among those of the lattice.
+    /// Index of a net in the lattice.
     pub(crate) LocalNet;
 }
 
@@ -172,7 +172,7 @@ impl Lattice {
         self.pins.row(net)
     }
 
-    /// Whether a net with this number of pins in an ideal crosses it.
+    /// Whether a net with `inside` pins in an ideal crosses that ideal.
     #[inline]
     pub(crate) fn crosses(&self, net: LocalNet, inside: u32) -> bool {
         inside > 0 && (inside as usize) < self.pins(net).len()
@@ -212,7 +212,7 @@ impl Lattice {
     }
 }
 
-/// Position of every number in a list, `None` for the others.
+/// For each number, its position in a list; `None` if the list does not contain the number.
 fn inverse<I: Id, N: Id>(list: &Keyed<I, N>, numbers: usize) -> Keyed<N, Option<I>> {
     let mut position = Keyed::filled(None, numbers);
     for (new, &number) in list.enumerate() {
@@ -228,7 +228,7 @@ fn sorted(units: &[UnitId], position: &Keyed<UnitId, Option<Position>>) -> Vec<P
     positions
 }
 
-/// Number of predecessors and the successors of every position.
+/// Number of predecessors of every position, and its successors.
 fn edges(
     unit_at: &Keyed<Position, UnitId>,
     position: &Keyed<UnitId, Option<Position>>,
@@ -284,7 +284,7 @@ fn leave_out_weightless(
             units.predecessors(unit).iter().flat_map(|&from| handed[from].iter().copied()).collect();
         before.sort_unstable();
         before.dedup();
-        // Removing a unit must not add many edges.
+        // A unit is removed only if that does not add many edges.
         let successors = units.successors(unit).len();
         let grows = before.len() * successors > before.len() + successors;
         if is_weightless(unit) && !grows && before.len() <= MAX_HANDED_ON {

@@ -9,8 +9,8 @@
 //! is exact (Tarnawski et al., NeurIPS 2020). Their program stores every pair of ideals; this one visits only pairs
 //! that can be part of a split better than the best known:
 //!
-//! 1. [`stagewright_search::dpl`] finds an incumbent of value T;
-//! 2. `weight` and `window` bound the ideals that the devices used can hold and the devices left can finish, with loads
+//! 2. `weight` and `window` bound which ideals the devices in use can hold and the remaining devices can complete with
+//!    loads below T;
 //!    below T;
 //! 3. `walk` generates the supersets of a state depth first, each once, and prunes those that cannot stay below T; if
 //!    the lattice is small, `catalogue` lists it and `scan` checks its pairs instead, at a lower cost per pair;

@@ -1,6 +1,7 @@
 //! Latency baseline: the contiguous split with the minimum bottleneck load, each device called once.
 //!
-//! A pipeline planner would use it for one sample (column "max-load DP" of Tarnawski et al., NeurIPS 2020, Table 4).
+//! This is the split that a pipeline planner would use for a single sample (column "max-load DP" of Tarnawski et al.,
+//! NeurIPS 2020, Table 4).
 
 use stagewright_core::bound::strongest_before;
 use stagewright_core::calls::assign;

@@ -5,11 +5,12 @@
 //! f(nothing used, ∅) = 0        f(u + r·e_c, I) = min over J ⊂ I of max(f(u, J), load_c(I \ J) / r + sync)
 //! ```
 //!
-//! Ideals are expanded by ascending number of units, so that an ideal has all its entries before it is expanded, once
-//! for all its usages. A level is expanded in batches: the ideals of a batch in parallel, each by its own search for
-//! supersets; then the results are merged into the table in the order of the ideals. Batches do not depend on the
-//! number of threads, and ties go to the first find, so the result does not depend on it either. When a batch
-//! completes a split, its value becomes the cap for the batches that follow.
+//! Ideals are expanded in ascending order of their number of units, so that an ideal has all its entries before it is
+//! expanded, once for all its usages. A level is expanded in batches. Each ideal of a batch is expanded by a search for
+//! supersets of its own, in parallel; the results are then merged into the table in the order of the ideals. Batches do
+//! not depend on the number of threads, and the first of equal results is kept, so the outcome does not depend on the
+//! number of threads either. When a batch completes a split, the split's value becomes the cap for the batches that
+//! follow.
 //!
 //! A run that is not halted has covered every split below its caps.
 
@@ -36,7 +37,7 @@ const STEPS_PER_BATCH: u64 = 2_000_000;
 const LARGEST_BATCH: usize = 4096;
 const SMALLEST_BATCH: usize = 16;
 
-/// Counts over all runs.
+/// Counts summed over all runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) ideals: u64,
@@ -108,7 +109,7 @@ impl<'a> Recurrence<'a> {
                 let bytes = table.bytes() + listed_bytes + tasks.iter().map(Batch::bytes).sum::<u64>();
                 counts.peak_bytes = counts.peak_bytes.max(bytes);
                 halt = halt_for(&table, &tasks, budget, steps + spent, bytes);
-                // With several tasks, which of them the allowance ended depends on the threads.
+                // If there are several tasks, the number of threads decides which of them exceed the allowance.
                 if tasks.len() > 1 && halt.is_some_and(|halt| !halt.by_clock()) {
                     break 'levels;
                 }
@@ -131,7 +132,7 @@ impl<'a> Recurrence<'a> {
         Run { best: best.map(|last| reconstruct(problem, lattice, &table, last)), halt }
     }
 
-    /// Inputs of the tasks of a batch.
+    /// Parameters of the tasks of a batch.
     fn rules<'r>(
         &self,
         pass: usize,
@@ -157,8 +158,8 @@ impl<'a> Recurrence<'a> {
     }
 }
 
-/// Merges the results of a batch into the table, and returns the best split so far. In the last batch only completed splits
-/// matter: with many kinds, merging a batch takes longer than expanding it.
+/// Merges the results of a batch into the table, and returns the best split so far. In the last batch only completed
+/// splits matter: with many kinds, merging a batch takes longer than expanding it.
 fn merge(
     tasks: Vec<Batch>,
     table: &mut Table,
@@ -179,7 +180,7 @@ fn merge(
     best
 }
 
-/// Number of states of the next batch, after one that took some steps.
+/// Number of states of the next batch, given the size of the last batch and the steps that it took.
 fn next_batch(batch: usize, spent: u64) -> usize {
     match spent {
         few if few < STEPS_PER_BATCH / 2 => (2 * batch).min(LARGEST_BATCH),
@@ -188,7 +189,7 @@ fn next_batch(batch: usize, spent: u64) -> usize {
     }
 }
 
-/// Reason to end a run after a batch: a limit that all tasks together exceed, or the halt of a task.
+/// Reason to end a run after a batch: a limit that all tasks together exceed, or the reason that a task halted.
 fn halt_for(table: &Table, tasks: &[Batch], budget: Budget<'_>, steps: u64, bytes: u64) -> Option<Halt> {
     let arrivals = tasks.iter().map(Batch::arrivals).sum();
     let spreads = tasks.iter().map(Batch::spreads).sum();

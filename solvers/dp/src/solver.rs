@@ -1,9 +1,9 @@
 //! The splitter as a solver: seed, caps and proof status.
 //!
-//! A run of the recurrence with cap T finds the best split below T or proves that there is none, so the first run
-//! takes the seed's value as its cap. If it takes too long, runs with lower caps come first: they are faster by
-//! orders of magnitude, each either raises the lower bound to its cap or finds the optimum, and the run that the
-//! time limit interrupts is the hardest.
+//! A run of the recurrence with cap T finds the best split below T or proves that there is none, so the first run takes
+//! the seed's value as its cap. If that run takes too long, runs with lower caps come first. They are faster by orders
+//! of magnitude, and each of them either raises the lower bound to its cap or finds the optimum. Only the hardest run
+//! is then left to be interrupted by the time limit.
 
 use stagewright_core::bound::{LowerBound, closed_form};
 use stagewright_core::contraction::{NetId, UnitId, Units};
@@ -31,15 +31,15 @@ use crate::recurrence::{Counts, Recurrence, Run};
 use crate::uplink::{MAX_GROUPS, Uplinks};
 use crate::weight::Weights;
 
-/// Maximum number of device usages; above it the tables alone are too many.
+/// Maximum number of device usages; with more, the tables alone would be too large.
 const MAX_USAGES: usize = 1 << 20;
 /// Supersets that a walk may examine before listing the lattice is tried.
 const WALK_STEPS: u64 = 50_000;
 /// Supersets that the first run may examine before lower caps are tried: a few tenths of a second.
 const FIRST_RUN_STEPS: u64 = 3_000_000;
-/// Supersets that a scan may examine before bounds are tried, in a fraction of the time per superset.
+/// Supersets that a scan may examine before bounds are tried. A scan takes a fraction of a walk's time per superset.
 const SHORT_SCAN_STEPS: u64 = 2_000_000;
-/// Supersets that a scan may examine after that: a few seconds.
+/// Supersets that a scan may examine after bounds were tried: a few seconds.
 const SCAN_STEPS: u64 = 60_000_000;
 /// Caps as fractions of the gap between lower bound and value, used if the first run took too long, and with uplinks.
 const LADDER: [f64; 11] = [0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -76,12 +76,13 @@ impl Solver for Dp {
     }
 }
 
-/// The exact splitter within a number of steps: supersets of ideals that the search examines. Unlike a time limit, it leads
-/// to the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried until the steps are
-/// exhausted. The statistic `steps` of the solution has the steps taken, at most a batch more.
+/// The exact splitter with a limit on its steps, the supersets of ideals that the search examines. Unlike a time limit,
+/// a step limit leads to the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are
+/// tried until the steps are used up. The statistic `steps` of the solution counts the steps taken, which exceed the
+/// limit by at most one batch.
 #[derive(Debug, Clone, Copy)]
 pub struct DpWithin {
-    /// Limit of the steps.
+    /// Maximum number of steps.
     pub steps: u64,
 }
 
@@ -169,7 +170,7 @@ struct Search<'a> {
     best: Option<Plan>,
     bound: LowerBound,
     counts: Counts,
-    /// Limit of the steps of all attempts together.
+    /// Maximum number of steps over all attempts.
     most_steps: Option<u64>,
 }
 
@@ -215,11 +216,12 @@ impl Search<'_> {
         }
         context.emit(Event::Phase { name: "ideals with uplinks".into() });
         recurrence.uplinks = Some(&uplinks);
-        // With uplinks, steps cost more, and the best split is seldom far above that without them.
+        // With uplinks, steps take longer, and the best split is seldom much worse than the best one without uplinks.
         self.raise_caps(&recurrence, context)
     }
 
-    /// Proves the best split without uplinks: in one run if that is short, otherwise by caps from below.
+    /// Finds the best split without uplinks and proves it optimal: in one run if that is short, otherwise by raising
+    /// caps from below.
     fn climb(
         &mut self,
         recurrence: &mut Recurrence<'_>,
@@ -237,7 +239,7 @@ impl Search<'_> {
                 Some(_) => {}
             }
             if run == 0 {
-                // They take less time than the search from here on, and often close the gap.
+                // Bounds take less time than the rest of the search, and often close the gap.
                 context.emit(Event::Phase { name: "bounds".into() });
                 context.establish(self.problem, self.best.as_ref().map(Plan::value), &mut self.bound);
                 if let Some(end) = context.done(self.best.as_ref(), self.bound.value) {
@@ -245,7 +247,7 @@ impl Search<'_> {
                 }
             }
         }
-        // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly does.
+        // Lower caps take fewer steps and less memory, and raise the bound. They help a walk, but hardly a scan.
         recurrence.catalogue = None;
         context.emit(Event::Phase { name: "more orders".into() });
         let best = self.best.as_ref().map(|plan| plan.placement.clone());
@@ -257,7 +259,7 @@ impl Search<'_> {
         self.raise_caps(recurrence, context)
     }
 
-    /// Runs the recurrence below ever higher caps, until it finds a split, which is then the best.
+    /// Runs the recurrence with ever higher caps until it finds a split, which is then optimal.
     fn raise_caps(
         &mut self,
         recurrence: &Recurrence<'_>,
@@ -292,8 +294,8 @@ impl Search<'_> {
         self.most_steps.is_some_and(|limit| self.counts.steps >= limit)
     }
 
-    /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found,
-    /// otherwise to the cap.
+    /// Runs the recurrence below a cap. A finished run raises the bound to the value of the best split that it found,
+    /// or to the cap if it found none.
     fn attempt(
         &mut self,
         recurrence: &Recurrence<'_>,
@@ -310,7 +312,7 @@ impl Search<'_> {
                 let left = most_steps.map(|limit| limit.saturating_sub(counts.steps));
                 let steps = [steps, left].into_iter().flatten().min();
                 let run = recurrence.minimise(pass, caps, Budget { stop: &stop, memory, steps }, counts);
-                // A batch that exceeds the steps left is dropped and not counted.
+                // A batch that exceeds the remaining steps is dropped and not counted.
                 is_spent = run.halt == Some(Halt::Steps) && steps == left;
                 run
             };
@@ -362,7 +364,7 @@ fn above_every_load(problem: &Problem, units: &Units) -> f64 {
     2.0 * (compute + transfer + synchronised) + 1.0
 }
 
-/// Stop reason of a halt. A step limit bounds work, and so counts as time.
+/// Stop reason of a halt. A step limit bounds the work, and is therefore reported as a time limit.
 fn stop_of(halt: Halt) -> StopReason {
     match halt {
         Halt::Stop(reason) => reason,
@@ -388,7 +390,8 @@ pub(crate) fn largest_loads(
     }
 }
 
-/// `separate` training: sweeps the cap on forward loads. A split found by an interrupted run is kept.
+/// The best split under `separate` training, by sweeping the cap on forward loads. If a run is interrupted, its split
+/// is kept.
 fn separate(
     recurrence: &Recurrence<'_>,
     units: &Units,
@@ -423,7 +426,7 @@ fn separate(
     }
 }
 
-/// Reason of an unfinished sweep.
+/// Reason that a sweep did not finish.
 enum Ended {
     Halted(Halt),
     Failed(SolveError),

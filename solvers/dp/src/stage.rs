@@ -27,7 +27,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) pools: &'a [Pool],
     pub(crate) space: &'a UsageSpace,
     pub(crate) windows: &'a Windows<'a>,
-    /// Loads must be below these caps, per pass.
+    /// Caps per pass, which all loads must stay below.
     pub(crate) caps: [f64; 2],
     /// The pass whose largest load is minimised.
     pub(crate) pass: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Source<'a> {
     pub(crate) alive: &'a [Alive],
 }
 
-/// A superset `set` that one more stage leads to.
+/// A superset that one more stage leads to.
 pub(crate) struct Found<'a> {
     pub(crate) set: &'a [u64],
     /// Index of `set` in the catalogue, if there is a catalogue.
@@ -141,8 +141,8 @@ pub(crate) struct Demands {
     pub(crate) weights: Vec<Interval>,
     /// Lower bound on the compute of the stage per pass, from the windows.
     pub(crate) least_compute: [f64; 2],
-    /// Per pass, if no host is left after the stage: lower bound on its compute less the transfer that crosses the
-    /// ideal.
+    /// Per pass, if no host is left after the stage: lower bound on the stage's compute minus the transfer time of the
+    /// nets that cross the ideal.
     pub(crate) least_with_crossing: [f64; 2],
     pub(crate) memory: f64,
     /// Minimum number of microbatches in flight over the moves.
@@ -177,7 +177,7 @@ impl Demands {
         for pass in 0..lattice.passes {
             let own = windows.weights.own[pool][pass];
             least_compute[pass] = hull(own).low - weights[own];
-            // Time on this pool is at least the minimum over the pools that pay.
+            // The time on this pool is at least the minimum over the pools that pay for communication.
             if !pools[pool].host {
                 let crossing = hull(windows.weights.count + pass);
                 least_with_crossing[pass] = crossing.low - weights[windows.weights.least[pass]];
@@ -251,7 +251,8 @@ impl Demands {
             synchronised: sums.parameters,
             ..DeviceBytes::default()
         };
-        // In version 2 the sums are only bounds; the stage's bytes are computed once its load is below the caps.
+        // For graphs of version 2 the sums are only bounds; the stage's bytes are computed once its load is below the
+        // caps.
         let mut bytes = rules.units.bytes_are_sums().then_some(declared);
         for (replicas, moves) in &self.by_replicas {
             let mut loads = [0.0; 2];

@@ -115,7 +115,7 @@ impl Table {
             levels: vec![Vec::new(); len + 1],
             index: match listed {
                 None => Index::Hashed(HashTable::new()),
-                // The empty set follows the listed ones.
+                // The index of the empty set follows those of the listed ideals.
                 Some(count) => Index::Listed(vec![UNREACHED; count + 1]),
             },
             by_usage: (usages > FEW_USAGES && labels.is_none()).then(HashTable::new),
@@ -162,12 +162,12 @@ impl Table {
         }
     }
 
-    /// Value with which an ideal was reached with a usage; `None` if it was not.
+    /// The least value at which an ideal was reached with a usage; `None` if it was not.
     pub(crate) fn value(&self, ideal: IdealId, usage: u32) -> Option<f64> {
         self.entry_of(ideal, usage).map(|id| self.entries[id].value)
     }
 
-    /// Entry of an ideal with a usage; the first if labels distinguish several.
+    /// Entry of an ideal with a usage; the first one if labels distinguish several entries.
     fn entry_of(&self, ideal: IdealId, usage: u32) -> Option<EntryId> {
         match &self.by_usage {
             Some(index) => index.find(hash_pair(ideal, usage), |&id| self.is_of(id, ideal, usage)).copied(),
@@ -180,8 +180,8 @@ impl Table {
         entry.ideal == ideal && entry.usage == usage
     }
 
-    /// Collects the entries of an ideal below a cap that no other entry dominates; all below the cap if there are
-    /// more than [`MAX_COMPARED`].
+    /// Collects the entries of an ideal below a cap that no other entry dominates, or all entries below the cap if
+    /// there are more than [`MAX_COMPARED`].
     pub(crate) fn alive(&self, ideal: IdealId, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
         let below = self.entries_of(ideal).filter(|(_, entry)| entry.value < cap);
         alive.clear();
@@ -226,7 +226,7 @@ impl Table {
         ideal
     }
 
-    /// Lowers the value of an ideal with a usage; ties go to the first.
+    /// Lowers the value at which an ideal is reached with a usage. On a tie, the earlier entry is kept.
     pub(crate) fn improve(&mut self, ideal: IdealId, new: New) {
         if let Some(id) = self.entry_of(ideal, new.usage) {
             let entry = &mut self.entries[id];
@@ -289,7 +289,7 @@ impl Table {
             + self.by_usage.as_ref().map_or(0, |index| per(index.capacity(), 5))
     }
 
-    /// Whether indices suffice for `entries` more entries whose labels have `spreads` spreads in total.
+    /// Whether the index types have room for `entries` more entries whose labels have `spreads` spreads in total.
     pub(crate) fn has_room_for(&self, entries: usize, spreads: usize) -> bool {
         let used = self.labels.as_ref().map_or(0, Labels::spreads);
         let fits = |used: usize, more: usize| used.saturating_add(more) < NONE.index();

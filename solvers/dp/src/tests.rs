@@ -1,4 +1,4 @@
-//! Walk, scan and brute force agree, at caps near the optimum: at loose caps a wrong bound prunes nothing that
+//! Walk, scan and brute force agree at caps near the optimum. At loose caps, a wrong bound would prune nothing that
 //! matters.
 
 use stagewright_testing::brute_force;

@@ -24,15 +24,15 @@ use crate::lattice::{Lattice, LocalNet, Position};
 /// Maximum number of groups: one bit of a word each, and one bit for the devices outside every group.
 pub(crate) const MAX_GROUPS: usize = 63;
 
-/// Uplink times on a lattice.
+/// Transfer times on the uplinks for the nets of a lattice.
 pub(crate) struct Uplinks {
     passes: usize,
     groups: usize,
-    /// `[net][group]`.
+    /// `[net][group]`: seconds that the net takes on the uplink of the group.
     seconds: Vec<f64>,
-    /// `[net]`: whether it takes time on any uplink.
+    /// `[net]`: whether the net takes time on any uplink.
     counts: Keyed<LocalNet, bool>,
-    /// `[pool]`: its group as a bit.
+    /// `[pool]`: the group of the pool, as a bit.
     bit: Vec<u64>,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct Labels {
 /// Uplink loads of a chain of stages, and the groups of its crossing nets.
 #[derive(Clone, Copy)]
 pub(crate) struct Label<'a> {
-    /// `[group][pass]`.
+    /// `[group][pass]`: uplink load so far.
     loads: &'a [f64],
-    /// Ascending by net.
+    /// The crossing nets with their groups, ascending by net.
     spreads: &'a [Spread],
 }
 
@@ -66,7 +66,7 @@ impl Label<'_> {
         self.spreads == other.spreads && self.loads.iter().zip(other.loads).all(|(load, other)| load <= other)
     }
 
-    /// Largest load of a pass.
+    /// Largest uplink load in a pass.
     pub(crate) fn load(self, pass: usize, passes: usize) -> f64 {
         self.loads.iter().skip(pass).step_by(passes).copied().fold(0.0, f64::max)
     }
@@ -117,7 +117,8 @@ impl Labels {
 }
 
 impl Uplinks {
-    /// Uplink times of a problem. `None` if no net takes time on an uplink, or above [`MAX_GROUPS`] groups.
+    /// Uplink times of a problem. `None` if no net takes time on an uplink, or if there are more than [`MAX_GROUPS`]
+    /// groups.
     pub(crate) fn new(problem: &Problem, units: &Units, lattice: &Lattice) -> Option<Uplinks> {
         let groups = problem.cluster().group_count();
         if groups > MAX_GROUPS {

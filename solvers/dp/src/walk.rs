@@ -10,8 +10,8 @@
 //!
 //! and if the windows require a compute of at least w, then w replaces a smaller compute so far. Nets that may still
 //! close are sorted by their first pin outside the ideal. Trying units in ascending order settles a prefix of that
-//! list, entry by entry, so most units that cannot be added are rejected in constant time. Adding one costs a copy of
-//! the rest of the list and the nets of the unit.
+//! list, entry by entry, so most units that cannot be added are rejected in constant time. Adding a unit takes the time
+//! to copy the rest of the list and to visit the nets of the unit.
 
 use stagewright_core::bits;
 use stagewright_core::bits::{contains, members};
@@ -129,7 +129,7 @@ impl<'a> Walker<'a> {
         self.steps
     }
 
-    /// Calls `emit` for every superset of a state.
+    /// Calls `emit` for every superset of a state that could not be pruned.
     pub(crate) fn expand(
         &mut self,
         source: Source<'_>,
@@ -225,7 +225,7 @@ impl<'a> Walker<'a> {
                 continue;
             };
             self.frames[top].next = unit.index() + 1;
-            // Each move from a superset is work too.
+            // The moves from a superset count as work too.
             unspent += 1 + demands.moves() as u64 / MOVES_PER_STEP;
             if unspent >= STEPS_BETWEEN_CHECKS {
                 self.steps += unspent;
@@ -263,7 +263,7 @@ impl<'a> Walker<'a> {
         self.settle_before(top, unit, &costs.transfer);
         let Frame { sums: skipped, open_to, cursor, .. } = &self.frames[top];
         if exceeded(demands, skipped, skipped.compute, caps) {
-            // Later units skip at least as much.
+            // A later unit would skip at least the same units, and so settle at least the same nets.
             return Added::NoneAfter;
         }
         if !costs.supported[unit] {
@@ -478,7 +478,7 @@ fn exceeded(demands: &Demands, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -
                 compute.max(demands.least_with_crossing[pass] + sums.crossing_settled[pass]) + settled
             }
             Communication::Overlap => compute.max(settled),
-            // Each cut net is sent or received.
+            // Each cut net is sent or received, so one direction takes at least half of their time.
             Communication::Duplex => compute.max(0.5 * settled),
         };
         demands.at_cap(load, caps[pass])

@@ -33,7 +33,7 @@ pub(crate) struct Weights {
     pub(crate) least: [usize; 2],
     totals: Vec<f64>,
     resources: Vec<Resource>,
-    /// `[weight][pool]`.
+    /// `[weight][pool]`: maximum weight within a budget of the pool.
     knapsacks: Vec<Vec<Knapsack>>,
 }
 

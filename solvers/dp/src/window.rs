@@ -32,7 +32,7 @@ const SLACK: f64 = 1e-9;
 /// Maximum number of intervals that are precomputed for all usages.
 const MAX_KNOWN: usize = 1 << 18;
 
-/// Quantities of an ideal that windows bound: its weights, and the transfer that crosses it.
+/// Quantities of an ideal that windows bound: its weights, and the transfer time of the nets that cross it.
 #[derive(Clone, Copy)]
 pub(crate) struct Measures<'a> {
     pub(crate) weights: &'a [f64],
@@ -48,7 +48,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// Smallest interval that contains both.
+    /// Smallest interval that contains both intervals.
     pub(crate) fn hull(self, other: Interval) -> Interval {
         Interval { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
@@ -65,18 +65,19 @@ pub(crate) struct Windows<'a> {
     space: &'a UsageSpace,
     caps: [f64; 2],
     passes: usize,
-    /// `[pool]`: whether it is a host.
+    /// `[pool]`: whether the pool is a host.
     host: Vec<bool>,
     /// Whether crossing nets add to the load.
     serial: bool,
-    /// `[weight][pool][devices]`: maximum weight that the devices of a pool hold.
+    /// `[weight][pool][devices]`: maximum weight that this number of devices of the pool can hold.
     holds: Vec<Vec<Vec<f64>>>,
     /// Precomputed intervals of all usages; empty if there are too many.
     known: Vec<Interval>,
 }
 
 impl<'a> Windows<'a> {
-    /// Windows for caps per pass. O(weights · (devices · log n + usages · pools)), usages up to a limit.
+    /// Windows for caps per pass. O(weights · (devices · log n + usages · pools)), where usages count only up to a
+    /// limit.
     pub(crate) fn new(
         problem: &Problem,
         weights: &'a Weights,

@@ -87,7 +87,7 @@ fn boundary_cuts_hold() {
         let original = problem(number, Size { operators: 9, devices: 4, groups: number.is_multiple_of(4) });
         let mut cluster = original.cluster().document().clone();
         for kind in &mut cluster.kinds {
-            // Hosts in some problems, and more devices than units in some.
+            // Some problems have hosts, and some have more devices than units.
             let host = u32::from(number.is_multiple_of(7));
             kind.count = if kind.class == "cpu" { host } else { 1 + (number % 2) as u32 };
             kind.memory_bytes = kind.memory_bytes.filter(|_| number % 3 == 0);
@@ -170,7 +170,7 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
     Problem::new(graph, cluster, objective).expect("a valid problem")
 }
 
-/// Without compute, or with a tensor of absurd cost, the rounding error of a running sum would look like a cost.
+/// Without compute, or with a tensor of absurd cost, a running sum would leave a rounding error that looks like a cost.
 #[test]
 fn rounding_is_never_a_cost() {
     let mut feasible = 0;
@@ -302,8 +302,8 @@ fn threads_do_not_change_the_answer() {
     }
 }
 
-/// A number of steps ends the search at the same plan and bound for any number of threads, and enough steps end it with
-/// the proof of an unlimited search.
+/// A step limit ends the search at the same plan and bound for any number of threads, and a high enough limit ends it
+/// with the proof of an unlimited search.
 #[test]
 fn a_number_of_steps_ends_the_search_at_the_same_place() {
     let within = |problem: &Problem, steps: u64, threads: usize| {

@@ -1,4 +1,4 @@
-//! Costs that are off: the worst case and the robust plan against the enumeration of placements and scenarios.
+//! Uncertain costs: the worst case and the robust plan, compared with an enumeration of placements and scenarios.
 
 use rand::RngExt;
 use stagewright_core::bound::LowerBound;
@@ -20,7 +20,7 @@ use stagewright_search::{Local, OneDevice};
 use stagewright_testing::brute_force;
 use stagewright_testing::random::{self, Size};
 
-/// A random problem whose operators are of up to four kinds, or of none, that has a worst case.
+/// A random problem whose operators have up to four kinds or none; `None` if its objective has no worst case.
 fn problem(number: u64, size: Size) -> Option<Problem> {
     let problem = random::problem(number, size);
     if Uncertainty::unsupported(problem.objective()).is_some() {
@@ -128,7 +128,7 @@ fn contiguous_plans_are_robust_and_bounds_hold() {
         compared += 1;
         gained += usize::from(best.worst.value < nominal * (1.0 - 1e-6));
         exact += usize::from(found.gap() == Some(0.0));
-        // Uplinks are no part of the program over ideals.
+        // The program over ideals does not model uplinks.
         if !groups {
             assert!(close(best.worst.value, least), "{number}: {} {least}", best.worst.value);
             assert_eq!(found.gap(), Some(0.0), "{number}");
@@ -246,7 +246,7 @@ fn the_nominally_best_plan_is_the_best_of_all_found() {
     assert!(compared > 80 && improved > 20, "{compared} {improved}");
 }
 
-/// A solver that a limit ends before it has a plan.
+/// A solver that reaches a limit before it has a plan.
 struct NoPlan;
 
 impl Solver for NoPlan {

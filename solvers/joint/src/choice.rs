@@ -1,16 +1,16 @@
 //! The choice of a configuration for every layer of a stage: least time within the memory of a device.
 //!
 //! A multiple-choice knapsack problem (Kellerer, Pferschy and Pisinger, "Knapsack Problems", 2004, chapter 11), solved
-//! layer by layer: states are pairs of bytes and seconds, of which dominated ones are dropped, as are those that the
+//! layer by layer: states are pairs of bytes and seconds. Dominated states are dropped, and so are states that the
 //! linear relaxation of the remaining layers shows to be no better than a known choice. Layers whose option the
 //! relaxation decides come first, so that few states remain at any time.
 //!
-//! If one layer is recomputed at a time, a stage needs the largest workspace of its layers and not their sum. Each value
-//! that the largest may have is tried, with the configurations whose workspace is at most that.
+//! If layers are recomputed one at a time, a stage needs only the largest of their workspaces, not the sum. Each
+//! possible value of the largest workspace is tried, with the configurations that need no more.
 
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
-/// Maximum number of states at a time. If more are dropped, the choice is not proved optimal.
+/// Maximum number of states at a time. If states are dropped to stay within it, the choice is not proved optimal.
 const MAX_STATES: usize = 1 << 14;
 
 /// Maximum relative error of a sum of a few thousand terms.
@@ -22,7 +22,7 @@ pub(crate) struct Candidate {
     pub(crate) seconds: f64,
     /// Bytes that are summed over layers.
     pub(crate) bytes: f64,
-    /// Bytes whose maximum over the layers a stage needs.
+    /// Bytes of which a stage needs only the maximum over its layers.
     pub(crate) workspace: f64,
     /// Index among the configurations of the layer.
     pub(crate) index: u32,
@@ -49,8 +49,9 @@ pub(crate) enum Outcome {
     Undecided,
 }
 
-/// Finds a choice that takes at most `cutoff` seconds and fits into `capacity` bytes: the best, or any that takes at most
-/// `enough`. O(layers² · options), and time and memory of up to `MAX_STATES` states for every layer and every largest workspace.
+/// Finds a choice that takes at most `cutoff` seconds and fits into `capacity` bytes: the best, or any that takes at
+/// most `enough` seconds. O(layers² · options), plus time and memory for up to `MAX_STATES` states for every layer and
+/// every largest workspace.
 pub(crate) fn least(layers: &[Vec<Candidate>], capacity: f64, enough: f64, cutoff: f64) -> Outcome {
     let mut largest: Vec<f64> = layers.iter().flatten().map(|option| option.workspace).collect();
     largest.push(0.0);
@@ -119,14 +120,14 @@ impl Step {
     }
 }
 
-/// The linear relaxation of some layers: steps by descending rate, with sums of those before.
+/// The linear relaxation of some layers: steps by descending rate, with prefix sums.
 #[derive(Debug, Default)]
 struct Relaxation {
     bytes: f64,
     seconds: f64,
     /// Minimum seconds of the layers without a memory limit.
     fastest: f64,
-    /// Bytes and seconds saved of all steps up to each, inclusive.
+    /// For every step, the bytes and the saved seconds of all steps up to and including it.
     sums: Vec<(f64, f64)>,
 }
 

@@ -13,8 +13,8 @@ stagewright_core::codes! {
 
         /// nodes and edges that do not fit together
         ///
-        /// Two nodes have one id, an id is that of no node, or two edges join the same nodes. The keys of `syncTimeFw` are ids of
-        /// predecessors, those of `syncTimeBw` ids of successors.
+        /// Two nodes have the same id, an id refers to no node, or two edges join the same nodes. The keys of
+        /// `syncTimeFw` are ids of predecessors, those of `syncTimeBw` ids of successors.
         J002,
 
         /// number out of range
@@ -35,8 +35,8 @@ stagewright_core::codes! {
         /// graph without an order of layers
         ///
         /// A stage of a joint plan is a range of layers, so a layer reads from earlier layers only. Two operators share a name, an operator
-        /// is missing, the forward pass has a cycle, or a layer reads from a later one. Correct the names, or give the operators of such a
-        /// cycle one layer.
+        /// is missing, the forward pass has a cycle, or a layer reads from a later one. Correct the names, or put the
+        /// operators of such a cycle into one layer.
         J006,
 
         /// graph without a backward pass

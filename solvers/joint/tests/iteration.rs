@@ -16,7 +16,7 @@ use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
 use stagewright_joint::iteration::{Problem, Request, Solution, solve};
 use stagewright_verify::{JointVerdict, check_joint};
 
-/// A graph that is written forward operator by operator, with a backward operator for each.
+/// A graph that is built from forward operators, one by one, with a backward operator for each.
 #[derive(Default)]
 struct Tape {
     operators: Vec<OperatorDocument>,
@@ -170,7 +170,7 @@ fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
             },
         );
         let (inside, outside) = (link(&mut draw), link(&mut draw));
-        // All plans of three kinds are many.
+        // Three kinds have many plans.
         let count = rng.random_range(1..if kinds < 3 { 5 } else { 3 });
         let server = ServerDocument { devices: rng.random_range(1..3), link: outside };
         cluster.kinds.push(KindDocument {
@@ -345,8 +345,8 @@ impl Case {
         (best, worst)
     }
 
-    /// Calls with all ways to put the rest of the layers into stages, of an interleaving of devices and chunks if there is
-    /// one.
+    /// Calls `call` with every way to divide the remaining layers into stages, for the interleaving `shape` of devices
+    /// and chunks if there is one.
     fn stages(
         &self,
         names: &[String],
@@ -373,7 +373,7 @@ impl Case {
         if full {
             return;
         }
-        // The stage that is on the same device before.
+        // The previous stage on the same device.
         let same = shape
             .and_then(|(devices, _)| stages.len().checked_sub(devices))
             .map(|index| stages[index].clone());
@@ -429,8 +429,8 @@ impl Case {
     }
 }
 
-/// Compares the solution of a case with all plans; whether it is proved optimal, has a plan, is infeasible, and has a bound that
-/// the checker proves.
+/// Compares the solution of a case with all plans. Returns whether the solution is proved optimal, has a plan, is
+/// infeasible, and has a bound that the checker proves.
 fn compared(number: u64) -> [usize; 4] {
     let case = Case::random(number);
     let solution = case.solve();

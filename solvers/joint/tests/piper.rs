@@ -1,4 +1,4 @@
-//! Times per sample of Piper's program.
+//! Times per sample found by Piper's own program.
 
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 

@@ -1,15 +1,15 @@
 //! Makespans of every solver on the 48 published heterogeneous task graphs, at equal time budgets.
 //!
 //! The graphs, and HEFT's makespans on them, are GiPH's (Hu et al., MLSys 2023), read from
-//! `oracles/heterogeneous_tasks.json` under `STAGEWRIGHT_SHARED`; a step runs without contention, as in its simulator.
-//! For each solver and budget the bench prints means over the graphs: makespan divided by the longest path with every
-//! operator on its fastest device, makespan divided by the published one, and solve time:
-//!
+//! The graphs, and HEFT's makespans on them, are GiPH's (Hu et al., MLSys 2023), read from
+//! `oracles/heterogeneous_tasks.json` under `STAGEWRIGHT_SHARED`; a step runs without contention, as in GiPH's
+//! simulator. For each solver and budget the bench prints means over the graphs: makespan divided by the longest path
+//! with every operator on its fastest device, makespan divided by the published one, and solve time:
 //!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-makespan --bench makespan               # all, 10 ms to 1 s
 //!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-makespan --bench makespan -- 100 heft   # milliseconds, names
 //!
 //! Native graphs that contain their cluster are solved instead if they are given, one by one and with ports:
-//!
+//! If native graphs that contain their cluster are given, they are solved instead, one by one and with ports:
 //!     cargo bench -p stagewright-makespan --bench makespan -- 10000 model.json
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]

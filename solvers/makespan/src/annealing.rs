@@ -1,10 +1,10 @@
 //! Simulated annealing on the simulator.
 //!
-//! A walk changes the device of a group or two queue positions, and accepts an increase of the makespan by Δ with
-//! probability exp(−Δ / T), while T falls geometrically from a fraction of the typical cost of a move. The acceptance
-//! threshold is drawn before the simulation, which therefore ends as soon as it is certain to exceed it. Schedules that
-//! exceed the memory are penalised (see [`Score::energy`](super::schedule::Score)), so that a walk may pass through
-//! them.
+//! A walk changes the device of a group or exchanges two queue positions, and accepts an increase of the makespan by Δ
+//! with probability exp(−Δ / T), while T falls geometrically from a fraction of the typical cost of a move. The
+//! acceptance threshold is drawn before the simulation, which ends as soon as the makespan is certain to exceed the
+//! threshold. Schedules that exceed the memory are penalised (see [`Score::energy`](super::schedule::Score)), so that a
+//! walk may pass through them.
 //!
 //! Kirkpatrick, Gelatt and Vecchi, "Optimization by simulated annealing", Science 1983.
 
@@ -22,17 +22,17 @@ use super::schedule::{Best, Evaluator, Score, is_better};
 use super::search::{Goal, Search, SearchSolver};
 use super::start::starts;
 
-/// Steps of each walk of the first round.
+/// Number of steps of each walk in the first round.
 pub(super) const FIRST_STEPS: u64 = 250;
-/// Maximum number of moves tried to estimate the typical cost of a move, and steps of the walk for each.
+/// Maximum number of moves tried to estimate the typical cost of a move, and number of steps of a walk per tried move.
 const TRIED: u64 = 32;
 const STEPS_PER_TRIED: u64 = 8;
 /// Temperature at the beginning and at the end of a walk, as fractions of the typical cost of a move.
 const HOT: f64 = 0.25;
 const COLD: f64 = 0.005;
 
-/// Anneals from a schedule, with or without guidance, until the goal given by the limits and the bound. Returns the
-/// best schedule met, which is never worse than the start. Emits every feasible improvement.
+/// Anneals from a schedule, with or without guidance, until the goal set by the limits and the bound. Returns the best
+/// schedule met, which is never worse than the start. Emits every feasible improvement.
 ///
 /// # Errors
 /// If worker threads cannot be started.
@@ -77,7 +77,7 @@ pub(super) fn walk(
     state.see(evaluator.settled(), graph);
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
     let tried = TRIED.min(steps / STEPS_PER_TRIED);
-    // A walk too short to try every class cannot recover from the increases that it accepts.
+    // A walk too short to try every class cannot recover from the increases that it accepts, so it starts cooler.
     let length = (steps as f64 / graph.class_count() as f64).min(1.0);
     let mut temperature =
         HOT * length * usual_cost(tried, &mut state, score.energy(), ground, evaluator, choice, rng);

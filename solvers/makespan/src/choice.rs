@@ -1,9 +1,10 @@
 //! Choice among the kinds of moves by their past gains.
 //!
 //! A kind says whether a move starts from the critical path, and whether it exchanges queue positions, or moves a group
-//! of some level or a stretch of that path. Which of them help depends on the graph and on how far a search is: in a
-//! large graph far from its best schedule, moves of large groups on the critical path. So a kind is drawn with a fixed
-//! weight times its mean gain per simulation lately, relative to that of all kinds.
+//! of some level or a stretch of that path. Which kinds help depends on the graph and on the progress of the search:
+//! far from the best schedule of a large graph, moves of large groups on the critical path help most. A kind is
+//! therefore drawn in proportion to a fixed weight times its recent mean gain per simulation, relative to the mean gain
+//! of all kinds.
 //!
 //! Ropke and Pisinger, "An adaptive large neighborhood search heuristic", Transportation Science 2006.
 
@@ -13,13 +14,13 @@ use rand::{Rng, RngExt};
 const DEVICE_MOVES: f64 = 0.7;
 /// Weight of moves of a stretch of the critical path.
 const STRETCHES: f64 = 0.1;
-/// Weight of each level relative to the one below.
+/// Weight of each level relative to the level below.
 const HIGHER: f64 = 0.4;
-/// Number of simulations at the mean gain of all kinds that a kind counts in addition to its own.
+/// Number of simulations, at the mean gain of all kinds, that count for a kind in addition to its own simulations.
 const PRIOR: f64 = 4.0;
-/// Decay factor per simulation of past gains and trials.
+/// Factor by which past gains and trials decay with every simulation.
 const MEMORY: f64 = 0.998;
-/// Minimum and maximum mean gain of a kind relative to that of all kinds.
+/// Minimum and maximum mean gain of a kind, relative to the mean gain of all kinds.
 const RELATIVE: [f64; 2] = [0.1, 10.0];
 
 /// A kind of moves.
@@ -51,7 +52,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The kinds of moves of groups with some levels.
+    /// All kinds of moves for groups with `levels` levels.
     pub(super) fn new(levels: usize) -> Choice {
         let mut changes = vec![(Change::Queue, 1.0 - DEVICE_MOVES)];
         let mut weight = DEVICE_MOVES * (1.0 - HIGHER);
@@ -69,7 +70,7 @@ impl Choice {
         Choice { kinds, weights, gained: none.clone(), tried: none }
     }
 
-    /// Draws a kind: its index.
+    /// Draws a kind and returns its index.
     pub(super) fn draw(&self, rng: &mut impl Rng) -> usize {
         let [gained, tried] = [&self.gained, &self.tried].map(|all| all.iter().sum::<f64>());
         let mean = gained / tried;
@@ -89,12 +90,12 @@ impl Choice {
         weights.iter().position(passes).unwrap_or(self.kinds.len() - 1)
     }
 
-    /// The kind of an index.
+    /// The kind with an index.
     pub(super) fn kind(&self, index: usize) -> Kind {
         self.kinds[index]
     }
 
-    /// Records the gain of a simulated move of a kind, zero if there was none.
+    /// Records the gain of a simulated move of a kind; zero if the move gained nothing.
     pub(super) fn learn(&mut self, kind: usize, gain: f64) {
         self.gained.iter_mut().chain(&mut self.tried).for_each(|sum| *sum *= MEMORY);
         self.gained[kind] += gain;

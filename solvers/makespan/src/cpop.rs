@@ -16,7 +16,7 @@ use super::list::{ListScheduler, fill_in_order, ready_order};
 use super::partial_schedule::PartialSchedule;
 use super::rank;
 
-/// The critical path on one device.
+/// List scheduling with the critical path on one device.
 pub static CPOP: ListScheduler = ListScheduler {
     name: "cpop",
     summary: "critical path on a processor (makespan)",
@@ -46,7 +46,7 @@ fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
 fn critical_path(instance: &Instance<'_>, through: &[f64]) -> Vec<OpId> {
     let graph = instance.graph();
     let longest = |ops: &mut dyn Iterator<Item = OpId>| {
-        // Ties go to the first.
+        // Ties go to the first operator.
         ops.fold(None, |best: Option<OpId>, op| match best {
             Some(best) if through[best.index()] >= through[op.index()] => Some(best),
             _ => Some(op),

@@ -1,7 +1,7 @@
 //! Earliest task first, with memory (m-ETF).
 //!
-//! Takes the pair of a ready operator and a device with room for it that can start first; ties go to the operator with
-//! the highest upward rank.
+//! Repeatedly takes the pair of a ready operator and a device with room for it that can start first; ties go to the
+//! operator with the highest upward rank.
 //!
 //! Hwang, Chow, Anger and Lee, "Scheduling precedence graphs in systems with interprocessor communication times",
 //! SIAM J. Comput. 1989; with memory as in Jeon et al., "Baechi: fast device placement of machine learning graphs",
@@ -75,9 +75,9 @@ fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
     fill_by_start(partial, &mut AnyTime, stop)
 }
 
-/// Takes the operator that starts first, on the device where it does, one after the other. Start times only increase
-/// while the partial schedule fills, except when another operator has already brought an input; so one offer per ready
-/// operator, updated at its turn, is enough.
+/// Repeatedly adds the ready operator that can start first to the device on which it does. Start times only increase
+/// while the partial schedule fills, unless another operator has already brought an input. A single offer per ready
+/// operator, updated when its turn comes, is therefore enough.
 pub(super) fn fill_by_start(
     partial: &mut PartialSchedule<'_, '_>,
     rule: &mut impl Earliest,
@@ -115,7 +115,7 @@ pub(super) fn fill_by_start(
         for &next in graph.successors(op) {
             waits[next] -= 1;
             if waits[next] == 0 {
-                // A lower bound on its start on every device.
+                // A lower bound on the start of `next` on every device.
                 let made = graph.predecessors(next).iter().map(|&before| partial.end(before));
                 offers.push(offer(made.fold(0.0, f64::max), next));
             }

@@ -4,10 +4,10 @@ use stagewright_core::graph::ClassId;
 
 use super::instance::Instance;
 
-/// From, to, and mean seconds of communication.
+/// Source, target, and mean seconds of communication.
 pub(super) type Edge<I> = (I, I, f64);
 
-/// An edge between colocation classes for each reader of each tensor, from the class of its producer to its own.
+/// For each reader of each tensor, an edge from the colocation class of the producer to that of the reader.
 pub(super) fn between_classes(instance: &Instance<'_>) -> Vec<Edge<ClassId>> {
     let graph = instance.graph();
     let mut edges = Vec::new();
@@ -21,7 +21,7 @@ pub(super) fn between_classes(instance: &Instance<'_>) -> Vec<Edge<ClassId>> {
 
 /// Sorts edges and merges parallel ones by adding their seconds. O(edges log edges).
 pub(super) fn merge_parallel<I: Copy + Ord>(edges: &mut Vec<Edge<I>>) {
-    // Stable, so that sums do not depend on the sort.
+    // The sort is stable, so that sums do not depend on the sorting algorithm.
     edges.sort_by_key(|edge| (edge.0, edge.1));
     edges.dedup_by(|next, kept| {
         let is_parallel = (next.0, next.1) == (kept.0, kept.1);

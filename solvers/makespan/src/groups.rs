@@ -14,7 +14,7 @@ use super::instance::Instance;
 
 /// Maximum number of groups of a new level, relative to the previous one.
 const MAX_OF_LEVEL: f64 = 0.95;
-/// Maximum number of levels: each about halves the groups.
+/// Maximum number of levels, each of which about halves the number of groups.
 const MAX_LEVELS: usize = 24;
 
 stagewright_core::id! {
@@ -98,7 +98,7 @@ impl Groups {
     }
 }
 
-/// Merges the edges of each pair into one, from the lower to the higher group.
+/// Merges the edges of each pair of groups, in both directions, into one edge from the lower to the higher group.
 fn merge_both_directions(edges: &mut Vec<Edge<GroupId>>) {
     edges.retain(|edge| edge.0 != edge.1);
     for edge in edges.iter_mut() {
@@ -107,7 +107,7 @@ fn merge_both_directions(edges: &mut Vec<Edge<GroupId>>) {
     merge_parallel(edges);
 }
 
-/// The merged group of every group, heaviest edges first.
+/// For each group, the merged group that it becomes a part of. Groups are matched along the heaviest edges first.
 fn matched(edges: &[Edge<GroupId>], seconds: &Keyed<GroupId, f64>, limit: f64) -> Keyed<GroupId, GroupId> {
     const ALONE: GroupId = GroupId(u32::MAX);
     let mut heaviest: Vec<&Edge<GroupId>> = edges.iter().collect();
@@ -121,7 +121,7 @@ fn matched(edges: &[Edge<GroupId>], seconds: &Keyed<GroupId, f64>, limit: f64) -
     let mut into = Keyed::filled(ALONE, seconds.len());
     let mut count = 0;
     for (group, &other) in partner.enumerate() {
-        // The highest index means no partner.
+        // The highest index stands for no partner.
         into[group] = match other < group {
             true => into[other],
             false => {

@@ -1,8 +1,9 @@
 //! Moves drawn from a prior over good schedules.
 //!
-//! An unguided walk moves any group anywhere. A caller with a prior, such as a learned policy, on which units are
-//! misplaced, where they belong and which belong together gives it as weights. A guided walk draws half of its moves
-//! of groups from them and the others as without guidance, so a wrong prior costs at most half of the steps.
+//! An unguided walk moves any group anywhere. A caller may have a prior, such as a learned policy, on which units are
+//! misplaced, where they belong, and which of them belong together, and passes it as weights. A guided walk draws half
+//! of its moves of groups from these weights and the other half without guidance, so a wrong prior costs at most half
+//! of the steps.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -30,10 +31,11 @@ pub struct Guidance {
 }
 
 impl Guidance {
-    /// Guidance over the units of a level. `picks` weighs each unit as the one to move, `targets` each device by unit
-    /// as its destination. `together` is a sorted list of (from, to, weight) over pairs of units: the fraction, from 0
-    /// to 1, of the communication between the two that counts when units are grouped; communication within a unit
-    /// counts in full. Negative and non-finite weights count as zero. O(units · devices + edges log edges).
+    /// Guidance over the units of a level. `picks` has the weight of each unit as the one to move; `targets` has, by
+    /// unit, the weight of each device as the destination. `together` is a sorted list of (from, to, weight) over pairs
+    /// of units: the fraction, from 0 to 1, of the communication between the two units that counts when units are
+    /// grouped; communication within a unit counts in full. Negative and non-finite weights count as zero. O(units ·
+    /// devices + edges log edges).
     ///
     /// # Panics
     /// If `picks` does not have one weight per unit, or `targets` one per unit and device.
@@ -93,7 +95,7 @@ impl Guidance {
 /// Cap on weights, so that their sums are finite.
 const MOST: f64 = 1e200;
 
-/// The effective weight.
+/// The weight that is used: capped, and zero if negative or not finite.
 fn weight(weight: f64) -> f64 {
     if weight.is_finite() { weight.clamp(0.0, MOST) } else { 0.0 }
 }

@@ -1,7 +1,7 @@
 //! Heterogeneous earliest finish time.
 //!
-//! Operators go in order of decreasing upward rank, each to the device on which it ends first, filling gaps. If
-//! transfers queue for ports, the estimated end accounts for the transfers added before.
+//! Operators are placed in order of decreasing upward rank, each on the device on which it ends first; they may fill
+//! gaps. If transfers queue for ports, the estimated end accounts for the transfers added before.
 //!
 //! Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous
 //! computing", IEEE TPDS 2002. With ports as in Sinnen and Sousa, "Communication contention in task scheduling",

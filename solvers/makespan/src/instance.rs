@@ -75,7 +75,7 @@ impl<'p> Instance<'p> {
 
     fn mean_transfers(&self) -> Keyed<TensorId, f64> {
         let (graph, cluster) = (self.graph(), self.problem.cluster());
-        // Devices of a kind differ only under a matrix, whose mean is linear in the bytes.
+        // Devices of a kind differ only if there is a matrix, and the mean over a matrix is linear in the bytes.
         let tensors = graph.tensors();
         if let Some(matrix) = &cluster.document().matrix {
             let (delay, per_byte) = (off_diagonal(&matrix.delay_s), off_diagonal(&matrix.seconds_per_byte));
@@ -86,8 +86,9 @@ impl<'p> Instance<'p> {
 
     /// Mean seconds of a tensor over all ordered pairs of different devices, without a matrix.
     ///
-    /// A transfer takes the longest of the links and uplinks on its way, so the mean follows from the kinds in ascending
-    /// order of time: paired with each kind before it, each is the longest. O(kinds log kinds).
+    /// A transfer takes the longest of the times on the links and uplinks on its way. The mean therefore follows from
+    /// the kinds in ascending order of time: in a pair with an earlier kind, the later kind takes the longer. O(kinds
+    /// log kinds).
     fn mean_over_pairs(&self, tensor: TensorId) -> f64 {
         let (cluster, costs) = (self.problem.cluster(), self.problem.costs());
         let group = |kind: usize| cluster.group_of_kind(kind);
@@ -100,7 +101,7 @@ impl<'p> Instance<'p> {
             kinds.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)));
             kinds
         };
-        // Devices of the previous kinds, in total and by group; kinds without a group form one group.
+        // Number of devices of the previous kinds, in total and by group; kinds without a group form one group.
         let mut before = 0.0;
         let mut before_in = vec![0.0; cluster.group_count() + 1];
         let place = |kind: usize| group(kind).map_or(0, |group| group + 1);
@@ -153,7 +154,8 @@ impl<'p> Instance<'p> {
         self.pool_of[device]
     }
 
-    /// Whether the devices of a pool are interchangeable: a matrix may give each pair its own links.
+    /// Whether the devices of a pool are interchangeable, which fails if a matrix gives each pair of devices its own
+    /// link.
     pub fn pools_are_uniform(&self) -> bool {
         self.problem.cluster().document().matrix.is_none()
     }
@@ -206,7 +208,7 @@ impl<'p> Instance<'p> {
         &self.homes[class]
     }
 
-    /// Whether every operator and its colocation class can run on the assigned device, which they share.
+    /// Whether every operator can run on its assigned device, and every colocation class is on one device.
     pub fn admits(&self, device_of: &[DeviceId]) -> bool {
         let graph = self.graph();
         let at_home = |op: OpId| {
@@ -217,7 +219,7 @@ impl<'p> Instance<'p> {
         graph.operators().all(at_home)
     }
 
-    /// Bytes of a colocation class that are always on its device.
+    /// Bytes of a colocation class that stay on its device throughout the step.
     pub fn fixed_bytes(&self, class: ClassId) -> f64 {
         self.fixed[class]
     }
@@ -228,9 +230,8 @@ impl<'p> Instance<'p> {
         document.bytes + document.optimizer_bytes
     }
 
-    /// Reason why there is no plan at all, if evident: a class that no device can run, or whose parameters
-    /// and optimiser state fit on none that can, or more parameters and optimiser state than all devices
-    /// hold.
+    /// Reason why no plan exists, if that is evident: a class that no device can run, or whose parameters and optimiser
+    /// state fit on no device that can run it; or more parameters and optimiser state than all devices hold together.
     pub fn impossible(&self) -> Option<String> {
         let graph = self.graph();
         for class in graph.class_ids() {

@@ -2,11 +2,10 @@
 //!
 //! A plan is a device for every operator and a priority among ready operators on a device; its cost is the simulated
 //! makespan. List schedulers build a plan in one pass over the operators: [`HEFT`], [`CPOP`] and [`PEFT`] by ranks,
-//! [`EARLIEST_TASK_FIRST`] and [`SMALL_COMMUNICATION`] by earliest start. They add operators to a partial schedule, whose
-//! estimates guide them. [`MULTILEVEL`] moves clusters of operators along a hierarchy of partitions, [`BRKGA`] breeds
-//! placements and priorities, [`ANNEALING`] and [`TABU`] walk from schedule to schedule, and [`OrderSplit`] cuts linear
-//! orders.
-//! [`RANDOM_PLACEMENTS`] and [`ANNEALING_FROM_RANDOM`] are baselines for comparison.
+//! [`EARLIEST_TASK_FIRST`] and [`SMALL_COMMUNICATION`] by earliest start. They add operators to a partial schedule,
+//! whose estimates guide them. [`MULTILEVEL`] moves clusters of operators along a hierarchy of partitions, [`BRKGA`]
+//! breeds placements and priorities, [`ANNEALING`] and [`TABU`] walk from schedule to schedule, and [`OrderSplit`] cuts
+//! linear orders. [`RANDOM_PLACEMENTS`] and [`ANNEALING_FROM_RANDOM`] are baselines for comparison.
 
 mod annealing;
 pub mod assigned;
@@ -55,12 +54,12 @@ pub use small_communication::SMALL_COMMUNICATION;
 pub use start::{LIST_SCHEDULES, starts};
 pub use tabu::TABU;
 
-/// The reason not to solve an objective here: all solvers of this crate minimise the makespan.
+/// Objectives that this crate does not support, if `objective` is one of them: all its solvers minimise the makespan.
 pub fn unsupported(objective: &Objective) -> Option<&'static str> {
     (objective.kind() != ObjectiveKind::Makespan).then_some("objectives other than makespan")
 }
 
-/// All makespan solvers of this module.
+/// All makespan solvers of this crate.
 pub const SOLVERS: &[&dyn Solver] = &[
     &HEFT,
     &CPOP,

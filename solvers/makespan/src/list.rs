@@ -18,7 +18,7 @@ use super::schedule::{Best, Evaluator, NOT_COMPLETED, NOT_FITTING, Schedule, sol
 /// Fractions of the memory that a partial schedule may fill, tried in turn until the simulator finds that everything
 /// fits: a partial schedule only estimates the memory in use.
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
-/// Share of the time after which a one-pass scheduler places the remaining operators without a choice.
+/// Share of the time after which a one-pass scheduler places the remaining operators without comparing devices.
 const FILLING_SHARE: f64 = 0.6;
 /// Maximum number of operators for which a second schedule is completed after the time limit.
 const MAX_REPEATED: usize = 10_000;
@@ -34,13 +34,13 @@ pub struct ListScheduler {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) fill: Fill,
-    /// Whether the scheduler visits every operator once, so that the first schedule is completed regardless of the
-    /// limits: in a hurry once they apply.
+    /// Whether the scheduler visits every operator once. Its first schedule is then completed regardless of the limits,
+    /// in a hurry once they apply.
     pub(super) is_one_pass: bool,
 }
 
 impl ListScheduler {
-    /// The plan without a bound; `None` if there is evidently none or no schedule found fits. A one-pass scheduler
+    /// The plan without a bound; `None` if evidently no plan exists or no schedule found fits. A one-pass scheduler
     /// completes its first schedule regardless of the limits.
     pub fn plan(&self, problem: &Problem, stop: &Stop) -> Option<Plan> {
         let instance = Instance::new(problem);
@@ -65,7 +65,7 @@ impl ListScheduler {
         Plan::try_new(instance.problem(), best.schedule.placement()).map_err(|_| NOT_FITTING)
     }
 
-    /// The best schedule: one that fits, otherwise the one with the smallest memory excess.
+    /// The best schedule found: one that fits, or otherwise the schedule with the smallest memory excess.
     pub(super) fn best(&self, evaluator: &mut Evaluator<'_, '_>, stop: &Stop) -> Option<Best> {
         self.best_of(evaluator, &SHARES, stop)
     }
@@ -83,8 +83,8 @@ impl ListScheduler {
         best
     }
 
-    /// A schedule whose devices may be filled to a share of their memory; `None` if a limit ends it, unless it is to be
-    /// completed in any case.
+    /// A schedule whose devices may be filled to a share of their memory; `None` if a limit ends the scheduler, unless
+    /// the schedule is to be completed in any case.
     fn schedule(
         &self,
         instance: &Instance<'_>,
@@ -97,7 +97,7 @@ impl ListScheduler {
             (self.fill)(&mut partial, stop)?;
             return Some(partial.schedule());
         }
-        // The rest of the time is for the simulation.
+        // The rest of the time is reserved for the simulation.
         let stop = stop.within(stop.remaining().map(|left| left.mul_f64(FILLING_SHARE)));
         partial.complete_in_a_hurry();
         (self.fill)(&mut partial, &stop)?;
@@ -135,7 +135,7 @@ impl Solver for ListScheduler {
 }
 
 /// Adds operators in an order, each on the device of minimum cost; ties go to the first device. Once `stop` applies, a
-/// schedule that is to be completed gets the others without a choice.
+/// schedule that is to be completed receives the remaining operators without a comparison of devices.
 pub(super) fn fill_in_order(
     partial: &mut PartialSchedule<'_, '_>,
     order: &[OpId],

@@ -1,10 +1,11 @@
-//! Moves of searches: the device of a group, or the queue positions of two operators.
+//! Moves of the searches: they change the device of a group, or the queue positions of two operators.
 //!
-//! Many moves start from the critical path: an operator on it, or one end of a tensor on it. How many, and how large the
-//! moved groups are, depends on their past gains ([`choice`](super::choice)). A group goes mostly to the device of an
-//! operator that sends to it or reads from it, since elsewhere all its tensors have to be sent. With guidance, half of
-//! the moves of groups are drawn from it: the class to move, what moves with it, and the device. A move that starts from
-//! the critical path keeps its own class and takes the other two.
+//! Many moves start from the critical path: from an operator on it, or from one end of a tensor on it. The fraction of
+//! such moves, and the size of the groups that they move, depend on past gains ([`choice`](super::choice)). A group
+//! mostly moves to the device of an operator that sends to it or reads from it, since on any other device all its
+//! tensors have to be sent. With guidance, half of the moves of groups are drawn from the guidance: the class to move,
+//! the classes that move with it, and the device. A move that starts from the critical path keeps its own class and
+//! takes only the other two from the guidance.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -22,7 +23,7 @@ use super::schedule::Schedule;
 const TO_NEIGHBOUR: f64 = 0.7;
 /// Fraction of the moves of groups drawn from guidance, if there is any.
 const GUIDED: f64 = 0.5;
-/// Maximum distance in the queues of two operators that change places.
+/// Maximum distance in the queue between two operators that are exchanged.
 const FARTHEST: usize = 32;
 
 /// A move that can be undone.
@@ -146,7 +147,7 @@ impl SearchState {
             (Changed::Stretch, None) => None,
             (Changed::Group(level), _) => match guidance.filter(|_| rng.random_bool(GUIDED)) {
                 Some(guidance) => {
-                    // A move that starts from the critical path moves operators on it.
+                    // A move that starts from the critical path moves an operator on it.
                     let class = match place {
                         Some(_) => instance.graph().class_of(op),
                         None => guidance.pick(rng)?,
@@ -164,15 +165,15 @@ impl SearchState {
         made.map(|made| Move { kind, ..made })
     }
 
-    /// The classes of a stretch of the critical path on one device, around a place, and the device of the path before or
-    /// after it, which is a different one.
+    /// The classes of a stretch of the critical path that is on one device and ends or begins at `place`, and the other
+    /// device that the path visits right before or after the stretch.
     fn stretch(&self, place: usize, graph: &Graph, rng: &mut impl Rng) -> Option<(Vec<ClassId>, DeviceId)> {
         let device = |index: usize| self.schedule.device_of[self.critical[index].index()];
         let here = device(place);
         let first = (0..place).rev().find(|&index| device(index) != here);
         let last = (place + 1..self.critical.len()).find(|&index| device(index) != here);
         let (begin, end) = (first.map_or(0, |index| index + 1), last.unwrap_or(self.critical.len()));
-        // The part from one of the ends to the place.
+        // The part from one end of the stretch to `place`.
         let (part, to) = match rng.random_bool(0.5) {
             true => (begin..place + 1, first?),
             false => (place..end, last?),

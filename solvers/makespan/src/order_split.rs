@@ -3,9 +3,9 @@
 //! The operators form a line, each after its inputs; the line is cut into intervals, and each interval goes to a
 //! device. The lines are those of other objectives (branches one after the other, branches side by side, the critical
 //! path first), but a step under dataflow execution is not a pipeline: an interval pays for communication only if a
-//! reader waits for it, and a device may have several intervals. So the cuts are found on the simulator. From intervals
-//! of equal work, assigned to the devices in turn, cuts move by ever smaller steps and intervals change their device;
-//! the first change that shortens the step is taken.
+//! reader waits for it, and a device may have several intervals. The cuts are therefore found on the simulator.
+//! Starting from intervals of equal work, assigned to the devices in turn, the search moves cuts by ever smaller steps
+//! and changes the devices of intervals. It takes the first change that shortens the step.
 
 use stagewright_core::bound::strongest_before;
 use stagewright_core::cluster::DeviceId;

@@ -1,9 +1,10 @@
 //! A partial schedule: a Gantt chart to which operators are added in topological order.
 //!
-//! Its times are estimates. An operator fills the first gap on its device that is long enough once its inputs can have
-//! arrived (the insertion of HEFT). A transfer leaves when the transfers added earlier have left its ports, although
-//! the simulator serves transfers in the order of their requests. Memory is the bytes that stay on a device until all
-//! their readers are in the schedule. So it only guides; the simulator decides.
+//! The times of a partial schedule are estimates. An operator fills the first gap on its device that is long enough
+//! once its inputs can have arrived (the insertion of HEFT). A transfer leaves when the transfers added earlier have
+//! left its ports, although the simulator serves transfers in the order of their requests. The memory in use counts the
+//! bytes that stay on a device until all their readers are in the schedule. A partial schedule therefore only guides;
+//! the simulator decides.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, OpId, TensorId};
@@ -41,9 +42,9 @@ pub(super) struct PartialSchedule<'s, 'p> {
     /// `touched`.
     taken: Keyed<u32, f64>,
     touched: Vec<u32>,
-    /// Devices that have an operator.
+    /// Whether each device has an operator.
     is_busy: Keyed<DeviceId, bool>,
-    /// Whether the schedule is completed, without a choice of devices, once a limit applies.
+    /// Whether the schedule is completed once a limit applies, without comparing devices.
     in_a_hurry: bool,
     /// By pool, the last turn in which an empty device of the pool was seen.
     empty_seen: Vec<u32>,
@@ -83,7 +84,7 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         }
     }
 
-    /// Has the schedule completed, without a choice of devices, once a limit applies.
+    /// Makes the scheduler complete the schedule once a limit applies, without comparing devices.
     pub(super) fn complete_in_a_hurry(&mut self) {
         self.in_a_hurry = true;
     }
@@ -93,8 +94,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         self.in_a_hurry
     }
 
-    /// A device for an operator without a choice: that of its class, otherwise that of the producer that ends last if
-    /// it has room, otherwise the next in turn that has room.
+    /// A device for an operator, chosen without a comparison: the device of its class; otherwise the device of the
+    /// producer that ends last, if that has room; otherwise the next device in turn that has room.
     pub(super) fn nearest(&mut self, op: OpId) -> Option<DeviceId> {
         self.turn += 1;
         let graph = self.instance.graph();
@@ -118,9 +119,9 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         self.instance
     }
 
-    /// The devices that an operator may be added to: that of its class if already placed, otherwise those with room
-    /// for the class, otherwise the one with the smallest overflow. Only the first of several interchangeable empty
-    /// devices is tried.
+    /// The devices that an operator may be added to: the device of its class if the class is already placed, otherwise
+    /// the devices with room for the class, otherwise the device with the smallest overflow. Only the first of several
+    /// interchangeable empty devices is tried.
     pub(super) fn candidates(&mut self, op: OpId, into: &mut Vec<DeviceId>) {
         into.clear();
         let class = self.instance.graph().class_of(op);
@@ -250,8 +251,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         start + seconds
     }
 
-    /// Time at which all inputs of an operator are on a device. They are sent in the order in which they are produced,
-    /// each when its ports are free; `keep` adds the transfers to the schedule.
+    /// Time at which all inputs of an operator are on a device. The inputs are sent in the order in which they are
+    /// produced, each when its ports are free; `keep` adds the transfers to the schedule.
     fn bring(&mut self, op: OpId, device: DeviceId, keep: bool) -> f64 {
         let graph = self.instance.graph();
         let mut ready = 0.0f64;

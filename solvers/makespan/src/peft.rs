@@ -1,7 +1,7 @@
 //! Predict earliest finish time.
 //!
-//! The optimistic cost of an operator on a device is the longest remaining path after it has run there, with every
-//! later operator on its best device and no contention:
+//! The optimistic cost of an operator on a device is the longest path that remains after the operator has run there,
+//! with every later operator on its best device and no contention:
 //!
 //! ```text
 //! O(v, d) = max over readers w of min over e of O(w, e) + p(w, e) + [d ≠ e] x(v, w)
@@ -9,8 +9,8 @@
 //!
 //! Among the ready operators, the one with the highest mean optimistic cost is next, and it goes to the device that
 //! minimises the sum of its end and its optimistic cost. Devices of a pool have the same costs, so the table has a
-//! column for each pool; staying within a pool of several devices counts as free. A problem with pinned operators has a
-//! column for each device that pins distinguish.
+//! column for each pool; a transfer between two devices of a pool therefore counts as free. A problem with pinned
+//! operators has a column for each device that pins distinguish.
 //!
 //! Arabnejad and Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
 //! TPDS 2014.

@@ -1,7 +1,7 @@
 //! Baselines without a list schedule: random placements, and annealing from one of them.
 //!
-//! As many random placements as time allows show whether a solver searches at all; the walks of `annealing` from a
-//! random placement show the value of starting from list schedules.
+//! Drawing as many random placements as time allows shows whether a solver searches at all; the walks of `annealing`
+//! from a random placement show the value of starting from list schedules.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -13,7 +13,8 @@ use super::schedule::{Best, Evaluator, Schedule};
 use super::search::{Search, SearchSolver, most_simulations};
 use super::{annealing, assigned, rounds};
 
-/// The best of random placements. Every colocation class is on a uniformly random device among those that may run it.
+/// The best of many random placements. Each colocation class goes to a device drawn uniformly from those that may run
+/// it.
 pub static RANDOM_PLACEMENTS: SearchSolver = SearchSolver {
     name: "random",
     summary: "the best of random placements (makespan, for comparison)",

@@ -2,8 +2,9 @@
 //!
 //! Each round starts from the best schedule so far. The walks of a round differ only in their random streams and run in
 //! parallel, with the same result for any number of threads. In large graphs they change different parts of the
-//! schedule, so after a round the changes of the others are added to the best one. If that is better, the next round has
-//! as many steps, otherwise twice as many; a round that would exceed the time limit is shortened to end with it.
+//! schedule, so after a round the changes of the other walks are added to the best schedule. If that improves it, the
+//! next round has as many steps, otherwise twice as many; a round that would exceed the time limit is shortened to end
+//! with it.
 
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
@@ -70,8 +71,8 @@ pub(super) struct Walker<'s, 'p> {
 /// start.
 pub(super) type Walk = fn(&Ground<'_, '_>, &mut Walker<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
 
-/// Rounds of walks from the best schedule of a search until it is over, starting with `first_steps` steps, or fewer in a
-/// large graph.
+/// Runs rounds of walks from the best schedule of a search until the search is over, starting with `first_steps` steps
+/// per walk, or fewer in a large graph.
 pub(super) fn run(
     walk: Walk,
     first_steps: u64,
@@ -122,19 +123,19 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Steps of the next round, after one that took some time.
+/// Steps of the next round, given the steps of the last round and the time that it took.
 fn next_steps(steps: u64, is_sum: bool, took: Duration, context: &Context<'_>) -> u64 {
-    // Walks whose changes add up profit from being joined often.
+    // If the changes of walks add up, it pays to combine them often.
     let next = if is_sum { steps } else { 2 * steps };
-    // All steps that time allows, if the next round would leave too little for another one.
+    // Take all steps that time allows if the next round would leave too little time for another one.
     let took = took.as_secs_f64().max(f64::MIN_POSITIVE);
     let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
     let possible = steps as f64 * left / took;
     if possible < 2.0 * next as f64 { possible.max(1.0) as u64 } else { next }
 }
 
-/// The best schedule of a round, with the devices that the others have changed as long as that helps, and whether it did.
-/// Ties go to the first, regardless of the timing of threads.
+/// The best schedule of a round, combined with the device changes of the other schedules as long as they help, and
+/// whether any helped. Ties go to the first schedule, regardless of the timing of threads.
 fn merged(
     mut found: Vec<Best>,
     start: &Best,

@@ -47,7 +47,7 @@ impl Schedule {
         }
     }
 
-    /// Changes the schedule as the simulator changes it.
+    /// Applies changes to the schedule in the same way as the simulator.
     pub(super) fn apply(&mut self, changes: &[Change]) {
         for &change in changes {
             match change {
@@ -68,7 +68,7 @@ impl Schedule {
     }
 }
 
-/// Score of a schedule. One that fits beats one that does not; then the shorter wins.
+/// Score of a schedule. Lacking less memory is better; if that is equal, a shorter step is.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Score {
     /// Memory lacking at the peak, relative to each device's memory and summed over devices; zero if everything fits.
@@ -81,7 +81,7 @@ impl Score {
     /// A score that every other beats.
     pub const WORST: Score = Score { lack: f64::INFINITY, makespan: f64::INFINITY };
 
-    /// Penalised makespan for walks through schedules that do not fit: twice the makespan, and once more for every
+    /// Penalised makespan for walks through schedules that do not fit: twice the makespan, plus one makespan for every
     /// tenth of a device's memory that is lacking.
     pub fn energy(&self) -> f64 {
         if self.fits() { self.makespan } else { self.makespan * (2.0 + 10.0 * self.lack) }
@@ -93,12 +93,12 @@ impl Score {
     }
 }
 
-/// Reason for the lack of a plan: a limit came first.
+/// Reason why there is no plan: a limit was reached before a schedule was completed.
 pub(super) const NOT_COMPLETED: &str = "no schedule was completed";
-/// Reason for the lack of a plan: memory.
+/// Reason why there is no plan: no schedule found fits the memory.
 pub(super) const NOT_FITTING: &str = "no schedule found fits the memory of the devices";
 
-/// Factor below which a makespan is an improvement rather than rounding.
+/// Factor below which a makespan counts as an improvement rather than as rounding.
 const BETTER: f64 = 1.0 - 1e-12;
 
 /// Whether `a` is better than `b` by more than rounding.
@@ -128,12 +128,12 @@ impl<'s, 'p> Evaluator<'s, 'p> {
         Evaluator::with_tails(instance, tails(instance.problem()))
     }
 
-    /// An evaluator with the same results that is made sooner, but takes longer for scores below a limit.
+    /// An evaluator with the same results that is faster to build, but slower to score a schedule below a limit.
     pub fn without_tails(instance: &'s Instance<'p>) -> Evaluator<'s, 'p> {
         Evaluator::with_tails(instance, vec![0.0; instance.graph().operator_count()])
     }
 
-    /// Computes the tails, if they are known before `stop`.
+    /// Computes the tails; they are zero if `stop` applies before they are known.
     pub fn find_tails(&mut self, stop: &Stop) {
         self.tails = tails_before(self.instance.problem(), stop);
         self.rerun.set_tails(self.tails.clone());
@@ -164,7 +164,7 @@ impl<'s, 'p> Evaluator<'s, 'p> {
     }
 
     /// The score of a schedule; `None` if its makespan is at least the limit. A schedule that exceeds the memory may be
-    /// given up below the limit: the tails assume schedules that fit.
+    /// abandoned below the limit, since the tails assume schedules that fit.
     pub fn score_below(&mut self, schedule: &Schedule, limit: f64) -> Option<Score> {
         let spare = std::mem::take(&mut self.flow);
         self.flow = self.template.flow(&schedule.device_of, &schedule.ranks, spare);
@@ -185,8 +185,8 @@ impl<'s, 'p> Evaluator<'s, 'p> {
         score(timeline.makespan(), timeline.peak_bytes(), &self.memory)
     }
 
-    /// The score of the settled schedule after some changes; `None` if its makespan is at least the limit. The caller
-    /// must then keep the changes or take them back.
+    /// The score of the settled schedule after some changes; `None` if its makespan is at least the limit. In either
+    /// case the caller must keep the changes or take them back.
     pub fn change(&mut self, changes: impl IntoIterator<Item = Change>, limit: f64) -> Option<Score> {
         self.runs += 1;
         self.rerun.change(changes);

@@ -11,15 +11,15 @@ use stagewright_core::tolerance;
 use super::instance::Instance;
 use super::schedule::{Best, Evaluator, Score, is_better, solution, solve_instance};
 
-/// Maximum gap of the target: above it every plan is close enough.
+/// Maximum gap from which the target is derived: with a larger gap, every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
 /// Budget without a time limit: simulated operators, and the range of the resulting number of simulations.
 const EFFORT: u64 = 1 << 24;
 const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 
-/// Maximum number of simulations of a search: the given limit, otherwise unlimited with a time limit,
-/// otherwise the budget.
+/// Maximum number of simulations of a search: the given limit; without one, unlimited if the time is limited, otherwise
+/// the budget.
 pub(super) fn most_simulations(instance: &Instance<'_>, context: &Context<'_>) -> u64 {
     let operators = instance.graph().operator_count().max(1) as u64;
     match (context.limits.simulations, context.stop().remaining()) {
@@ -94,7 +94,7 @@ pub struct SearchSolver {
     pub(super) starts_from_plan: bool,
     /// Makes the starting schedules.
     pub(super) begin: fn(&mut Evaluator<'_, '_>, &mut Context<'_>) -> Result<Vec<Best>, SolveError>,
-    /// Searches; skipped if a starting schedule already reaches the goal, or if the time is over.
+    /// Searches; skipped if a starting schedule already reaches the goal, or if no time is left.
     pub(super) run: fn(&mut Search<'_, '_>, &mut Context<'_>) -> Result<(), SolveError>,
 }
 
@@ -124,7 +124,7 @@ impl Solver for SearchSolver {
             let mut evaluator = Evaluator::without_tails(instance);
             let starts = (self.begin)(&mut evaluator, context)?;
             let bound = strongest_before(problem, context.stop());
-            // A schedule that fits beats every one that does not, whatever its makespan.
+            // A schedule that fits beats every schedule that does not, whatever its makespan.
             let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
             let Some(best) = starts.iter().cloned().reduce(better) else {
                 return solution(self.name, instance, None, bound, context);

@@ -1,13 +1,14 @@
 //! Small communication times, with memory (m-SCT).
 //!
-//! Earliest task first, where a device that has run an operator waits for its *favourite child*: until that child could
-//! as well have its inputs on another device, other operators start on the device only if they have nothing better.
-//! Every operator has at most one favourite child and is the favourite child of at most one producer, so favourites
-//! form chains, which tend to stay together.
+//! Earliest task first, where a device that has run an operator waits for its *favourite child*: until the time at
+//! which that child could have its inputs on another device as well, other operators start on the device only if they
+//! cannot start earlier elsewhere. Every operator has at most one favourite child and is the favourite child of at most
+//! one producer, so favourites form chains, which tend to stay together.
 //!
 //! The published rule takes the favourites from a linear program over all edges. Here they are matched greedily: the
-//! edges on the longest paths through the graph, tensors included, choose first. That takes O(edges log edges) rather
-//! than a linear program as large as the graph, and is the linear clustering of Kim and Browne in one pass.
+//! edges on the longest paths through the graph, tensors included, are matched first. That takes O(edges log edges)
+//! rather than a linear program as large as the graph, and amounts to the linear clustering of Kim and Browne in one
+//! pass.
 //!
 //! Hanen and Munier, "An approximation algorithm for scheduling dependent tasks on m processors with small
 //! communication delays", ETFA 1995; with memory as in Jeon et al., "Baechi: fast device placement of machine
@@ -27,7 +28,7 @@ use super::rank;
 /// Devices waiting for favourite children.
 struct Waiting {
     favourites: Keyed<OpId, Option<(OpId, TensorId)>>,
-    /// The child that each device waits for, and until when.
+    /// The child that each device waits for, and the time until which it waits.
     waits_for: Keyed<DeviceId, Option<(OpId, f64)>>,
 }
 

@@ -14,10 +14,10 @@ use super::schedule::{Best, Evaluator, Schedule};
 use super::search::SearchSolver;
 use super::small_communication::SMALL_COMMUNICATION;
 
-/// Fraction of the time limit for all starts: if memory is short, list schedulers try repeatedly.
+/// Fraction of the time limit for all starts: if memory is short, list schedulers need several attempts.
 const SHARE: f64 = 0.3;
 
-/// The list schedulers: the one that every search starts from at least, and the others.
+/// The list scheduler that every search tries at least, and the others.
 const FIRST: &ListScheduler = &HEFT;
 const OTHERS: [&ListScheduler; 4] = [&PEFT, &CPOP, &SMALL_COMMUNICATION, &EARLIEST_TASK_FIRST];
 
@@ -31,8 +31,8 @@ pub static LIST_SCHEDULES: SearchSolver = SearchSolver {
     run: |_, _| Ok(()),
 };
 
-/// The warm start if there is one that fits; otherwise the list schedules, and everything on one device of each pool,
-/// best first. Ends early when stopped, but always returns at least one schedule.
+/// The warm start if there is one that fits; otherwise the list schedules and, for each pool, everything on one of its
+/// devices, best first. Ends early when stopped, but always returns at least one schedule.
 ///
 /// # Errors
 /// If worker threads cannot be started.
@@ -75,7 +75,7 @@ pub fn starts(evaluator: &mut Evaluator<'_, '_>, context: &mut Context<'_>) -> R
         }
     }
     if starts.is_empty() {
-        // Interrupted before the first schedule: each class on its first possible device.
+        // Interrupted before the first schedule: put each class on its first possible device.
         let device_of: Vec<DeviceId> = instance.graph().operators().map(|op| instance.homes(op)[0]).collect();
         starts.extend(Best::better_of(None, evaluator, Schedule::by_order(device_of, &order)));
     }

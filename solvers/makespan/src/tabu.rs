@@ -1,10 +1,10 @@
 //! Tabu search on the simulator.
 //!
-//! Every step samples some moves, most of them at the critical path, and makes the best of them even if the makespan
-//! grows. A move may not be reversed for some steps, unless that gives the best schedule so far. A walk without an
-//! improvement for long returns to the best schedule and continues from there.
+//! Every step samples some moves, most of them on the critical path, and makes the best one even if the makespan grows.
+//! A move may not be reversed for some steps, unless that gives the best schedule so far. A walk that has not improved
+//! for many steps returns to the best schedule and continues from there.
 //!
-//! Glover, "Tabu search, part I", ORSA Journal on Computing 1989; moves at the critical path as in Nowicki and
+//! Glover, "Tabu search, part I", ORSA Journal on Computing 1989; moves on the critical path as in Nowicki and
 //! Smutnicki, "A fast taboo search algorithm for the job shop problem", Management Science 1996.
 
 use rand::RngExt;
@@ -19,7 +19,7 @@ use super::schedule::{Best, Score, is_better};
 use super::search::SearchSolver;
 use super::start::starts;
 
-/// Steps of each walk of the first round.
+/// Number of steps of each walk in the first round.
 const FIRST_STEPS: u64 = 25;
 /// Number of moves sampled per step.
 const LOOKED_AT: usize = 12;
@@ -41,9 +41,9 @@ pub static TABU: SearchSolver = SearchSolver {
 /// The tabu list: the step at which each prohibition ends.
 struct Forbidden {
     devices: usize,
-    /// By class and device: the class may not move there.
+    /// By class and device: step until which the class may not move to the device.
     homes: Vec<u64>,
-    /// By operator: its queue position may not be exchanged.
+    /// By operator: step until which its queue position may not be exchanged.
     places: Keyed<OpId, u64>,
 }
 
@@ -90,7 +90,7 @@ fn walk(
     state.see(evaluator.settled(), graph);
     let mut found_at = 0;
     for step in 1..=steps {
-        // The best sampled move, stored as the move whose undoing makes it again.
+        // The best sampled move, stored as its inverse: undoing the stored move makes the sampled one again.
         let mut chosen: Option<(Score, Move)> = None;
         for _ in 0..LOOKED_AT {
             if ground.is_over(evaluator, best.score) {

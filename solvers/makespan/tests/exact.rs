@@ -16,7 +16,7 @@ use stagewright_makespan::{Exact, TABU};
 use stagewright_testing::devices::devices;
 use stagewright_testing::{makespan, makespan_optimum};
 
-/// The exact solution, from a given placement or from that of annealing.
+/// The exact solution, starting from a given placement or from the result of annealing.
 fn solved_from(problem: &Problem, start: Option<Placement>) -> Solution {
     let mut silent = Silent;
     let limits = Limits { time: None, ..Limits::default() };
@@ -40,7 +40,7 @@ fn worst(problem: &Problem) -> Option<Placement> {
     worst.map(|worst| worst.1)
 }
 
-/// Number of operators of a problem: mostly few, sometimes as many as can still be tried.
+/// Number of operators of a problem: mostly few, sometimes as many as brute force can handle.
 fn size(number: u64) -> usize {
     match number % 25 {
         0 => 8,
@@ -63,7 +63,7 @@ fn optima_of_small_steps() {
                 assert!(tolerance::same(value, optimum), "{number}: {value} instead of {optimum}");
                 assert!(solution.bound.value <= optimum, "{number}");
                 optimal += 1;
-                // The tree itself finds it, not only the search that it starts from.
+                // The tree itself finds the optimum, not only the search that provides its start.
                 if problem.graph().operator_count() < 6 {
                     let from_worst = solved_from(&problem, worst(&problem));
                     assert_eq!(from_worst.status, Status::Optimal, "{number} from the worst");

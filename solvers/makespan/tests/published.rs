@@ -30,7 +30,7 @@ const SECONDS: [[f64; 3]; 10] = [
     [21.0, 7.0, 16.0],
 ];
 
-/// From, to, and seconds of the transfer.
+/// Producer, reader, and seconds of the transfer.
 const EDGES: [(usize, usize, f64); 15] = [
     (1, 2, 18.0),
     (1, 3, 12.0),

@@ -50,7 +50,7 @@ fn solve_as(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limi
     solution.unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
-/// Solves, with few simulations for the solvers that would take long.
+/// Solves a problem, with few simulations for the solvers that would otherwise take long.
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     let takes_much = ["annealing", "tabu", "random", "annealing-from-random"];
     let simulations = takes_much.contains(&solver.name()).then_some(FEW);
@@ -199,7 +199,7 @@ fn the_same_whatever_the_threads() {
     }
 }
 
-/// If the start is better than the first partitions, cycles run from both.
+/// If the start is better than the first partitions, cycles run from the start and from the best partition.
 #[test]
 fn cycles_beside_a_better_start_are_the_same_whatever_the_threads() {
     let mut better = 0;

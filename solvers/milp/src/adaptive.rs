@@ -3,7 +3,7 @@
 
 use rand::{Rng, RngExt};
 
-/// Decay factor of a score at each use, and reward of a success.
+/// Decay factor of a score at each draw of its kind, and reward for a success.
 const MEMORY: f64 = 0.9;
 const REWARD: f64 = 1.0;
 /// Minimum score, so that every kind is tried occasionally.
@@ -31,7 +31,7 @@ impl<const N: usize> Adaptive<N> {
         N - 1
     }
 
-    /// Updates the score of a kind after a use.
+    /// Updates the score of a kind after a neighbourhood of this kind was tried.
     pub(crate) fn learn(&mut self, kind: usize, helped: bool) {
         let reward = if helped { REWARD } else { 0.0 };
         self.scores[kind] = (MEMORY * self.scores[kind] + reward).max(LEAST_SCORE);

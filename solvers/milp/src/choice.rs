@@ -1,4 +1,4 @@
-//! Choice variables: each item has one of several choices. An item with one choice is a constant, any other
+//! Choice variables: each item has one of several choices. An item with a single choice is a constant; any other item
 //! has a binary column for each choice.
 
 use good_lp::{Expression, Variable};
@@ -8,7 +8,7 @@ use good_lp::{Expression, Variable};
 pub struct Choices<C> {
     /// `[item]`: choices with their columns; empty if there is only one choice.
     pub(crate) columns: Vec<Vec<(C, usize)>>,
-    /// `[item]`: its first choice.
+    /// `[item]`: first choice of the item.
     pub(crate) first: Vec<C>,
 }
 
@@ -18,7 +18,7 @@ impl<C: Copy + Eq> Choices<C> {
         self.columns.iter().all(Vec::is_empty)
     }
 
-    /// Choices in a solution.
+    /// The choice of each item in a solution.
     pub(crate) fn read(&self, values: &[f64]) -> Vec<C> {
         let chosen = |(columns, first): (&Vec<(C, usize)>, &C)| {
             let largest = columns.iter().max_by(|a, b| values[a.1].total_cmp(&values[b.1]));
@@ -27,7 +27,7 @@ impl<C: Copy + Eq> Choices<C> {
         self.columns.iter().zip(&self.first).map(chosen).collect()
     }
 
-    /// Sets the column of the choice of each item.
+    /// Sets the column of the chosen choice of each item to one.
     pub(crate) fn write(&self, chosen: &[C], values: &mut [f64]) {
         for (columns, choice) in self.columns.iter().zip(chosen) {
             for &(_, column) in columns.iter().filter(|(own, _)| own == choice) {

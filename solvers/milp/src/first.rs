@@ -10,7 +10,7 @@ use stagewright_search::Local;
 use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::one_device::everything_on;
 
-/// Strongest bound without search; the strongest known so far if the solve has to stop.
+/// The strongest bound without search, or the strongest one so far if the solve has to stop.
 pub(crate) fn first_bound(problem: &Problem, context: &mut Context<'_>) -> LowerBound {
     let mut bound = strongest_before(problem, context.stop());
     context.establish(problem, None, &mut bound);
@@ -30,8 +30,8 @@ pub(crate) fn warm_plan(problem: &Problem, context: &Context<'_>) -> Option<Plan
     context.warm_start.clone().and_then(|warm| Plan::try_new(problem, warm).ok())
 }
 
-/// The warm start, if it is feasible. Otherwise the best plan that is found quickly: by local search for a free
-/// split; for a convex one the best contiguous split, which is convex, or everything on one device.
+/// The warm start, if it is feasible. Otherwise the best plan that is found quickly: for a free split by local search;
+/// for a convex split the best contiguous split, which is convex, or everything on one device.
 ///
 /// # Errors
 /// If an invariant is broken.
@@ -47,7 +47,7 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
         });
     }
     let mut best: Option<Plan> = None;
-    // A warm start that is infeasible here is not used for the order of the stages either.
+    // A warm start that is infeasible for this problem does not determine the order of the stages either.
     context.warm_start = None;
     let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
     if let Ok(contiguous) = problem.with_objective(objective) {

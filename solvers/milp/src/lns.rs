@@ -1,13 +1,12 @@
 //! Large-neighbourhood search: the cut-net model re-optimises a few devices at a time.
 //!
-//! A neighbourhood is a pair or a triple of devices and at most [`MAX_FREE`] of their units; all other units
-//! are fixed. Moving units among some devices does not change the loads of the others: a net with pins on
-//! another device has pins there, and pins elsewhere, before and after the move. Only uplinks may change, and
-//! plans that overload them are rejected. So the objective is the largest load of the chosen devices,
-//! disjoint neighbourhoods are solved in parallel, and a plan is better if its loads, in descending order,
-//! are lexicographically smaller.
+//! A neighbourhood is a pair or a triple of devices and at most [`MAX_FREE`] of their units; all other units are fixed.
+//! Moving units among some devices does not change the loads of other devices: a net with pins on another device has
+//! pins there, and pins elsewhere, before and after the move. Only uplinks may change, and plans that overload them are
+//! rejected. Therefore the objective is the largest load of the chosen devices, disjoint neighbourhoods are solved in
+//! parallel, and a plan is better if its loads, in descending order, are lexicographically smaller.
 //!
-//! The next shape of neighbourhood is drawn by recent success. Runs end at a node limit, not a time limit, so
+//! The next shape of neighbourhood is drawn by recent success. Runs end at a node limit rather than a time limit, so
 //! that the plan does not depend on the number of threads.
 
 use rand::{Rng, RngExt};
@@ -36,17 +35,17 @@ use crate::search::MAX_ENTRIES;
 
 /// Share of the time for the first plan.
 const SEARCH_SHARE: f64 = 0.2;
-/// Maximum number of pairs of a unit and a device: all of them are listed.
+/// Maximum number of pairs of a unit and a device, all of which are listed.
 const MAX_PLACES: usize = 1 << 25;
 /// Maximum number of units of a neighbourhood.
 const MAX_FREE: usize = 90;
 /// Node limit of one neighbourhood, and the gap at which it ends.
 const NODES: u32 = 300;
 const GAP: f64 = 1e-4;
-/// Number of neighbourhoods solved in parallel, if there are as many disjoint ones.
+/// Number of neighbourhoods solved in parallel, if that many are disjoint.
 const BATCH: usize = 4;
-/// Batches without a better plan before a walk of local search, moves of a walk per unit and at most, and
-/// consecutive walks that end the search.
+/// Number of batches without a better plan before a walk of local search, number of moves of a walk per unit and at
+/// most, and number of consecutive walks that end the search.
 const PATIENCE: u32 = 8;
 const WALK_PER_UNIT: u64 = 2_000;
 const LONGEST_WALK: u64 = 200_000;
@@ -98,13 +97,13 @@ impl Solver for Lns {
     }
 }
 
-/// Pairs of a unit and a device.
+/// Number of pairs of a unit and a device.
 fn places(problem: &Problem, units: &Units) -> usize {
     units.len().saturating_mul(problem.cluster().device_count())
 }
 
-/// Improves a plan until the time is up, the gap is small enough, or walks and neighbourhoods have found
-/// nothing for long. Returns the number of neighbourhoods solved as well.
+/// Improves a plan until the time is up, the gap is small enough, or several walks and batches in a row have found
+/// nothing. Also returns the number of neighbourhoods solved.
 ///
 /// # Errors
 /// If threads cannot be started.
@@ -167,7 +166,7 @@ const LNS_STREAM: u64 = 1 << 32;
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     devices: usize,
-    /// Whether the first device of the batch is the one with the largest load.
+    /// Whether the first device of a batch is the device with the largest load.
     bottleneck: bool,
 }
 
@@ -222,7 +221,7 @@ impl Search<'_> {
         improved
     }
 
-    /// Draws disjoint sets of devices.
+    /// Draws disjoint sets of devices, each for one neighbourhood.
     fn batch(&self, shape: Shape, rng: &mut impl Rng) -> Vec<Vec<DeviceId>> {
         let mut devices: Vec<DeviceId> = self.problem.cluster().devices().collect();
         for index in (1..devices.len()).rev() {
@@ -238,8 +237,8 @@ impl Search<'_> {
         devices.chunks_exact(size.max(1)).take(BATCH).map(<[DeviceId]>::to_vec).collect()
     }
 
-    /// Neighbourhood of some devices: all their movable units, or the units nearest to a random one next to a
-    /// cut.
+    /// The neighbourhood of some devices: all their movable units if these are few, otherwise the units nearest to a
+    /// random unit next to a cut.
     fn around(&self, devices: &[DeviceId], rng: &mut impl Rng) -> Neighbourhood {
         let is_here = |unit: UnitId| devices.contains(&self.device_of[unit]);
         let movable = |unit: UnitId| {
@@ -248,7 +247,8 @@ impl Search<'_> {
         };
         let mut free: Vec<UnitId> = self.units.ids().filter(|&unit| is_here(unit) && movable(unit)).collect();
         if free.len() > MAX_FREE {
-            // The first of the devices that a net is on, and the first other one. A net of many pins is visited once.
+            // By net: the first of these devices that the net is on, and the first other device. A net of many pins is
+            // visited once.
             let mut devices_of: FxHashMap<NetId, [Option<DeviceId>; 2]> = FxHashMap::default();
             let mut two_devices = |net: NetId| {
                 *devices_of.entry(net).or_insert_with(|| {

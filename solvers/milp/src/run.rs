@@ -1,8 +1,8 @@
-//! A run of HiGHS that keeps its bound whatever ends it.
+//! A run of HiGHS that keeps its bound no matter how it ends.
 //!
-//! HiGHS runs on its own thread, which the caller watches: an interrupt returns immediately, and the
-//! abandoned run ends at its own time and node limits. HiGHS uses one thread, since the results of its
-//! parallel search depend on timing.
+//! HiGHS runs on a thread of its own, which the caller watches. An interrupt returns immediately, and the abandoned run
+//! ends at its own time and node limits. HiGHS uses a single thread, since the results of its parallel search depend on
+//! timing.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use thiserror::Error;
 
 use crate::choice::Choices;
 
-/// Relative reduction of a bound of HiGHS before it is claimed.
+/// Relative amount by which a bound of HiGHS is reduced before it is claimed.
 pub const TOLERANCE: f64 = 1e-6;
-/// Absolute tolerance of HiGHS for rows and integers; its tolerance of reduced costs is a tenth of it. The
-/// value is about 100 in the model's unit, and every column is between 0 and 1 or between 0 and the value.
+/// Absolute tolerance of HiGHS for rows and integers; its tolerance for reduced costs is a tenth of this. The value is
+/// about 100 in the model's unit, and every column is between 0 and 1 or between 0 and the value.
 const FEASIBILITY: f64 = 1e-9;
-/// Further reduction of a bound per column, in the model's unit: the error that reduced costs within their
-/// tolerance may hide.
+/// Further reduction of a bound per column, in the model's unit: the error that reduced costs within their tolerance
+/// may hide.
 const PER_COLUMN: f64 = 1e-9;
 /// Time between two checks of the clock.
 const LOOK: Duration = Duration::from_millis(10);
@@ -88,7 +88,7 @@ pub enum Ending {
 pub struct Outcome<C> {
     /// Termination status.
     pub ending: Ending,
-    /// A lower bound on the value, seconds, lowered by [`TOLERANCE`].
+    /// A lower bound on the value, in seconds, lowered by [`TOLERANCE`].
     pub bound: Option<f64>,
     /// The choices of the best plan.
     pub chosen: Option<Vec<C>>,
@@ -97,12 +97,12 @@ pub struct Outcome<C> {
 }
 
 impl<C> Outcome<C> {
-    /// Result of a run that its limit ended before it began.
+    /// Result of a run whose limit was reached before the run began.
     pub(crate) const NOTHING: Self = Outcome { ending: Ending::Limit, bound: None, chosen: None, nodes: 0 };
 }
 
-/// Solves a model, from the columns of a plan if given. Only the integer columns count; HiGHS completes the
-/// others.
+/// Solves a model, starting from the columns of a plan if given. Only the integer columns of the plan matter; HiGHS
+/// completes the others.
 ///
 /// # Errors
 /// If HiGHS rejects the model or fails.

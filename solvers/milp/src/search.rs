@@ -1,8 +1,8 @@
-//! Search from a first plan to a proof on HiGHS: a short run and a long one from the best plan so far;
-//! without a time limit, runs of growing length.
+//! Search on HiGHS from a first plan to a proof: a short run, then a long one from the best plan so far; without a time
+//! limit, runs of growing length.
 //!
-//! HiGHS reports nothing while it runs, so its plans are available only between runs. The bound of every run
-//! counts. Without a time limit, runs end at a node limit, so that the plan does not depend on the clock.
+//! HiGHS reports nothing while it runs, so its plans are available only between runs. The bounds of all runs count.
+//! Without a time limit, runs end at a node limit, so that the plan does not depend on the clock.
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contraction::Units;
@@ -15,14 +15,13 @@ use crate::run::{Ending, Outcome, RunEffort, RunError, TOLERANCE};
 
 /// Source of the bound.
 const SOURCE: &str = "milp";
-/// Share of the time for the first run; the second has the rest.
+/// Share of the time for the first run; the second run has the rest.
 const FIRST_SHARE: f64 = 0.15;
-/// Node limit of the first run without a time limit. It doubles with every run.
+/// Node limit of the first run if there is no time limit. The limit doubles with every run.
 const FIRST_NODES: u32 = 500;
 /// Number of matrix entries beyond which not even the relaxation is solved in minutes.
 pub(crate) const MAX_ENTRIES: usize = 4_000_000;
-/// Bytes that HiGHS takes per matrix entry, including cuts, presolve and the search tree: a rough
-/// measurement.
+/// Bytes that HiGHS takes per matrix entry, including cuts, presolve and the search tree: a rough measurement.
 const BYTES_PER_ENTRY: u64 = 600;
 
 /// Maximum number of matrix entries of a program under a memory limit.
@@ -47,18 +46,18 @@ pub(crate) trait Programs {
         stop: &Stop,
     ) -> Result<Outcome<Self::Choice>, RunError>;
 
-    /// Placement of the choices.
+    /// The placement that some choices determine.
     fn placement(&self, chosen: &[Self::Choice]) -> Placement;
 
-    /// Adds the rows that a run lacked, after it returned a placement that is not a plan; returns whether
-    /// there are any.
+    /// Adds the rows that a run lacked, after the run returned a placement that is not a plan. Returns whether there
+    /// were any such rows to add.
     fn complete(&mut self, chosen: &[Self::Choice]) -> bool;
 
     /// Explanation of infeasibility.
     fn why_infeasible(&self, stop: &Stop) -> String;
 }
 
-/// Knowledge before a run.
+/// Plan and bound known before a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     /// The best plan.
@@ -122,13 +121,13 @@ impl<'a> Search<'a> {
             let ending = outcome.ending;
             let again = self.take(outcome, programs, context);
             if ending == Ending::Abandoned {
-                // It may still hold its thread and its memory: start no other run beside it.
+                // The abandoned run may still hold its thread and its memory: start no other run beside it.
                 if !stop.is_interrupted() {
                     self.reason = Some("HiGHS exceeded its time limit and was abandoned".into());
                 }
                 return;
             }
-            // Without a plan the scale of a program is a guess; with one it is more precise.
+            // Without a plan the scale of a program is a guess; a plan makes the scale more precise.
             let rescaled = guessed && self.plan.is_some();
             if ending != Ending::Limit && !again && !rescaled {
                 return;
@@ -149,7 +148,7 @@ impl<'a> Search<'a> {
         self.plan.as_ref().is_some_and(enough) || context.stop().reason().is_some()
     }
 
-    /// Keeps the results of a run; returns whether rows were missing, so that another run can find more.
+    /// Keeps the results of a run. Returns whether missing rows were added, so that another run can find more.
     fn take<C>(
         &mut self,
         outcome: Outcome<C>,
@@ -187,7 +186,7 @@ impl<'a> Search<'a> {
             }
             _ => {}
         }
-        // If the rows leave nothing below the value of the plan, it is optimal up to the tolerance.
+        // If no choice satisfies the rows below the value of the plan, the plan is optimal up to the tolerance.
         let bound = match (ending, bound) {
             (Ending::Infeasible, _) => Some(high * (1.0 - TOLERANCE)).filter(|bound| bound.is_finite()),
             (_, bound) => bound,
@@ -203,7 +202,7 @@ impl<'a> Search<'a> {
         context.raise(&mut self.bound, bound);
     }
 
-    /// The solution.
+    /// The solution with the best plan and the best bound.
     ///
     /// # Errors
     /// If the plan is below the bound.
@@ -217,12 +216,12 @@ impl<'a> Search<'a> {
                 Solution::without_plan(name, Status::Unknown, self.bound, stop, reason)
             }
             (Some(plan), _) => {
-                // A free check of the bound.
+                // A free check of the bound: a plan below the bound would disprove it.
                 plan.check_bound(&self.bound)?;
                 let mut bound = self.bound;
                 if bound.source == SOURCE {
-                    // A run that its share of the time ended may have come within the tolerance of the program before
-                    // the run that solved it, with a bound of its own. The answer is the same for both.
+                    // A run that ended with its share of the time may have come within the tolerance before the run
+                    // that solved the program, with a bound of its own. The solution has the same bound in both cases.
                     bound.value = bound.value.min(plan.value() * (1.0 - 2.0 * TOLERANCE));
                 }
                 let stop = context.end(plan.value(), bound.value);

@@ -1,5 +1,5 @@
-//! Branch and price on small random problems: the tree against every placement, pairs in pricing against
-//! every set.
+//! Branch and price on small random problems: the tree against every placement, and pricing with pairs against every
+//! set.
 
 use crate::support;
 use crate::support::columns;
@@ -32,7 +32,7 @@ use support::random::Size;
 const STATES: usize = 1 << 16;
 /// Enough nodes for every problem here.
 const MAX_NODES: u64 = 20_000;
-/// Enough nodes for most problems in which columns ignore a part of the value.
+/// Enough nodes for most problems in which columns ignore part of the value.
 const FEW_NODES: u64 = 500;
 /// Just below a value, by more than the tolerance of optimality.
 const BELOW: f64 = 1.0 - 1e-8;
@@ -84,8 +84,8 @@ fn with_optimum(number: u64) -> Option<(Problem, f64)> {
     (best > 0.0).then_some((problem, best))
 }
 
-/// Whether columns ignore a part of the value: uplinks, or how the passes of separate training add up. The
-/// tree then detects it only at its leaves.
+/// Whether columns ignore part of the value: uplinks, or the maxima of the two passes of separate training. The tree
+/// then detects that part only at its leaves.
 fn columns_are_blind(problem: &Problem) -> bool {
     problem.objective().rules().training == Training::Separate
         || problem.pools().iter().any(|pool| pool.group.is_some())
@@ -209,7 +209,7 @@ fn pricing_under_rules_is_what_every_admitted_set_says() {
         let root = Preparation::new(&problem, &units, STATES, &never()).expect("a small problem");
         let rules = rules(&mut rng, u32::new(units.len()), root.kinds.len());
         let node = root.under(&rules, STATES).expect("few states");
-        // The prices of a partition have any sign.
+        // The prices of a partition may have either sign.
         let prices: Keyed<UnitId, f64> = units.ids().map(|_| rng.random_range(-0.4..1.0)).collect();
         let total: f64 = units.ids().filter_map(|unit| units.seconds(unit, 0)).sum();
         let threshold = total * rng.random_range(0.05..1.2) + 0.01;

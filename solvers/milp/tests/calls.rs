@@ -114,7 +114,7 @@ fn problem(number: u64) -> Problem {
     Problem::pinned(graph, cluster, objective, pins).expect("a valid problem")
 }
 
-/// Minimum value over all devices and calls of all operators; `None` if there are too many to try.
+/// Minimum value over all devices and calls for all operators; `None` if there are too many combinations to try.
 fn optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
     let mut seats: Vec<(DeviceId, u32)> = Vec::new();
@@ -192,7 +192,7 @@ fn solved(model: Option<CallsModel>) -> Outcome<SeatId> {
     solve(model.expect("there is no limit"), None, effort, &never()).expect("HiGHS takes the model")
 }
 
-/// Without an initial plan, and with one that excludes seats.
+/// Runs without an initial plan, and with an initial plan that excludes seats.
 #[test]
 fn the_model_is_what_every_placement_says() {
     let (mut feasible, mut infeasible) = (0, 0);

@@ -137,8 +137,7 @@ fn pricing_is_what_every_set_says() {
     assert!(exact > 300 && found > 300, "{exact} exact, {found} columns");
 }
 
-/// A set that fits a device by its [`StageLoad`] is a column: constraints left out of a kind never
-/// make it narrower.
+/// A set that fits a device by its [`StageLoad`] is a column: constraints that a kind leaves out never exclude a set.
 #[test]
 fn a_load_within_the_threshold_is_a_column() {
     let mut compared = 0;
@@ -222,7 +221,7 @@ fn bounds_and_plans_against_brute_force() {
     assert!(open == 0 && optimal > 300 && raised > 50, "{optimal} optimal, {open} open, {raised} raised");
 }
 
-/// Optimal starts and random ones, some of which are infeasible. A proof without local search is that of the start.
+/// Starts are optimal or random, and some are infeasible. A proof without local search proves the start optimal.
 #[test]
 fn every_start_leads_to_the_optimum() {
     let (mut proved, mut improved) = (0, 0);

@@ -34,7 +34,7 @@ fn never() -> Stop {
     Stop::new(None, Default::default())
 }
 
-/// A small random problem; free and convex splits take turns.
+/// A small random problem, with a convex split for every third number and otherwise a free split.
 fn small(number: u64) -> Problem {
     let split = if number.is_multiple_of(3) { Split::Convex } else { Split::Free };
     support::problem(
@@ -197,8 +197,7 @@ fn absurd_costs_switch_nothing_off() {
     assert!(solved > 30, "{solved}");
 }
 
-/// Two units that exceed the memory by less than HiGHS's default tolerance for rows: no plan has both on one
-/// device.
+/// Two units exceed the memory by less than HiGHS's default tolerance for rows: no plan has both on one device.
 #[test]
 fn memory_is_as_tight_as_the_evaluation_has_it() {
     let mut builder = GraphBuilder::new("tight");
@@ -209,7 +208,7 @@ fn memory_is_as_tight_as_the_evaluation_has_it() {
             ..OperatorDocument::named(name)
         });
     }
-    // Separating the first two costs as much as all compute of a device.
+    // Separating the first two units costs as much as all compute of a device.
     builder.timed_tensor(TensorDocument {
         name: None,
         producer: "a".into(),

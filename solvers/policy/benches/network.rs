@@ -1,10 +1,12 @@
-//! Passes and training steps of the network, on the CPU and, with the feature `cuda`, on a GPU. One JSON line a figure.
+//! Times passes and training steps of the network on the CPU and, with the feature `cuda`, on a GPU. Prints one JSON
+//! line per figure.
 //!
 //!     cargo bench -p stagewright-policy --bench network -- passes 1000 10000
 //!     cargo bench -p stagewright-policy --bench network -- steps 10
 //!
-//! `passes` runs the network of the shipped size on random graphs of that many units, two edges a unit, on eight devices.
-//! `steps` trains it for that many seconds on batches of 16 and of 64 graphs of 20 to 300 units, as in training.
+//! `passes` runs a network of the shipped size on random graphs with the given numbers of units, two edges per unit, on
+//! eight devices. `steps` trains it for the given number of seconds on batches of 16 and of 64 graphs of 20 to 300
+//! units, as in training.
 
 #![allow(missing_docs, clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
@@ -24,11 +26,11 @@ use stagewright_policy::learn::{AdamConfig, Example, Targets, Trainer};
 use stagewright_policy::network::{Config, Network};
 
 const DEVICES: usize = 8;
-/// Graphs of a training step: those of the shipped training, and more, which a GPU needs to have enough to do.
+/// Graphs per training step: as many as in the shipped training, and more, so that a GPU has enough to do.
 const BATCHES: [usize; 2] = [16, 64];
-/// Units of the graphs of a training step.
+/// Range of the number of units in a graph of a training step.
 const SIZES: std::ops::RangeInclusive<usize> = 20..=300;
-/// Passes that are timed, unless they take longer than [`PATIENCE`] together.
+/// Number of timed passes, unless together they take longer than [`PATIENCE`].
 const PASSES: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -63,7 +65,7 @@ fn input(units: usize, number: u64) -> Input {
     }
 }
 
-/// A graph that teaches its own placement, which costs as much as any other.
+/// A training example whose target is the graph's own placement; learning from it costs as much as from any other.
 fn example(units: usize, number: u64) -> Example {
     let input = input(units, number);
     let mut affinity = vec![0.0; units * DEVICES];
@@ -93,7 +95,7 @@ fn report(measure: &str, device: &str, size: usize, mut seconds: Vec<f64>) {
     );
 }
 
-/// Times passes from the input's numbers to the outputs' numbers, after one that is not timed.
+/// Times passes, from the numbers of the input to those of the output, after one untimed pass.
 fn passes(name: &str, device: &Device, units: usize) -> Result<()> {
     let network = network(device).frozen().map_err(candle_core::Error::wrap)?;
     let input = input(units, 1);
@@ -115,7 +117,7 @@ fn passes(name: &str, device: &Device, units: usize) -> Result<()> {
     Ok(())
 }
 
-/// Times training steps for some time, after two that are not timed.
+/// Times training steps for at least `limit`, after two untimed steps.
 fn steps(name: &str, device: &Device, graphs: usize, limit: Duration) -> Result<()> {
     let mut rng = stream(2, 0);
     let examples: Vec<Example> =
@@ -144,7 +146,7 @@ fn network(device: &Device) -> Network {
     Network::new(Config::default(), 1, DType::F32, device).expect("a network")
 }
 
-/// The GPU if there is one, and the CPU, which is slower.
+/// The GPU, if there is one, and then the CPU, which is slower.
 fn devices() -> Vec<(&'static str, Device)> {
     let mut devices = vec![("cpu", Device::Cpu)];
     if !cfg!(feature = "cuda") {
@@ -172,7 +174,7 @@ fn main() -> ExitCode {
         eprintln!("usage: network passes UNITS… | network steps SECONDS");
         return ExitCode::from(2);
     };
-    // Sizes for which a tensor operation lacks memory are skipped; smaller sizes have been printed.
+    // A size for which a tensor operation lacks memory is skipped; the figures of smaller sizes have been printed.
     let done = |name: &str, result: Result<()>| {
         if let Err(error) = &result {
             eprintln!("{what} on the {name}: {error}");

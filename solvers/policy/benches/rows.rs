@@ -1,11 +1,11 @@
-//! The segment sum compared with candle's operations, as bytes per second that must be read and written.
+//! Compares the segment sum with candle's operations, in necessary bytes read and written per second.
 //!
 //! Items have 64 numbers, as in the network, and a graph has two edges per node. `segments` sums edges into nodes,
 //! compared with `index_add`; `gather` copies nodes to edges, compared with `index_select`; `messages` sums, for each
 //! node, the source nodes of its edges, which candle cannot do in one operation, so it is compared with `select_add`,
 //! which combines `index_select` and `index_add`; `pool` sums all nodes into one. With the feature `cuda` and a GPU,
-//! the same runs there; `copy` is a device-to-device copy of the edges of `segments`, which measures the memory
-//! bandwidth.
+//! the same comparisons run there; `copy` is a device-to-device copy of the edges of `segments`, which measures the
+//! memory bandwidth.
 //!
 //!     cargo bench -p stagewright-policy --bench rows
 //!     cargo bench -p stagewright-policy --bench rows --features cuda
@@ -73,7 +73,7 @@ fn messages(nodes: usize, from: &[u32], to: &[u32]) -> Rows {
     Rows::new(nodes, offsets.collect(), from).expect("edges that are sorted are compressed rows")
 }
 
-/// Time of `runs` runs, from idle device to idle device.
+/// Time of `runs` runs; the device is idle before the first and after the last.
 fn time(device: &Device, runs: u64, run: impl Fn() -> Result<Tensor>) -> Duration {
     let timed = || {
         device.synchronize()?;

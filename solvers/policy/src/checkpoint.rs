@@ -19,7 +19,7 @@ use crate::weights::WeightsError;
 
 /// The value of `schema` in a checkpoint.
 pub const CHECKPOINT_SCHEMA: &str = "stagewright.policy/1";
-/// The metadata are a single entry, because safetensors writes several entries in an unspecified order.
+/// Key of the metadata, which are a single entry because safetensors writes several entries in an unspecified order.
 const METADATA: &str = "stagewright";
 
 /// Metadata of a checkpoint.
@@ -46,7 +46,7 @@ impl Card {
     }
 }
 
-/// Error of reading a checkpoint.
+/// Reason why a checkpoint cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
@@ -67,7 +67,7 @@ pub enum CheckpointError {
         /// System requested.
         wanted: &'static str,
     },
-    /// Trained on other features.
+    /// A network trained on other features.
     #[error("the checkpoint was trained on version {0} of the features, this version computes {FEATURES}")]
     Features(u32),
     /// An invalid network size.
@@ -145,10 +145,10 @@ pub fn write(tensors: &BTreeMap<String, Tensor>, card: &impl Serialize) -> candl
     serialize(views, Some(metadata)).map_err(candle_core::Error::wrap)
 }
 
-/// The tensors of a checkpoint, on the CPU, with its metadata unparsed.
+/// The tensors of a checkpoint, on the CPU, and its metadata, unparsed.
 ///
 /// # Errors
-/// If the bytes are not such a file, or a number is not finite.
+/// If the bytes are not a checkpoint, or a number is not finite.
 pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), CheckpointError> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(CheckpointError::Unreadable)?;
     let file = SafeTensors::deserialize(bytes).map_err(CheckpointError::Unreadable)?;
@@ -174,7 +174,7 @@ pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), Checkpoi
 /// The card of a checkpoint, checked against this version.
 ///
 /// # Errors
-/// If the metadata are of another kind, another schema or other features.
+/// If the metadata are not those of a checkpoint, or name another schema or other features.
 pub fn card(metadata: &str) -> Result<Card, CheckpointError> {
     let foreign = |error: serde_json::Error| {
         CheckpointError::Foreign(format!("its metadata cannot be parsed: {error}"))

@@ -12,7 +12,7 @@ pub struct Prediction {
     pub priority: Vec<f64>,
     /// By edge: probability that a good plan has both ends on the same device.
     pub together: Vec<f64>,
-    /// By unit and device: probability that a good plan has the unit there; sums to 1 for each unit.
+    /// By unit and device: probability that a good plan places the unit on the device; sums to 1 for each unit.
     pub affinity: Vec<f64>,
     /// Estimated natural logarithm of the best value over the lower bound.
     pub value: f64,

@@ -2,7 +2,7 @@
 //!
 //! Units are colocation classes if these are few enough and acyclic, otherwise clusters of acyclic heavy-edge matching,
 //! so the network can read a graph of any size quickly. All objectives are read as a step under dataflow execution,
-//! because the run times of operators and the costs of transfers are the same for all of them.
+//! because the run times of operators and the costs of transfers do not depend on the objective.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::ObjectiveKind;
@@ -34,10 +34,10 @@ pub struct Subject<'s, 'p> {
     pub(crate) is_throughput: bool,
 }
 
-/// The problem of minimising the step time on the same graph, cluster and pins, for a problem of any objective.
+/// The problem of minimising the step time, on the graph, the cluster and the pins of a problem with any objective.
 ///
 /// # Errors
-/// An invalid combination of the inputs and the objective.
+/// If the combination of the inputs and the objective is invalid.
 pub fn step_of(problem: &Problem) -> Result<Problem, ProblemError> {
     if problem.objective().kind() == ObjectiveKind::Makespan {
         return Ok(problem.clone());
@@ -48,8 +48,8 @@ pub fn step_of(problem: &Problem) -> Result<Problem, ProblemError> {
 }
 
 impl<'s, 'p> Subject<'s, 'p> {
-    /// Builds the subject of a step, with at most `most_units` units if coarsening gets that far. `is_throughput` is
-    /// the objective of the plan. O(pools · operators + levels · edges log edges).
+    /// Builds the subject of a step, with at most `most_units` units if coarsening gets that far. `is_throughput` says
+    /// whether the plan's objective is throughput. O(pools · operators + levels · edges log edges).
     pub fn new(instance: &'s Instance<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
         let level = acyclic_level_of(instance, most_units, &mut seed::stream(0, 0));
         let units = level.len();
@@ -100,7 +100,7 @@ impl<'s, 'p> Subject<'s, 'p> {
         self.level.seconds(unit, self.instance.problem().pool_of(device)).is_finite()
     }
 
-    /// The device of every unit given those of the operators: the one with most of its work.
+    /// The device of every unit, given the devices of the operators: the device that does most of the unit's work.
     pub fn devices_of(&self, device_of: &[DeviceId]) -> Keyed<ClusterId, DeviceId> {
         let (graph, devices) = (self.instance.graph(), self.instance.device_count());
         let mut work = vec![0.0f64; self.unit_count() * devices];

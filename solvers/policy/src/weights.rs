@@ -7,14 +7,14 @@ use rand::{Rng, RngExt};
 use stagewright_core::seed;
 use thiserror::Error;
 
-/// Error of building a network from parameters.
+/// Reason why a network cannot be built from its parameters.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WeightsError {
     /// A parameter that the network needs is missing.
     #[error("the parameter `{0}` is missing")]
     Missing(String),
-    /// A parameter has another shape.
+    /// A parameter whose shape is not the one that the network needs.
     #[error("the parameter `{name}` has the shape {found:?}, expected {needed:?}")]
     Shape {
         /// Name of the parameter.
@@ -98,13 +98,14 @@ pub struct ParameterBuilder {
 }
 
 impl ParameterBuilder {
-    /// Frozen parameters take part in no gradient, so inference keeps nothing for one.
+    /// A builder that takes parameters from `source`. Frozen parameters take part in no gradient, so inference keeps
+    /// nothing for gradients.
     pub fn new(source: Source, is_frozen: bool, dtype: DType, device: &Device) -> ParameterBuilder {
         let weights = Weights { vars: BTreeMap::new(), dtype, device: device.clone() };
         ParameterBuilder { source, weights, is_frozen }
     }
 
-    /// A parameter.
+    /// Returns the parameter of the given name and shape, drawn or given.
     pub(crate) fn parameter(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! The network gives the same output on a GPU as on the CPU, and learns the same. Skipped without a GPU.
+//! The network gives the same output and learns the same on a GPU as on the CPU. Skipped without a GPU.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 

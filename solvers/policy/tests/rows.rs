@@ -28,7 +28,8 @@ fn case(rng: &mut impl Rng, rows: usize, columns: usize, entries: usize) -> Case
     Case { rows: Rows::new(columns, offsets, indices.concat()).unwrap(), dense }
 }
 
-/// Rows, columns and entries: small, without entries, without columns or rows, and with rows long enough for pieces.
+/// Numbers of rows, columns and entries: small matrices, matrices without entries, columns or rows, and matrices with
+/// rows long enough to be split into pieces.
 const SIZES: [(usize, usize, usize); 9] = [
     (1, 1, 1),
     (7, 5, 12),
@@ -75,7 +76,8 @@ fn gpu() -> Option<Device> {
     Device::new_cuda(0).map_err(|error| eprintln!("skipped: no GPU answers: {}", said(error))).ok()
 }
 
-/// `dense x` for `x` of `width` numbers per item, plain and with absolute values of `x`, which scales its error.
+/// The product `dense x` for `x` of `width` numbers per item, and the product with the absolute values of `x`, to which
+/// the rounding error is proportional.
 fn product(dense: &[Vec<f64>], x: &[f64], width: usize) -> [Vec<f64>; 2] {
     [|x: f64| x, f64::abs].map(|function: fn(f64) -> f64| {
         let number = |row: &Vec<f64>, k: usize| -> f64 {

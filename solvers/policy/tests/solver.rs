@@ -1,5 +1,5 @@
-//! The policy as a solver: plans are feasible, have the value of their evaluation and are never worse than the floor,
-//! for any network; results do not depend on the number of threads; empty and single-operator problems work.
+//! The policy as a solver: for any network, plans are feasible, have the value that their evaluation gives, and are
+//! never worse than the floor; results do not depend on the number of threads; empty and single-operator problems work.
 
 use crate::support;
 

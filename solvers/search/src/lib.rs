@@ -4,13 +4,13 @@
 //! - [`anchored`]: bounds for every split rule that count communication, by minimum cuts around single units.
 //! - [`boundary`]: stage boundaries as minimum cuts: a bound and a refinement.
 //! - [`dpl`]: the exact dynamic program over one linear order, and the solver that tries several.
-//! - [`usage`], [`sweep`]: common parts of recurrences over stages: the number of devices in use per pool,
-//!   and the reduction of `separate` training to one pass at a time.
+//! - [`usage`], [`sweep`]: common parts of recurrences over stages: the number of devices in use per pool, and the
+//!   reduction of `separate` training to one pass at a time.
 //! - [`pipeline`]: the stages with the shortest iteration under a schedule.
 //! - [`latency`]: one sample through offloaded calls.
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
-//! - [`robust`]: the plan with the best worst case when costs are off.
+//! - [`robust`]: the plan with the best worst case under uncertain costs.
 //! - [`expert`]: manual strategies and framework defaults, as baselines.
 
 pub mod anchored;

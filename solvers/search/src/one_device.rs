@@ -12,10 +12,10 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status, Stop};
 
-/// Operators on all devices tried up to which it takes milliseconds, so that no limit ends it.
+/// Number of operators, summed over the devices tried, up to which trying takes milliseconds, so that no limit ends it.
 const QUICK: usize = 1 << 16;
 
-/// Everything on the one device where it runs fastest.
+/// Everything on the device on which it runs fastest.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OneDevice;
 

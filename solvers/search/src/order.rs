@@ -138,10 +138,10 @@ fn bottom_levels(problem: &Problem, units: &Units) -> Keyed<UnitId, f64> {
     level
 }
 
-/// Minimum open transfer time after each step, ties to the unit that became ready last.
+/// The order with the minimum open transfer time after each step; ties go to the unit that became ready last.
 ///
-/// The increase from a unit changes only when one of its nets gets its first pin, or all but the last. The unit then
-/// enters the queue again, and its outdated entries are skipped when popped.
+/// The increase that a unit causes changes only when the first pin of one of its nets joins the order, or when a single
+/// pin is left. The unit is then queued again, and its outdated entries are skipped when popped.
 fn narrow_frontier(problem: &Problem, units: &Units) -> Vec<UnitId> {
     Frontier::new(problem, units).order()
 }
@@ -152,7 +152,8 @@ struct Frontier<'a> {
     seconds: Keyed<NetId, f64>,
     /// Number of pins of each net already in the order.
     placed: Keyed<NetId, usize>,
-    /// When each ready unit became ready, and the increase from it; `None` for all other units.
+    /// The time at which each ready unit became ready, and the increase of the open transfer time that it causes;
+    /// `None` for all other units.
     ready: Keyed<UnitId, Option<(u32, f64)>>,
     queue: BinaryHeap<Reverse<(Key, Reverse<u32>, UnitId)>>,
     /// Number of nets visited while computing increases.
@@ -197,8 +198,8 @@ impl<'a> Frontier<'a> {
         .sum()
     }
 
-    /// Queues a unit if it is ready and its increase has changed. The increase of other units is not needed yet: a unit
-    /// with very many nets would be summed up each time one of them changes.
+    /// Queues a unit if it is ready and its increase has changed. The increases of other units are not needed yet: a
+    /// unit with very many nets would be summed up each time one of these nets changes.
     fn update(&mut self, unit: UnitId) {
         if self.ready[unit].is_none() {
             return;

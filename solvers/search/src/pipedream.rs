@@ -65,7 +65,7 @@ impl Solver for PipeDream {
 
 fn unsupported(objective: &Objective) -> Option<&'static str> {
     match objective.rules().schedule {
-        // The work that this schedule defers is in neither the balanced loads nor their memory.
+        // The work that this schedule defers is neither in the balanced loads nor in their memory.
         Schedule::ZeroBubble => Some("schedules other than gpipe and 1f1b"),
         _ => unsupported_for_contiguous_dp(objective),
     }

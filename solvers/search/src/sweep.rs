@@ -6,11 +6,10 @@
 //! so one that improves on the best sum found has F < best − B*(φ), which is the next cap. The caps fall, B*
 //! rises, and the sweep ends when no F is left between F₀ and the cap.
 //!
-//! A recurrence may sum a load in a different order from the caller that reports it, so it may see a
-//! placement reported exactly at the cap as below it. Every cap is therefore lower than the last by half of
-//! [`OPTIMAL_RELATIVE`]: more than rounding, so that the sweep ends, and little enough that a skipped
-//! placement improves on the best sum by less than the tolerance (F ≥ (1 − ε) φ and B ≥ B* give F + B ≥ (1 −
-//! ε) best).
+//! A recurrence may sum a load in a different order from the caller that reports it, so a placement reported exactly at
+//! the cap may look to the recurrence as if it were below the cap. Every cap is therefore lower than the last by half
+//! of [`OPTIMAL_RELATIVE`]: more than rounding, so that the sweep ends, and little enough that a skipped placement
+//! improves on the best sum by less than the tolerance (F ≥ (1 − ε) φ and B ≥ B* give F + B ≥ (1 − ε) best).
 
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 

@@ -114,7 +114,7 @@ fn anchored_is_its_definition() {
     assert!(compared > 700 && weaker > 50, "{compared} compared, {weaker} weaker");
 }
 
-/// The bounds are ordered cheapest first, and each one is stronger than all before it somewhere.
+/// The bounds are ordered cheapest first, and each bound is stronger than all cheaper ones on some problem.
 #[test]
 fn every_bound_passes_all_cheaper_ones_somewhere() {
     let mut stronger = [0; BOUNDS.len()];

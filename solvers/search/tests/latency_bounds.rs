@@ -188,7 +188,7 @@ impl<'p> Definition<'p> {
         best.max(waits)
     }
 
-    /// The ancestors of a set outside it.
+    /// The ancestors of a set that are outside the set.
     fn below(&self, set: u32) -> u32 {
         let inside = self.before.ids().filter(|op| set >> op.0 & 1 == 1);
         inside.fold(0, |all, op| all | self.before[op]) & !set

@@ -1,4 +1,4 @@
-//! The bound of memory on random small problems with too little of it: against every placement, and against other bounds.
+//! The memory bound on random small problems with too little memory: against every placement, and against other bounds.
 
 use stagewright_core::bound::{Bound, CriticalPath, Fluid, HeaviestUnit, MemoryPrices, strongest_of};
 use stagewright_core::cluster::Cluster;
@@ -74,7 +74,8 @@ fn memory_bounds_no_latency_beyond_the_best_placement() {
     assert!(attacked > 400 && stronger > 100 && reached > 30, "{attacked} {stronger} {reached}");
 }
 
-/// Experts of given bytes, 1 ms each on a card and 10 ms on a host, beside cards of some memory.
+/// The memory bound for experts of the given bytes, 1 ms each on a card and 10 ms on a host, on cards of the given
+/// memory.
 fn experts(bytes: &[f64], cards: u32, memory: f64, objective: impl Into<Objective>) -> f64 {
     let mut builder = GraphBuilder::new("experts");
     for (index, &bytes) in bytes.iter().enumerate() {
@@ -120,14 +121,15 @@ fn experts_beyond_a_card_run_on_the_host() {
         reaches(experts(&weights, 1, memory, makespan()), 0.04);
         reaches(experts(&weights, 1, memory, Throughput { split: Split::Free, ..Default::default() }), 0.04);
         reaches(experts(&weights, 1, memory, Throughput::default()), 0.04);
-        // A host runs them side by side, but one of them has to run there.
+        // A host runs experts side by side, but one expert has to run there.
         reaches(experts(&weights, 1, memory, Objective::Latency { calls: 1 }), 0.01);
     }
-    // Two cards of three, and twelve: each loses a fraction that a sum of bytes would use.
+    // Twelve experts on two cards, each of which holds three: a sum of bytes would use the fraction that each card
+    // loses.
     reaches(experts(&[1.0; 12], 2, 3.7, makespan()), 0.06);
-    // Six-byte operators on cards of ten bytes, each of which holds one.
+    // Experts of six bytes on cards of ten bytes, each of which holds one.
     reaches(experts(&[6.0; 5], 3, 10.0, makespan()), 0.02);
-    // Small operators do not hide the large ones.
+    // Small experts do not hide the large ones.
     let mixed = [[0.01; 20].as_slice(), &[1.0; 8]].concat();
     assert!(experts(&mixed, 1, 4.5, makespan()) >= 0.04 * (1.0 - 2e-9));
 }

@@ -15,9 +15,10 @@ use crate::improve::State;
 use crate::network::Adjacency;
 use crate::reduce::Reduced;
 
-/// Nodes of the tree that are bounded at a time, on any number of threads.
+/// Number of tree nodes that are bounded together, whatever the number of threads.
 const BATCH: usize = 8;
-/// Iterations of an ascent for a first plan, at the root, and below it, and those without progress before its steps shrink.
+/// Iterations of the ascent for a first plan, and iterations without progress before its steps shrink. Then the same
+/// for the ascent at the root, and for those below it.
 pub(crate) const FOR_A_PLAN: [u64; 2] = [300, 20];
 pub(crate) const AT_ROOT: [u64; 2] = [100_000, 50];
 const BELOW: [u64; 2] = [200, 6];
@@ -32,7 +33,7 @@ struct OpenNode {
     multipliers: Arc<CountedMultipliers>,
 }
 
-/// Multipliers whose bytes are counted while they are held.
+/// Multipliers whose bytes are included in `total` as long as they exist.
 #[derive(Debug)]
 struct CountedMultipliers {
     multipliers: Multipliers,
@@ -69,7 +70,7 @@ impl PartialOrd for OpenNode {
 }
 
 impl Ord for OpenNode {
-    /// The greatest has the lowest bound, and among equals the greatest depth.
+    /// Orders nodes by descending bound, then by ascending depth: the maximum has the lowest bound.
     fn cmp(&self, other: &OpenNode) -> Ordering {
         other.bound.total_cmp(&self.bound).then(self.depth.cmp(&other.depth))
     }
@@ -89,21 +90,21 @@ pub(crate) struct Tree<'r> {
     dual: Dual<'r>,
     open: BinaryHeap<OpenNode>,
     best: Option<Plan>,
-    /// The multipliers of the strongest bound of the root.
+    /// The strongest bound of the root, with its multipliers.
     root: Ascent,
-    /// Effort of the root.
+    /// Iterations at the root, and iterations without progress before the steps shrink.
     at_root: [u64; 2],
     held: Arc<AtomicUsize>,
     memory: Option<usize>,
-    /// Number of nodes that were bounded.
+    /// Number of tree nodes that were bounded.
     pub(crate) bounded: u64,
 }
 
 /// Result of bounding a node of the tree.
 enum Branches {
-    /// No plan that is better than the best.
+    /// The subtree has no plan that is better than the best.
     None,
-    /// One strategy of every node.
+    /// One strategy for every node of the problem.
     Decided(Vec<u32>),
     Two([OpenNode; 2]),
 }
@@ -116,7 +117,8 @@ struct Bounded {
 }
 
 impl<'r> Tree<'r> {
-    /// A search that begins at multipliers, and holds up to `memory` bytes of them. The best plan known may be given.
+    /// A search whose root starts from the given multipliers. It stores multipliers of open nodes up to `memory` bytes,
+    /// and starts with the best plan known, if any.
     pub(crate) fn new(
         dual: Dual<'r>,
         root: Multipliers,
@@ -152,28 +154,28 @@ impl<'r> Tree<'r> {
         self.best.as_ref()
     }
 
-    /// The bound of the root, and its multipliers.
+    /// The strongest bound of the root, with its multipliers.
     pub(crate) fn root(&self) -> &Ascent {
         &self.root
     }
 
-    /// The bounds that this search computes.
+    /// The object that computes the bounds of this search.
     pub(crate) fn dual(&mut self) -> &mut Dual<'r> {
         &mut self.dual
     }
 
-    /// The cost of the best plan; without one, more than any plan costs.
+    /// The cost of the best plan; if there is no plan, a cost above that of any plan.
     fn upper(&self) -> f64 {
         self.best.as_ref().map_or(self.reduced.forbidden, |best| best.cost)
     }
 
-    /// Lowest bound of the open nodes; if there are none, the cost of the best plan, or infinity without one.
+    /// Lowest bound of the open nodes, but at most the cost of the best plan; if there is neither, infinity.
     pub(crate) fn bound(&self) -> f64 {
         let best = self.best.as_ref().map_or(f64::INFINITY, |best| best.cost);
         self.open.peek().map_or(best, |open| open.bound.min(best))
     }
 
-    /// Bounds a batch of open nodes, at first the root; false if none is left.
+    /// Bounds a batch of open nodes, starting with the root. Returns false if no open node is left.
     pub(crate) fn step(&mut self, stop: &Stop) -> bool {
         let upper = self.upper();
         let mut batch = Vec::with_capacity(BATCH);
@@ -267,7 +269,7 @@ impl<'r> Tree<'r> {
         Bounded { ascent, children, plan }
     }
 
-    /// Removes the strategies that the bound excludes, and branches on the strategy of a node.
+    /// Removes the strategies that the bound excludes, and branches on whether one node takes one of its strategies.
     fn branches(
         &self,
         dual: &mut Dual<'r>,
@@ -329,15 +331,15 @@ impl<'r> Tree<'r> {
     }
 }
 
-/// How often every strategy was suggested, with more weight on recent choices.
+/// How often each strategy was suggested; recent choices weigh more.
 struct Seen {
     weights: Vec<f64>,
     weight: f64,
 }
 
-/// Weight of a choice relative to the previous one.
+/// Weight of a choice relative to the one before it.
 const GROWTH: f64 = 1.1;
-/// The weight at which all are scaled down.
+/// The weight above which all weights are scaled down.
 const LARGEST_WEIGHT: f64 = 1e100;
 
 impl Seen {
@@ -357,8 +359,8 @@ impl Seen {
     }
 }
 
-/// Decides which choices that exceed the limit are repaired: ever fewer of them, and not the first ones, which have no
-/// prices.
+/// Decides which of the choices that exceed the limit are repaired: fewer and fewer of them, and none of the first,
+/// which were suggested before any point had a price.
 #[derive(Debug)]
 struct Attempts {
     seen: u64,
@@ -380,8 +382,8 @@ impl Attempts {
     }
 }
 
-/// The bound above which no plan costs less than `upper`, which costs are integers, by more than the tolerance of an
-/// optimum.
+/// The bound above which no plan is better than one of cost `upper`. Costs are integers, so a better plan costs at
+/// least one less; and it must be better by more than the tolerance of an optimum.
 fn threshold(upper: f64) -> f64 {
     upper - (upper * OPTIMAL_RELATIVE).max(1.0)
 }

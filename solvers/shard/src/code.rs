@@ -7,7 +7,7 @@ stagewright_core::codes! {
     pub enum Y {
         /// columns of different lengths
         ///
-        /// Every node of a strategy problem has an interval, costs and usages, one of each of these for every strategy, and every edge has
+        /// Every node of a strategy problem has an interval, and a cost and a usage for every strategy; every edge has
         /// a cost for every pair of strategies of its ends. Correct the file.
         Y001,
 
@@ -23,13 +23,14 @@ stagewright_core::codes! {
 
         /// interval that ends before it begins
         ///
-        /// The second number of an interval is the first time at which the node is no longer live, so it is not less than the first one.
+        /// The second number of an interval is the first time at which the node is no longer live, so it must not be
+        /// less than the first one.
         Y004,
 
         /// edge without two nodes
         ///
-        /// An end of an edge does not exist, or both ends are the same node. Nodes are numbered from 0. Costs of one node
-        /// belong to its own costs.
+        /// An end of an edge does not exist, or both ends are the same node. Nodes are numbered from 0. A cost that
+        /// depends on one node alone belongs to the costs of that node.
         Y005,
 
         /// sums out of range

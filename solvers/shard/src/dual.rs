@@ -17,20 +17,20 @@ use stagewright_core::solver::Stop;
 use crate::eliminate::{Elimination, least, lower};
 use crate::reduce::Reduced;
 
-/// Iterations between additions of points to those with a price.
+/// Iterations between two additions of priced points.
 const ADD_EVERY: u64 = 10;
-/// Points that are added at a time.
+/// Maximum number of points that are added at once.
 const ADD_MOST: usize = 2;
-/// Excess over the limit, relative, below which a point gets no price.
+/// Points that exceed the limit by at most this share of it get no price.
 const LEAST_EXCESS: f64 = 1e-4;
-/// Maximum number of roundings of a cost before the messages are added, besides one for every node that may be
-/// eliminated into it.
+/// Maximum number of rounding errors of a cost before the messages are added, not counting one for every node that may
+/// be eliminated into it.
 const ROUNDINGS: f64 = 64.0;
-/// First step of a price, and its range, as a share of the bound over the limit.
+/// First step of a price, and the range of its steps, in units of the bound divided by the limit.
 const FIRST_STEP: f64 = 1e-3;
 const STEPS: [f64; 2] = [1e-7, 0.05];
 
-/// The price of a unit of usage at a point.
+/// The price of one unit of usage at a point.
 #[derive(Debug, Clone, Copy)]
 struct Price {
     point: u32,
@@ -52,18 +52,18 @@ impl Multipliers {
         size_of_val(&self.prices[..]) + size_of_val(&self.messages[..])
     }
 
-    /// The points with a price, and their prices.
+    /// The points with a positive price, each with its price.
     pub(crate) fn prices(&self) -> impl Iterator<Item = (u32, f64)> {
         self.prices.iter().filter(|price| price.price > 0.0).map(|price| (price.point, price.price))
     }
 }
 
-/// A neighbour of a node that is not eliminated.
+/// A remaining neighbour of a remaining node.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     other: u32,
     edge: u32,
-    /// Offsets of the messages to the node and to the neighbour.
+    /// Offsets of the messages of the edge to the node and to its neighbour.
     to_node: u32,
     to_other: u32,
 }
@@ -78,10 +78,11 @@ pub(crate) struct Dual<'r> {
     message_count: usize,
     /// Costs of all strategies at the prices, after the elimination.
     costs: Vec<f64>,
-    /// The choice that the last messages suggest, and its relative excess over the limit at every point.
+    /// The choice that the last messages suggest, and by how much it exceeds the limit at every point, relative to the
+    /// limit.
     pub(crate) choice: Vec<u32>,
     excess: Vec<f64>,
-    /// The excess of recent choices.
+    /// Moving average of the excess at every point.
     average: Vec<f64>,
     spare: [Vec<f64>; 2],
 }
@@ -89,7 +90,7 @@ pub(crate) struct Dual<'r> {
 impl<'r> Dual<'r> {
     pub(crate) fn new(reduced: &'r Reduced) -> Dual<'r> {
         let elimination = Elimination::new(&reduced.network);
-        // The messages of an edge, to its earlier and then to its later end.
+        // The messages of every edge, first to its earlier end, then to its later end.
         let mut at_edge = vec![0; elimination.edges.len()];
         let mut message_count = 0;
         for &node in &elimination.core {
@@ -126,13 +127,13 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// No prices and no messages.
+    /// Multipliers without prices, and with all messages zero.
     pub(crate) fn start(&self) -> Multipliers {
         Multipliers { prices: Vec::new(), messages: vec![0.0; self.message_count] }
     }
 
-    /// The multipliers with prices at points and messages in the order of [`messages`](Dual::messages); `None` if these
-    /// do not fit this problem.
+    /// Multipliers made of prices at points, and of messages in the order of [`messages`](Dual::messages). `None` if
+    /// they do not fit this problem.
     pub(crate) fn multipliers(
         &self,
         prices: impl IntoIterator<Item = (u32, f64)>,
@@ -145,7 +146,7 @@ impl<'r> Dual<'r> {
             excess: 0.0,
         });
         let made = Multipliers { prices: prices.collect(), messages: messages.into_iter().collect() };
-        // Multipliers larger than the costs do not improve the bound, and lose digits.
+        // Multipliers larger than the costs do not improve the bound, and lose precision.
         let limit = self.reduced.forbidden;
         let is_sound = made.messages.len() == self.message_count
             && made.messages.iter().all(|message| message.abs() <= limit)
@@ -155,8 +156,8 @@ impl<'r> Dual<'r> {
         is_sound.then_some(made)
     }
 
-    /// The messages of every edge between remaining nodes, to its earlier and to its later end, in the order of the
-    /// earlier and then of the later end.
+    /// The messages of every edge between remaining nodes: one to its earlier end and one to its later end. Edges are
+    /// ordered by their earlier ends, then by their later ends.
     pub(crate) fn messages<'m>(&self, multipliers: &'m Multipliers) -> Vec<[&'m [f64]; 2]> {
         let nodes = self.elimination.core.iter().zip(&self.links);
         nodes
@@ -179,8 +180,8 @@ impl<'r> Dual<'r> {
         &self.elimination
     }
 
-    /// Computes the costs of all strategies at the prices, infinite for strategies that are not allowed, and returns
-    /// the constant.
+    /// Computes the costs of all strategies at the prices, infinite for those that are not allowed, and returns the
+    /// constant part of the Lagrangian.
     fn price(&mut self, multipliers: &Multipliers, allowed: &[bool]) -> f64 {
         let network = &self.reduced.network;
         let points = network.base.len();
@@ -215,7 +216,7 @@ impl<'r> Dual<'r> {
         constant
     }
 
-    /// One pass of messages forward and one backward at the prices, and the choice that they suggest; returns the
+    /// Sends messages forward and backward once at the prices, and updates the choice that they suggest. Returns the
     /// bound. O(entries of the matrices).
     fn pass(&mut self, multipliers: &mut Multipliers, allowed: &[bool]) -> f64 {
         let mut bound = self.price(multipliers, allowed);
@@ -258,8 +259,8 @@ impl<'r> Dual<'r> {
         bound
     }
 
-    /// Largest rounding error of the bound, with as much again for a reduced cost: every sum of a node's costs and
-    /// messages errs by its number of terms times their magnitude.
+    /// Upper limit of the rounding error of the bound, doubled to cover a reduced cost: every sum of a node's costs and
+    /// messages errs by at most the number of its terms times their magnitude.
     fn error(&self, multipliers: &Multipliers, bound: f64) -> f64 {
         let largest = |entries: &[f64]| {
             entries.iter().map(|entry| entry.abs()).filter(|entry| entry.is_finite()).fold(0.0, f64::max)
@@ -284,8 +285,7 @@ impl<'r> Dual<'r> {
         2.0 * f64::EPSILON * sum
     }
 
-    /// Chooses the strategies one node after another: the best given those already chosen, with the messages of the
-    /// others.
+    /// Chooses strategies node by node: the best given the choices of earlier nodes and the messages from later ones.
     fn suggest(&mut self, messages: &[f64]) {
         let Dual { elimination, links, spare: [sums, _], costs, choice, .. } = self;
         for (&node, [earlier, later]) in elimination.core.iter().zip(links.iter()) {
@@ -300,8 +300,8 @@ impl<'r> Dual<'r> {
         elimination.complete(costs, choice);
     }
 
-    /// Writes to `rises`, for every strategy of the remaining nodes, a lower bound on the rise of the bound of the
-    /// messages if the node had to take it; infinite if it is not allowed. Returns the bound.
+    /// Writes to `rises`, for every strategy of the remaining nodes, a lower bound on how much the bound of the
+    /// messages rises if the node takes that strategy; infinite if the strategy is not allowed. Returns the bound.
     pub(crate) fn reduced_costs(
         &mut self,
         multipliers: &Multipliers,
@@ -316,7 +316,7 @@ impl<'r> Dual<'r> {
         for (&node, [earlier, later]) in elimination.core.iter().zip(links.iter()) {
             let range = elimination.range(node);
             belief(sums, &costs[range.clone()], earlier.iter().chain(later), &multipliers.messages);
-            // The node keeps its costs, except for equal shares for the edges to earlier nodes.
+            // Each node keeps its costs, except for an equal share for each edge to an earlier node.
             let share = 1.0 / earlier.len().max(later.len()) as f64;
             let kept = 1.0 - share * earlier.len() as f64;
             let (_, low) = least(sums);
@@ -357,9 +357,9 @@ impl<'r> Dual<'r> {
         bound - self.error(multipliers, bound)
     }
 
-    /// Moves the prices towards the limit: up where the suggested choice exceeds it, down where it does not, in steps
-    /// that grow while the direction stays the same (Riedmiller and Braun, "A direct adaptive method for faster
-    /// backpropagation learning", 1993).
+    /// Adjusts the prices: up where the suggested choice exceeds the limit, down where it does not, in steps that grow
+    /// while the direction stays the same (Riedmiller and Braun, "A direct adaptive method for faster backpropagation
+    /// learning", 1993).
     fn rprop_step(&mut self, multipliers: &mut Multipliers, unit: f64) {
         let limit = self.reduced.forbidden;
         for price in &mut multipliers.prices {
@@ -374,7 +374,8 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// A subgradient step of Polyak's length: the gap to the target over the square of the subgradient, which is the excess.
+    /// Takes a subgradient step of Polyak's length: the gap to the target divided by the squared norm of the
+    /// subgradient, which is the excess.
     fn polyak_step(&mut self, multipliers: &mut Multipliers, target_gap: f64) {
         let limit = self.reduced.network.limit;
         let moves = |price: &Price, excess: f64| excess > 0.0 || price.price > 0.0;
@@ -394,7 +395,7 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// The relative excess of the suggested choice at every point.
+    /// Computes by how much the suggested choice exceeds the limit at every point, relative to the limit.
     fn measure(&mut self) {
         let network = &self.reduced.network;
         network.usage(&self.choice, &mut self.excess);
@@ -405,15 +406,15 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// Gives a price to the points at which recent choices exceed the limit the most, and drops prices that are zero where
-    /// the last choice does not.
+    /// Gives a price to the points at which recent choices exceed the limit most. Removes the prices that are zero at
+    /// points where the last choice keeps the limit.
     fn add_points(&self, multipliers: &mut Multipliers, unit: f64) {
         let prices = &mut multipliers.prices;
         prices.retain(|price| price.price > 0.0 || price.excess > 0.0);
         let points = self.average.len();
         let near = points / 200;
         for _ in 0..ADD_MOST {
-            // A point next to one that is exceeded by the same amount has nearly the same nodes.
+            // A point near a priced point of almost the same excess has nearly the same live nodes.
             let is_new = |&point: &usize| {
                 self.average[point] > LEAST_EXCESS
                     && !prices.iter().any(|known| {
@@ -430,8 +431,8 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// Raises the bound for the allowed strategies from some multipliers on, until it exceeds a target, does not improve
-    /// any more, or the effort is spent. `visit` is given every suggested choice, and returns the target.
+    /// Raises the bound for the allowed strategies, starting from the given multipliers, until it exceeds a target,
+    /// stops improving, or the effort is spent. `visit` is called with every suggested choice and returns the target.
     pub(crate) fn ascend(
         &mut self,
         mut multipliers: Multipliers,
@@ -502,10 +503,10 @@ pub(crate) struct Ascent {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Phase {
-    /// A step for every price.
+    /// Adapts the step of every price separately.
     #[default]
     Rprop,
-    /// One step direction for all prices.
+    /// Moves all prices together, along the subgradient.
     Polyak,
 }
 
@@ -513,7 +514,7 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Plateau {
     phase: Phase,
-    /// The bound when the last plateau began, and the iterations since.
+    /// The bound at the start of the current plateau, and the iterations since.
     from: Option<f64>,
     since: u64,
     shrinks: u32,
@@ -525,7 +526,7 @@ enum Next {
     End,
 }
 
-/// Number of times that steps shrink before an ascent ends.
+/// Number of times that the steps shrink before an ascent ends.
 const MAX_SHRINKS: u32 = 8;
 
 impl Plateau {
@@ -550,7 +551,7 @@ impl Plateau {
     }
 }
 
-/// The costs of the strategies of a node with the messages to it.
+/// Sets `sums` to the costs of a node's strategies plus the messages to the node.
 #[inline]
 fn belief<'l>(
     sums: &mut Vec<f64>,

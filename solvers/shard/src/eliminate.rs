@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::network::{Matrix, Network};
 
-/// Maximum number of triples of strategies for which a node with two neighbours is eliminated.
+/// Maximum number of triples of strategies: a node with two neighbours is not eliminated if it and they have more.
 const MAX_TRIPLES: usize = 20_000;
 
-/// The order of elimination, and the tables that it leaves between the others.
+/// The order of elimination, and the cost tables that it creates between the remaining nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Elimination {
     steps: Vec<Step>,
@@ -17,7 +17,7 @@ pub(crate) struct Elimination {
     tables: [Vec<f64>; 2],
     /// The remaining nodes, ascending.
     pub(crate) core: Vec<u32>,
-    /// By remaining node, its neighbours with the edges to them, ascending.
+    /// The neighbours of every remaining node, each with the edge to it, ascending.
     pub(crate) adjacent: Vec<Vec<(u32, u32)>>,
     /// Index of the first strategy of every node in the list of all strategies.
     pub(crate) offsets: Vec<u32>,
@@ -27,9 +27,9 @@ pub(crate) struct Elimination {
 #[derive(Debug, Clone, Copy)]
 struct Step {
     node: u32,
-    /// The neighbours, with the edges to them.
+    /// The neighbours, each with the edge to it.
     neighbours: [Option<(u32, u32)>; 2],
-    /// The edge between two neighbours.
+    /// The edge between the neighbours, if there are two.
     between: u32,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Edge {
 struct Graph<'n> {
     network: &'n Network,
     edges: Vec<Edge>,
-    /// Edge to every neighbour, by node.
+    /// For every node, the edge to each of its neighbours.
     adjacent: Vec<BTreeMap<u32, u32>>,
     /// Number of entries of all tables.
     size: usize,
@@ -64,7 +64,7 @@ impl Graph<'_> {
         Graph { network, edges, adjacent, size: 0 }
     }
 
-    /// Eliminates a node with at most two neighbours; `None` if it has too many triples of strategies with these.
+    /// Eliminates a node with at most two neighbours; `None` if their strategies form too many triples.
     fn eliminate(&mut self, node: u32) -> Option<Step> {
         let mut found = self.adjacent[node as usize].iter().map(|(&other, &edge)| (other, edge));
         let neighbours = [found.next(), found.next()];
@@ -78,7 +78,8 @@ impl Graph<'_> {
         Some(Step { node, neighbours, between })
     }
 
-    /// The edge between the two neighbours of a node, with a table; `None` if there are too many triples of strategies.
+    /// The edge between the two neighbours of a node, which gets a table; `None` if the strategies form too many
+    /// triples.
     fn join(&mut self, node: u32, first: u32, second: u32) -> Option<u32> {
         let pairs = self.network.count(first as usize) * self.network.count(second as usize);
         if pairs.saturating_mul(self.network.count(node as usize)) > MAX_TRIPLES {
@@ -100,7 +101,7 @@ impl Graph<'_> {
 }
 
 impl Elimination {
-    /// Decides the order: nodes with one neighbour first.
+    /// Decides the order of elimination: nodes with one neighbour come first.
     pub(crate) fn new(network: &Network) -> Elimination {
         let count = network.nodes.len();
         let mut graph = Graph::new(network);
@@ -149,13 +150,13 @@ impl Elimination {
         (self.offsets[node as usize + 1] - self.offsets[node as usize]) as usize
     }
 
-    /// The strategies of a node in the list of all.
+    /// Positions of the strategies of a node in the list of all strategies.
     #[inline]
     pub(crate) fn range(&self, node: u32) -> std::ops::Range<usize> {
         self.offsets[node as usize] as usize..self.offsets[node as usize + 1] as usize
     }
 
-    /// The costs of an edge, a row for every strategy of a node.
+    /// The costs of an edge, with a row for every strategy of `node`, which is one of its ends.
     #[inline]
     pub(crate) fn rows(&self, edge: u32, node: u32) -> &[f64] {
         let Edge { ends, matrix, table } = &self.edges[edge as usize];
@@ -175,8 +176,9 @@ impl Elimination {
         }
     }
 
-    /// Eliminates the nodes at the costs of all strategies, which change, and returns the minimum cost of those without
-    /// a neighbour. Each of the O(steps) takes one addition for every pair or triple of strategies of its nodes.
+    /// Eliminates the nodes, given the costs of all strategies, which it updates. Returns the sum of the minimum costs
+    /// of the nodes that have no neighbour when they are eliminated. Each of the O(steps) takes one addition for every
+    /// pair or triple of strategies of its nodes.
     pub(crate) fn run(&mut self, costs: &mut [f64], forbidden: f64) -> f64 {
         self.fill_tables();
         let mut sum = 0.0;
@@ -230,7 +232,7 @@ impl Elimination {
         sum
     }
 
-    /// Gives all tables the costs of their edges.
+    /// Fills every table with the costs of its edge.
     fn fill_tables(&mut self) {
         for edge in &self.edges {
             let Some(offset) = edge.table else { continue };
@@ -245,7 +247,8 @@ impl Elimination {
         }
     }
 
-    /// Completes a choice for the remaining nodes, after [`run`](Elimination::run) with these costs.
+    /// Extends a choice for the remaining nodes to the eliminated ones, given the costs after
+    /// [`run`](Elimination::run).
     pub(crate) fn complete(&self, costs: &[f64], choice: &mut [u32]) {
         let mut sums = Vec::new();
         for step in self.steps.iter().rev() {
@@ -260,7 +263,7 @@ impl Elimination {
     }
 }
 
-/// Lowers every entry to that of a row plus a cost, if it is less.
+/// Replaces every entry by the entry of a row plus a cost, where that is less.
 #[inline]
 pub(crate) fn lower(least: &mut [f64], row: &[f64], cost: f64) {
     for (least, pair) in least.iter_mut().zip(row) {
@@ -269,7 +272,7 @@ pub(crate) fn lower(least: &mut [f64], row: &[f64], cost: f64) {
     }
 }
 
-/// The first minimal entry.
+/// Position and value of the first minimal entry.
 #[inline]
 pub(crate) fn least(entries: &[f64]) -> (usize, f64) {
     let mut best = (0, f64::INFINITY);

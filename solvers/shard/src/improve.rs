@@ -1,4 +1,4 @@
-//! Repair of choices that exceed the limit, and descent by single changes.
+//! Repair of choices that exceed the limit, and descent by changing one strategy at a time.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use stagewright_core::solver::Stop;
 
 use crate::network::{Adjacency, Network, Part};
 
-/// Maximum number of changes that repair a choice, per node.
+/// Maximum number of rounds that repair a choice, per node.
 const MAX_REPAIRS: usize = 2;
 
-/// Share of the changes at a point that are made before their prices are recomputed.
+/// Reciprocal of the share of the changes at a point that are made before their prices are recomputed.
 const BATCHES: usize = 32;
 
 /// A choice with its usage.
@@ -39,7 +39,7 @@ impl<'n> State<'n> {
         self.usage.iter().all(|&usage| usage <= self.network.limit)
     }
 
-    /// The cost of every strategy of a node beside the choice of the others, in `spare`.
+    /// Writes to `spare` the cost of every strategy of a node, given the choices of its neighbours.
     fn costs(&mut self, node: usize) {
         self.spare.clear();
         self.spare.extend_from_slice(&self.network.nodes[node].cost);
@@ -49,11 +49,11 @@ impl<'n> State<'n> {
         }
     }
 
-    /// Makes a change, if no point that it raises exceeds the limit then.
+    /// Makes a change unless some point whose usage it raises would then exceed the limit.
     fn change_if_fits(&mut self, node: usize, to: usize) -> bool {
         let from = self.choice[node] as usize;
         self.change(node, to);
-        // Parts of a node may overlap, so a point is checked after all of them have changed.
+        // Parts of a node may overlap, so all of them change before any point is checked.
         let fits = self.network.nodes[node].parts.iter().all(|part| {
             let [first, last] = part.span.map(|point| point as usize);
             part.usage[to] <= part.usage[from]
@@ -77,8 +77,8 @@ impl<'n> State<'n> {
         self.choice[node] = to as u32;
     }
 
-    /// Changes strategies until no point exceeds the limit, at the point that exceeds it the most the one that costs the
-    /// least per unit of usage; whether that succeeds. O(changes · size of the network).
+    /// Changes strategies until no point exceeds the limit. At the point with the largest excess, it makes the change
+    /// that costs the least per unit of usage saved. Returns whether that succeeds. O(changes · size of the network).
     pub(crate) fn repair(&mut self) -> bool {
         for _ in 0..=MAX_REPAIRS * self.choice.len() {
             if self.stop.reason().is_some() {
@@ -114,7 +114,7 @@ impl<'n> State<'n> {
                 changes.extend(less.iter().map(|change| (price(change), node, change.0)));
             }
             changes.sort_by(|a, b| a.0.total_cmp(&b.0));
-            // The first changes hardly alter the prices of those after them.
+            // The first changes hardly alter the prices of those that follow.
             let mut left = 1 + changes.len() / BATCHES;
             let mut changed = usize::MAX;
             for (_, node, to) in changes {
@@ -133,8 +133,8 @@ impl<'n> State<'n> {
         false
     }
 
-    /// Changes single strategies while that costs less and fits, until the stop, and returns the cost. O(changes · size of
-    /// the network).
+    /// Changes single strategies as long as that costs less and fits, until the stop. Returns the cost. O(changes ·
+    /// size of the network).
     pub(crate) fn descend(&mut self) -> f64 {
         let mut waiting: VecDeque<usize> = (0..self.choice.len()).collect();
         let mut waits = vec![true; self.choice.len()];

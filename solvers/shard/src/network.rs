@@ -1,4 +1,4 @@
-//! A problem in the form that the algorithms read: costs as floating-point numbers, usage at numbered points of time.
+//! A problem in the form that the algorithms use: costs as floating-point numbers, usage at numbered points of time.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::problem::Problem;
 pub(crate) struct Matrix {
     /// Number of strategies of the second node.
     pub(crate) columns: usize,
-    /// Costs by strategy of the first node: a row for each.
+    /// Costs with one row for each strategy of the first node.
     pub(crate) by_first: Vec<f64>,
-    /// Costs by strategy of the second node: a row for each.
+    /// Costs with one row for each strategy of the second node.
     pub(crate) by_second: Vec<f64>,
 }
 
@@ -30,18 +30,18 @@ impl Matrix {
     }
 }
 
-/// Resources of a node while it is live.
+/// Usage of a node while it is live.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    /// The first point at which the node is live, and the one after the last.
+    /// Half-open range of the points at which the node is live.
     pub(crate) span: [u32; 2],
-    /// Usage by strategy.
+    /// Usage for each strategy.
     pub(crate) usage: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Node {
-    /// Cost by strategy.
+    /// Cost of each strategy.
     pub(crate) cost: Vec<f64>,
     pub(crate) parts: Vec<Part>,
 }
@@ -52,19 +52,19 @@ pub(crate) struct Edge {
     pub(crate) matrix: Arc<Matrix>,
 }
 
-/// Nodes, edges, and points of time with the usage that no choice changes. In a reduced network, there is one edge between
-/// two nodes, the smaller one comes first in it, and edges ascend by their ends.
+/// Nodes, edges, and points of time, each with the usage that no choice changes. A reduced network has at most one edge
+/// between two nodes, with the smaller node first, and its edges are sorted by their ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Network {
     pub(crate) nodes: Vec<Node>,
     pub(crate) edges: Vec<Edge>,
-    /// Usage at every point.
+    /// Usage at every point that no choice changes.
     pub(crate) base: Vec<f64>,
     pub(crate) limit: f64,
     pub(crate) constant: f64,
 }
 
-/// Matrices, each once.
+/// Matrices without duplicates.
 #[derive(Debug, Default)]
 pub(crate) struct Matrices(FxHashMap<(usize, Vec<u64>), Arc<Matrix>>);
 
@@ -75,7 +75,7 @@ impl Matrices {
     }
 }
 
-/// Whether the costs are a sum of a term for the row and one for the column.
+/// Whether every cost is the sum of a term of its row and a term of its column.
 pub(crate) fn is_separable(columns: usize, by_first: &[f64]) -> bool {
     let Some(first) = by_first.get(..columns) else { return true };
     by_first.chunks_exact(columns).all(|row| {
@@ -86,8 +86,8 @@ pub(crate) fn is_separable(columns: usize, by_first: &[f64]) -> bool {
 }
 
 impl Network {
-    /// The network of a problem, in which costs from a cutoff on are not allowed, with the time of every point. Points are
-    /// the times at which a set of live nodes is maximal.
+    /// The network of a problem, with the time of every point. Costs of at least `cutoff` are not allowed. Points are
+    /// the times at which the set of live nodes is maximal.
     pub(crate) fn new(problem: &Problem, cutoff: i64) -> (Network, Vec<i64>) {
         let document = problem.document();
         let cost = |&cost: &i64| if cost >= cutoff { f64::INFINITY } else { cost as f64 };
@@ -96,7 +96,7 @@ impl Network {
         for (node, &[start, end]) in intervals.iter().enumerate().filter(|(_, [start, end])| start < end) {
             events.extend([(start, true, node), (end, false, node)]);
         }
-        // Ends at a time precede starts at that time.
+        // At the same time, ends precede starts.
         events.sort_unstable();
         let (mut spans, mut times, mut latest) = (vec![[0; 2]; intervals.len()], Vec::new(), None);
         for (time, begins, node) in events {
@@ -135,8 +135,8 @@ impl Network {
         self.nodes[node].cost.len()
     }
 
-    /// The cost of a choice. If it is not allowed, the cost is infinite, or in a reduced network above that of any
-    /// plan.
+    /// The cost of a choice. If the choice is not allowed, its cost is infinite, or in a reduced network above that of
+    /// any plan.
     pub(crate) fn cost(&self, choice: &[u32]) -> f64 {
         let nodes = self.nodes.iter().zip(choice).map(|(node, &strategy)| node.cost[strategy as usize]);
         let edges = self.edges.iter().map(|edge| {
@@ -165,7 +165,7 @@ impl Network {
         }
     }
 
-    /// The costs of the strategies of a node beside a strategy of the other end of an edge.
+    /// The costs of the strategies of a node, given the strategy `other` at the other end of an edge.
     pub(crate) fn row(&self, edge: u32, node: u32, other: usize) -> &[f64] {
         let Edge { ends, matrix } = &self.edges[edge as usize];
         match ends[0] == node {

@@ -1,4 +1,4 @@
-//! The problem, validated.
+//! Strategy problems, validated.
 
 use stagewright_core::code::Code;
 use stagewright_core::document::{FORBIDDEN_COST, StrategyProblemDocument};
@@ -6,9 +6,9 @@ use thiserror::Error;
 
 use crate::code::Y::*;
 
-/// Maximum sum of the allowed costs: any sum of costs fits into 64 bits.
+/// Maximum sum of the allowed costs, so that every sum of costs fits into 64 bits.
 const LARGEST_COST: i128 = 1 << 62;
-/// Maximum sum of the usages: sums of integers up to it are exact in double precision.
+/// Maximum sum of the usages. Integers and their sums up to here are exact in double precision.
 const LARGEST_USAGE: i128 = 1 << 53;
 
 /// A strategy problem whose columns fit together.
@@ -52,7 +52,7 @@ pub enum ProblemError {
         node: usize,
         /// First time of the interval.
         start: i64,
-        /// The time after the last time of the interval.
+        /// First time after the interval.
         end: i64,
     },
     /// An end of an edge that does not exist, or both ends the same node.
@@ -103,7 +103,7 @@ impl ProblemError {
 }
 
 impl Problem {
-    /// Validates a document. O(its numbers).
+    /// Validates a document. O(numbers of the document).
     ///
     /// # Errors
     /// If columns do not fit together or numbers are out of range.
@@ -174,8 +174,8 @@ impl Problem {
         self.0.nodes.costs.len()
     }
 
-    /// The cost of a strategy for every node, if all of it is allowed, and the largest usage at any time. O(nodes log
-    /// nodes + edges).
+    /// The cost of a choice of one strategy for every node, `None` if part of it is not allowed, and the largest usage
+    /// at any time. O(nodes log nodes + edges).
     ///
     /// # Panics
     /// If there is not exactly one strategy for each node.
@@ -190,7 +190,7 @@ impl Problem {
         let cost = of_nodes
             .chain(of_edges)
             .try_fold(0, |sum: i64, cost| (cost < FORBIDDEN_COST).then(|| sum + cost));
-        // At each time, ends precede starts, so that freed usage is available.
+        // At the same time, ends precede starts, so that freed usage is available.
         let mut changes: Vec<(i64, i64)> = Vec::with_capacity(2 * self.node_count());
         for (node, &[start, end]) in
             nodes.intervals.iter().enumerate().filter(|(_, [start, end])| start < end)
@@ -209,13 +209,13 @@ impl Problem {
         (cost, peak.unwrap_or(0).max(0))
     }
 
-    /// Whether some allowed cost is at least a cutoff.
+    /// Whether any allowed cost is at least `cutoff`.
     pub(crate) fn exceeds(&self, cutoff: i64) -> bool {
         let costs = self.0.nodes.costs.iter().chain(&self.0.edges.costs).flatten();
         costs.into_iter().any(|cost| (cutoff..FORBIDDEN_COST).contains(cost))
     }
 
-    /// The cost of a strategy for every node, if it is a plan. O(nodes log nodes + edges).
+    /// The cost of a choice of one strategy for every node; `None` if it is not a plan. O(nodes log nodes + edges).
     pub fn cost(&self, strategies: &[u32]) -> Option<i64> {
         let (cost, peak) = self.evaluate(strategies);
         cost.filter(|_| self.0.usage_limit.is_none_or(|limit| peak <= limit))

@@ -1,5 +1,6 @@
-//! Reductions that keep every optimal plan: strategies without an allowed partner go, nodes whose strategy follows from
-//! that of a neighbour are merged into it, and nodes with one strategy are folded into their neighbours.
+//! Reductions that keep every optimal plan: strategies without an allowed partner are removed, a node whose strategy
+//! follows from that of a neighbour is merged into the neighbour, and nodes with one strategy are folded into their
+//! neighbours.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,21 +20,21 @@ pub(crate) struct Reduced {
     origins: Vec<Origin>,
     /// Merged nodes, each with the node that it was merged into, in order.
     pub(crate) merged: Vec<[u32; 2]>,
-    /// The original node of every node.
+    /// The original node of every node of the smaller network.
     pub(crate) originals: Vec<u32>,
-    /// The original point of every point.
+    /// The original point of every point of the smaller network.
     pub(crate) points: Vec<u32>,
 }
 
 #[derive(Debug, Clone)]
 enum Origin {
     Fixed(u32),
-    /// A node of the smaller network, and the original strategy by its strategy.
+    /// A node of the smaller network, and the original strategy for each of its strategies.
     Node(u32, Vec<u32>),
 }
 
 impl Reduced {
-    /// The original strategies of a choice.
+    /// The original strategies of a choice in the smaller network.
     pub(crate) fn lift(&self, choice: &[u32]) -> Vec<u32> {
         let strategy = |origin: &Origin| match origin {
             Origin::Fixed(strategy) => *strategy,
@@ -42,10 +43,9 @@ impl Reduced {
         self.origins.iter().map(strategy).collect()
     }
 
-    /// The choice of original strategies; `None` if it has a strategy that a reduction removed.
+    /// The choice in the smaller network for original strategies; `None` if a reduction removed one of them.
     pub(crate) fn restrict(&self, strategies: &[u32]) -> Option<Vec<u32>> {
-        // The strategies of a node are those of its original, which determines the strategies of the nodes merged into
-        // it.
+        // A node has the strategies of its original node, which determine those of the nodes merged into it.
         let strategy = |&original: &u32| match &self.origins[original as usize] {
             Origin::Fixed(_) => None,
             Origin::Node(_, mapped) => mapped
@@ -58,28 +58,30 @@ impl Reduced {
     }
 }
 
-/// Largest number of entries that the matrices of a merged node may have, if that is more than before.
+/// Maximum number of entries of the matrices of a merged node, unless the merge adds none.
 const MAX_ENTRIES: usize = 1 << 22;
 
-/// Reduces a network; `None` if it has no plan. No nodes are merged after the stop. O(entries of all matrices · strategies)
-/// without merges; every merge copies the matrices of one node.
+/// Reduces a network; `None` if it has no plan. Once stopped, it merges no more nodes. O(entries of all matrices ·
+/// strategies) without merges; every merge copies the matrices of one node.
 pub(crate) fn reduce(network: &Network, stop: &Stop) -> Option<Reduced> {
     let mut work = Work::new(network);
     work.propagate(stop);
     work.finish(network)
 }
 
-/// The matrices of a network under change.
+/// The matrices of a network during the reduction.
 struct Work {
     /// Costs by node and strategy; infinite once a strategy is not allowed.
     cost: Vec<Vec<f64>>,
-    /// The edge to every neighbour.
+    /// For every node, the edge to each of its neighbours.
     adjacent: Vec<BTreeMap<u32, u32>>,
-    /// Ends, and costs by the strategies of the first; no costs if the edge was removed.
+    /// The ends of every edge, and its costs, with one row for each strategy of the first end; the costs are empty once
+    /// the edge is removed.
     edges: Vec<([u32; 2], Vec<f64>)>,
     queue: VecDeque<u32>,
     is_queued: Vec<bool>,
-    /// The original nodes in a node, each with its strategy by strategy of the node; empty if it was merged.
+    /// The original nodes merged into each node, each with its strategy for every strategy of the node; empty once the
+    /// node itself is merged.
     members: Vec<Vec<(u32, Vec<u32>)>>,
     merged: Vec<[u32; 2]>,
 }
@@ -112,7 +114,7 @@ impl Work {
         self.cost[node as usize][strategy].is_finite()
     }
 
-    /// The cost of strategies of one end of an edge and of the other.
+    /// The cost of a strategy at one end of an edge with a strategy at the other end.
     fn pair(&self, edge: u32, node: u32, strategy: usize, other_at: usize) -> f64 {
         let ([first, second], costs) = &self.edges[edge as usize];
         let columns = self.count(*second);
@@ -129,7 +131,7 @@ impl Work {
         }
     }
 
-    /// Adds costs between two nodes.
+    /// Adds costs for the pairs of strategies of two nodes.
     fn add(&mut self, ends: [u32; 2], cost: impl Fn(usize, usize) -> f64) {
         let [rows, columns] = ends.map(|node| self.count(node));
         let pairs = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
@@ -154,7 +156,7 @@ impl Work {
         self.enqueue(edge);
     }
 
-    /// Removes strategies without a partner and merges nodes until neither is possible.
+    /// Removes strategies without a partner and merges nodes, until neither is possible.
     fn propagate(&mut self, stop: &Stop) {
         while let Some(edge) = self.queue.pop_front() {
             self.is_queued[edge as usize] = false;
@@ -169,7 +171,7 @@ impl Work {
             if stop.reason().is_some() {
                 continue;
             }
-            // If each determines the other, the one with fewer matrices to copy is merged.
+            // If each end determines the other, the end with fewer matrices to copy is merged into the other.
             let degree = |node: u32| self.adjacent[node as usize].len();
             let [more, fewer] =
                 if degree(first) < degree(second) { [second, first] } else { [first, second] };
@@ -202,7 +204,8 @@ impl Work {
         }
     }
 
-    /// The strategy of the other node by strategy of a node, if every allowed one allows only one.
+    /// For every strategy of a node, the strategy of its neighbour; `None` unless every allowed strategy allows only
+    /// one.
     fn partners(&self, edge: u32, node: u32, other: u32) -> Option<Vec<usize>> {
         let partner = |strategy| {
             if !self.is_allowed(node, strategy) {
@@ -218,13 +221,13 @@ impl Work {
         (0..self.count(node)).map(partner).collect()
     }
 
-    /// Whether a merge keeps the matrices small.
+    /// Whether the matrices stay small if `other` is merged into `node`.
     fn may_merge(&self, node: u32, other: u32) -> bool {
         let near = self.adjacent[other as usize].keys().map(|&near| self.count(near)).sum::<usize>();
         self.count(node) <= self.count(other) || self.count(node).saturating_mul(near) <= MAX_ENTRIES
     }
 
-    /// Merges a node into one that determines its strategy.
+    /// Merges `other` into `node`, whose strategy determines that of `other`.
     fn merge(&mut self, edge: u32, node: u32, other: u32, partner: &[usize]) {
         self.merged.push([node, other]);
         for (strategy, &other_at) in partner
@@ -282,7 +285,8 @@ impl Work {
         reduced.with_edges(edges)
     }
 
-    /// Adds the nodes that have a choice, and the costs of those that have none. Returns the new number of every node.
+    /// Adds the nodes with a choice of strategies, and the costs of those without one. Returns the new number of every
+    /// node.
     fn add_nodes(
         &self,
         reduced: &mut Reduced,
@@ -315,7 +319,7 @@ impl Work {
         number
     }
 
-    /// Adds the costs of edges of which an end has no choice, and returns the other edges in the order of their ends.
+    /// Adds the costs of edges with an end that has no choice, and returns the other edges, sorted by their ends.
     fn add_edges(
         &self,
         reduced: &mut Reduced,
@@ -351,13 +355,14 @@ impl Work {
         edges
     }
 
-    /// The points at which the allowed strategies may exceed the limit; `None` if the minimum usage exceeds it.
+    /// The points at which some choice of allowed strategies may exceed the limit; `None` if even the minimum usage
+    /// exceeds it.
     fn points(&self, network: &Network, kept: &[Vec<usize>]) -> Option<Kept> {
         let points = network.base.len();
         let (mut least, mut largest) = (vec![0.0; points + 1], vec![0.0; points + 1]);
         let mut parts: Vec<Vec<Part>> = vec![Vec::new(); kept.len()];
         for (node, kept) in kept.iter().enumerate() {
-            // Parts with the same points are merged.
+            // Parts that cover the same points are merged.
             let mut by_span: BTreeMap<[u32; 2], Vec<f64>> = BTreeMap::new();
             for (member, strategies) in &self.members[node] {
                 for part in &network.nodes[*member as usize].parts {
@@ -407,7 +412,7 @@ impl Work {
     }
 }
 
-/// The remaining points, with the parts of every node.
+/// The remaining points, and the parts of every node.
 struct Kept {
     base: Vec<f64>,
     points: Vec<u32>,
@@ -437,7 +442,7 @@ impl Reduced {
             |costs: &[f64]| costs.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
         let of_nodes: f64 = network.nodes.iter().map(|node| largest(&node.cost)).sum();
         let of_edges: f64 = edges.iter().map(|(_, _, costs)| largest(costs)).sum();
-        // Twice the cost of any plan, so that rounding cannot confuse the two.
+        // More than twice the cost of any plan, so that rounding cannot confuse a forbidden pair with a plan.
         self.forbidden = 2.0 * (network.constant + of_nodes + of_edges) + 1.0;
         let mut matrices = Matrices::default();
         for (_, _, costs) in &mut edges {

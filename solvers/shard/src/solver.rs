@@ -27,9 +27,10 @@ pub struct Solution {
     pub cost: Option<i64>,
     /// Largest usage of the plan.
     pub peak_usage: Option<i64>,
-    /// The lower bound on the cost of every plan; `None` if the problem is infeasible, or if the solve ended before.
+    /// Lower bound on the cost of every plan; `None` if the problem is infeasible, or if the solve ended before any
+    /// bound.
     pub bound: Option<f64>,
-    /// Whether the bound is that of the tree rather than of its root.
+    /// Whether the bound comes from the whole tree rather than from its root.
     pub is_of_tree: bool,
     /// Evidence for the bound of the root.
     pub certificate: Option<StrategyCertificateDocument>,
@@ -39,14 +40,14 @@ pub struct Solution {
     pub tree_nodes: u64,
 }
 
-/// Start of a solve, and its purpose.
+/// Starting plan and multipliers of a solve, and whether it ends at the root.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'s> {
-    /// A strategy for every node to start from.
+    /// One strategy for every node, to start from.
     pub strategies: Option<&'s [u32]>,
     /// A certificate for the same problem to start from.
     pub certificate: Option<&'s StrategyCertificateDocument>,
-    /// Whether to end with the bound of the root.
+    /// Whether to end after the root is bounded.
     pub root_only: bool,
 }
 
@@ -54,14 +55,14 @@ pub struct Request<'s> {
 ///
 /// The problem is reduced first: strategies without an allowed partner are removed, and nodes that a neighbour
 /// determines are merged into it. Strategies that alone cost more than a first plan are excluded. Prices of usage and
-/// messages give a Lagrangian bound at every node of a branch and bound, and the choices that they suggest give the
-/// plans, after a repair and a descent. The gap is closed if the tree is exhausted.
+/// messages give a Lagrangian bound at every node of a branch and bound. The choices that they suggest become plans
+/// after a repair and a descent. An exhausted tree closes the gap.
 ///
-/// A start that does not fit the problem is not used. An optimum is one within the tolerance of the project, 10⁻⁹ of its
+/// A start that does not fit the problem is ignored. A plan is optimal within the tolerance of the project, 10⁻⁹ of its
 /// cost; below 10⁹ that is exact, since costs are integers. The result does not depend on the number of threads.
 ///
 /// # Errors
-/// If threads cannot be started, or a plan breaks a constraint: a defect of the solver.
+/// If threads cannot be started, or if a plan breaks a constraint, which is a defect of the solver.
 pub fn solve(
     problem: &Problem,
     request: Request<'_>,
@@ -80,7 +81,7 @@ pub fn solve(
     let least_cutoff = begun.as_ref().and_then(|certificate| certificate.cutoff);
     let Start { reduced, cutoff, best } = start.below_plan(problem, least_cutoff, &stop);
     let dual = Dual::new(&reduced);
-    // After a change of the cutoff the ascent restarts, because plans are found along the way up.
+    // A changed cutoff restarts the ascent, because its early iterations find plans.
     let root = begun
         .as_ref()
         .filter(|certificate| certificate.cutoff.unwrap_or(FORBIDDEN_COST) == cutoff)
@@ -88,8 +89,8 @@ pub fn solve(
         .unwrap_or_else(|| dual.start());
     let mut tree = Tree::new(dual, root, best, AT_ROOT, context.limits.memory);
     let explored = explore(&mut tree, request.root_only, &pool, context);
-    // The first ascent may have reached a higher bound than the one after the cutoff. A given certificate proves
-    // nothing yet.
+    // The first ascent may have reached a higher bound than the ascent after the cutoff. A certificate given by the
+    // caller proves nothing yet.
     let first = begun.filter(|_| request.strategies.is_none());
     let certificate = certificate(&mut tree, &reduced, &times, cutoff)
         .into_iter()
@@ -101,17 +102,17 @@ pub fn solve(
     }
 }
 
-/// Root of the tree.
+/// The reduced problem from which the tree starts.
 struct Start {
     reduced: Reduced,
-    /// Cost at or above which strategies are removed from the reduced network.
+    /// Strategies of at least this cost are removed from the reduced network.
     cutoff: i64,
     best: Option<Plan>,
 }
 
 impl Start {
-    /// Excludes strategies that alone cost more than the plan, or than a cutoff above it, since no better plan contains
-    /// them.
+    /// Excludes strategies that alone cost more than the best plan, or than `least_cutoff` if that is higher, since no
+    /// better plan contains them.
     fn below_plan(self, problem: &Problem, least_cutoff: Option<i64>, stop: &Stop) -> Start {
         let Some(plan) = &self.best else { return self };
         let strategies = self.reduced.lift(&plan.choice);
@@ -130,16 +131,16 @@ impl Start {
 
 /// The outcome of a branch and bound.
 struct Explored {
-    /// The bound of the tree.
+    /// Lower bound of the tree.
     bound: f64,
-    /// Whether any nodes remain.
+    /// Whether any open nodes remain.
     is_left: bool,
-    /// Number of nodes that were bounded.
+    /// Number of tree nodes that were bounded.
     nodes: u64,
     stop: Option<StopReason>,
 }
 
-/// Steps through the tree until it is exhausted, the gap is reached, or a limit ends it.
+/// Steps through the tree until the tree is exhausted, the gap is reached, or a limit ends the search.
 fn explore(tree: &mut Tree<'_>, root_only: bool, pool: &ThreadPool, context: &mut Context<'_>) -> Explored {
     let stop = context.stop().clone();
     let (mut cost, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -160,7 +161,7 @@ fn explore(tree: &mut Tree<'_>, root_only: bool, pool: &ThreadPool, context: &mu
             true if root_only && tree.bounded > 0 => break stop.reason(),
             true => {}
         }
-        // The root has a bound at any limit.
+        // The root is bounded even if a limit is reached before.
         if tree.bounded > 0
             && let Some(reason) = stop.reason()
         {
@@ -172,7 +173,7 @@ fn explore(tree: &mut Tree<'_>, root_only: bool, pool: &ThreadPool, context: &mu
 }
 
 impl Explored {
-    /// The solution if a plan was found.
+    /// The solution, given a plan.
     fn with_plan(
         self,
         problem: &Problem,
@@ -186,7 +187,7 @@ impl Explored {
             .cost(&strategies)
             .ok_or_else(|| SolveError::Invariant(format!("a plan of cost {allowed:?} uses {peak}")))?;
         let is_optimal = !is_left || gap(cost as f64, bound) == 0.0;
-        // Costs are integers. An exhausted tree leaves the tolerance of an optimum.
+        // Costs are integers. An exhausted tree proves its plan optimal only within the tolerance.
         let of_tree = round_down(bound.min(cost as f64)).ceil();
         let is_of_tree = !is_left || (nodes > 1 && of_tree > of_root);
         let bound = if is_of_tree { of_tree.max(of_root) } else { of_root };
@@ -203,7 +204,7 @@ impl Explored {
         })
     }
 
-    /// The solution if no plan was found.
+    /// The solution without a plan.
     fn without_plan(self, certificate: Option<StrategyCertificateDocument>) -> Solution {
         let none = Solution::infeasible(self.nodes);
         if !self.is_left {
@@ -238,7 +239,7 @@ impl Solution {
     }
 }
 
-/// A short ascent: the strategies of the plan that it finds, if any, and its certificate.
+/// Runs a short ascent. Returns the strategies of the plan that it finds, if any, and its certificate.
 fn first_plan(
     reduced: &Reduced,
     times: &[i64],
@@ -253,7 +254,7 @@ fn first_plan(
     (strategies, certificate(&mut tree, reduced, times, FORBIDDEN_COST))
 }
 
-/// The given plan, improved by single changes, if it is one.
+/// The given strategies, improved by single changes, if they form a plan.
 fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32], stop: &Stop) -> Option<Plan> {
     let counts = problem.document().nodes.costs.iter().map(Vec::len);
     let is_sound = strategies.len() == problem.node_count()
@@ -267,7 +268,7 @@ fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32], stop: &Stop) 
     Some(Plan { cost: state.descend(), choice: state.choice })
 }
 
-/// The multipliers of a certificate, if it is of this problem.
+/// The multipliers of a certificate, if it belongs to this problem.
 fn from_certificate(
     dual: &Dual<'_>,
     times: &[i64],
@@ -284,7 +285,7 @@ fn from_certificate(
     order.eq(certificate.order.iter().copied()).then(|| dual.multipliers(prices?, messages))?
 }
 
-/// Evidence for the bound of the root, if it was bounded.
+/// Evidence for the bound of the root, if the root was bounded.
 fn certificate(
     tree: &mut Tree<'_>,
     reduced: &Reduced,

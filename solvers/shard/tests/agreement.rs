@@ -1,4 +1,4 @@
-//! Plans and bounds against exhaustion.
+//! Plans and bounds compared with exhaustive enumeration.
 
 use stagewright_core::document::{
     PlanStatus, STRATEGY_PLAN_SCHEMA, StrategyBoundDocument, StrategyPlanDocument, StrategyProblemDocument,

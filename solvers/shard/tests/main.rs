@@ -1,4 +1,4 @@
-//! Strategy problems against exhaustion, and their plans against the checker.
+//! Strategy problems compared with exhaustive enumeration, and their plans with the checker.
 
 mod agreement;
 mod random;

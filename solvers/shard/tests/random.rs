@@ -1,4 +1,4 @@
-//! Random problems, small enough for exhaustion.
+//! Random problems small enough for exhaustive enumeration.
 
 use rand::{Rng, RngExt};
 use stagewright_core::document::{
@@ -7,9 +7,10 @@ use stagewright_core::document::{
 use stagewright_core::seed;
 use stagewright_shard::Problem;
 
-/// Random costs of the pairs of strategies: arbitrary, sums of two terms, or such that one end determines the other.
+/// Random costs of the pairs of strategies: arbitrary, sums of two terms, or such that the first end determines the
+/// second.
 fn costs(rng: &mut impl Rng, rows: usize, columns: usize, is_dense: bool) -> Vec<i64> {
-    // Determined nodes are merged, so that nothing remains of a dense problem with many of them.
+    // Determined nodes are merged, so nothing would remain of a dense problem with many of them.
     let shape = if is_dense { 2 } else { rng.random_range(0..4) };
     let terms: Vec<i64> = (0..rows + columns).map(|_| rng.random_range(0..20)).collect();
     let decided: Vec<usize> = (0..rows).map(|_| rng.random_range(0..columns)).collect();
@@ -27,7 +28,7 @@ fn costs(rng: &mut impl Rng, rows: usize, columns: usize, is_dense: bool) -> Vec
     costs
 }
 
-/// The random problem of a number.
+/// The random problem drawn from a seed.
 pub(crate) fn problem(number: u64) -> Problem {
     let rng = &mut seed::stream(7, number);
     let is_dense = rng.random_bool(0.4);

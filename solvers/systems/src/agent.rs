@@ -111,7 +111,7 @@ impl Agent {
     }
 
     /// Runs one episode that always takes the most likely choice, without learning. It simulates one placement for GDP
-    /// and HDP, 20 for HSDAG, and for Placeto one per unit after a random one.
+    /// and HDP, 20 for HSDAG and, for Placeto, a random one followed by one per unit.
     ///
     /// # Errors
     /// If a tensor operation fails.

@@ -45,8 +45,8 @@ impl Chains {
             let ends = (chain_of[from], chain_of[to]);
             (ends.0 != ends.1).then_some(ends)
         };
-        // Two chains have at most one edge between them: only the last unit of one sends, and only the first of the
-        // other reads.
+        // Two chains have at most one edge between them: only the last unit of the first chain sends, and only the
+        // first unit of the second reads.
         let ends = ends.iter().filter_map(between).collect();
         Chains { chain_of, count: count as usize, ends }
     }

@@ -2,8 +2,8 @@
 //!
 //! Units are embedded by GraphSAGE with max pooling over their neighbours (Hamilton, Ying and Leskovec, NeurIPS 2017).
 //! They are placed by layers of attention within segments of the topological order, which also attend to the input of
-//! the same layer for the previous segment; no gradient flows there (Dai et al., "Transformer-XL", ACL 2019). There are
-//! no positions. Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the
+//! the same layer for the previous segment; no gradient flows there (Dai et al., "Transformer-XL", ACL 2019). Positions
+//! are not encoded. Superposition conditions every layer on its input: x ← g(c(x₀) ⊙ x), where x₀ is the mean of the
 //! units' embeddings, so that graphs share parameters without disturbing each other. The device of every unit is
 //! sampled independently. Training is proximal policy optimisation with the reward −√seconds, and −10 for placements
 //! that exceed memory.
@@ -15,17 +15,18 @@
 //! Choices made here:
 //!
 //! - 8 samples per update, with advantages relative to each other. The paper's mean over all earlier samples is
-//!   dominated by infeasible ones long after they have ceased.
+//!   dominated by infeasible samples long after the last of them.
 //! - Probability ratios are clipped at 0.2 per unit, gradients at a norm of 1.
-//! - The reward of a placement that exceeds memory is below −10 if the penalty of the searches here is, up to a bound.
+//! - A placement that exceeds memory gets the reward −10, or −√seconds with the memory penalty of this project's
+//!   searches, up to a bound, if that is lower.
 //! - Only attention reads the conditioned x; the residual stream is unconditioned.
 //! - At most the first 32 neighbours of a unit are read.
 //! - Operator kinds are as coarse as the policy's, with seconds and bytes in place of shapes, as for all systems here.
-//!   The position of a unit in the order is one of its features, though attention has no positions.
+//!   The position of a unit in the order is one of its features, though attention encodes no positions.
 //! - The learning rate is 1e-3, with 2 epochs and an entropy bonus of 0.01, chosen after one run each of 40 s on a step
 //!   of Inception-v3, Transformer-XL, BERT or WaveNet with rates of 1e-4 to 3e-3, bonuses of 0.01 to 1 and 1 to 4
-//!   epochs. With the successor's 1e-4, the result on Inception-v3 was still worse than one device at that point; 1
-//!   epoch did as well as 2.
+//!   epochs. With the successor's 1e-4, the result on Inception-v3 was still worse than a single device at that point;
+//!   1 epoch did as well as 2.
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
@@ -49,7 +50,7 @@ pub(crate) const HEADS: usize = 8;
 const EMBEDDING: usize = 2;
 /// Units per segment.
 const SEGMENT: usize = 256;
-/// Maximum number of neighbours read per unit, the first ones, because pooling is dense.
+/// Maximum number of neighbours read per unit. Only the first ones are read, because pooling is dense.
 const NEIGHBOURS: usize = 32;
 const DRAWS: usize = 8;
 const EPOCHS: usize = 2;
@@ -236,8 +237,8 @@ impl Seen {
     }
 }
 
-/// −√seconds of a feasible placement. An infeasible one is never better than if it were feasible, and is below
-/// [`INVALID`] if its penalty is.
+/// Reward of a placement: −√seconds if it is feasible. An infeasible placement gets [`INVALID`], or −√(penalised
+/// seconds) if that is lower, so its reward is never higher than if it were feasible.
 fn reward(score: Score) -> f64 {
     if score.fits() { -score.makespan.sqrt() } else { INVALID.min(-penalised(score).sqrt()) }
 }
@@ -366,7 +367,8 @@ mod tests {
         Ok(())
     }
 
-    /// A segment with the one before it gives the same output as the end of one segment of both.
+    /// A segment that attends to the one before it gives the same output as the end of a single segment that contains
+    /// both.
     #[test]
     fn what_is_remembered_counts_as_if_it_were_there() -> Result<()> {
         let (gdp, _) = small()?;
@@ -387,7 +389,7 @@ mod tests {
     fn what_does_not_fit_is_no_better_than_ten_below_nothing() {
         assert_eq!(reward(Score { lack: 0.0, makespan: 4.0 }), -2.0);
         assert_eq!(reward(Score { lack: 0.1, makespan: 4.0 }), -10.0);
-        // And not better than if it were feasible.
+        // Nor is the reward higher than for a feasible placement.
         assert!(reward(Score { lack: 0.1, makespan: 400.0 }) < -20.0);
         // The same holds for a far larger memory overflow.
         assert!(reward(Score { lack: 1e12, makespan: 400.0 }) > -400.0);

@@ -12,9 +12,10 @@
 //! Choices made here:
 //!
 //! - 4 placements per update, each of its own grouping.
-//! - An infeasible placement counts as 100 times the sequential seconds of all operators, where the authors' program
-//!   counts 100 s for models that take about 1 s, or as the penalty of the searches here, up to a bound, if that is
-//!   larger. It is learned from throughout, where theirs leaves it out after 1000 updates.
+//! - An infeasible placement counts as 100 times the sequential seconds of all operators, or as its seconds with the
+//!   memory penalty of this project's searches, up to a bound, if these are more. The authors' program counts 100 s,
+//!   for models that take about 1 s. It leaves infeasible placements out after 1000 updates; here they are learned from
+//!   throughout.
 //! - The decoder reads the embedding of the group that it places, instead of starting from the encoder's final state,
 //!   and the device of the previous group in 16 numbers instead of 512.
 //! - The grouper has a ReLU. It reads degrees and the position in the order instead of up to 20 of a unit's neighbours.
@@ -22,7 +23,7 @@
 //! - The learning rate is 1e-3 instead of 0.1, chosen after one run each of 15 s on the five small models, in which
 //!   1e-2 did as well. It does not fall, and devices are sampled throughout, where theirs change after 400 and 500
 //!   updates.
-//! - The baseline starts with the first reward, not with that of a failure, and moves with every placement.
+//! - The baseline starts with the first reward, not with the reward of a failure, and moves with every placement.
 //! - Logits get no noise.
 //! - A unit that cannot run on its group's device runs on the first device that can.
 
@@ -59,7 +60,7 @@ const FAILING: f64 = 100.0;
 const MAX_LOGIT: f64 = 1.0;
 /// Width of the embedding of the previous group's device.
 const LAST: usize = 16;
-/// Numbers of attention activations computed at a time. This bounds temporary memory, not the memory kept for
+/// Maximum number of attention activations computed at a time. This bounds temporary memory, not the memory kept for
 /// the gradient.
 const FIGURES_AT_ONCE: usize = 1 << 22;
 
@@ -241,8 +242,8 @@ impl Hdp {
     }
 }
 
-/// −√seconds. An infeasible placement counts as `failing` seconds, or as its penalised seconds if these are more, so it
-/// is never better than if it were feasible.
+/// Reward of a placement: −√seconds. An infeasible placement counts as `failing` seconds, or as its penalised seconds
+/// if these are more, so it is never better than if it were feasible.
 fn reward(score: Score, failing: f64) -> f64 {
     -(if score.fits() { score.makespan } else { failing.max(penalised(score)) }).sqrt()
 }

@@ -10,13 +10,12 @@
 //!
 //! Duan et al., "A structure-aware framework for learning device placements on computation graphs", NeurIPS 2024, with
 //! the settings that its authors released: width 128, Adam 1e-3, dropout 0.2. The released program assigns a run time
-//! of 1e10 s to placements on a single device, so none of them is ever the answer; here they count with their real
-//! time.
+//! of 1e10 s to placements on a single device, so none of them is ever the answer; here their real time counts.
 //!
 //! Choices made here:
 //!
 //! - Rewards are relative to the first placement of a graph, because 1 / seconds differs by orders of magnitude between
-//!   models, and 0 for infeasible placements.
+//!   models. The reward of an infeasible placement is 0.
 //! - Every step is weighted by its own reward. The paper multiplies all steps by the sum over the episode (discounted
 //!   by 0.95 in the program), to which a placement contributes one twentieth. The paper's way, a baseline, and
 //!   advantages within the episode were tried and came within 1% of this.
@@ -63,7 +62,7 @@ const PER_CHAIN: usize = 18;
 const PER_EDGE: usize = 8;
 
 pub(crate) fn parameters(settings: &Settings) -> f64 {
-    // The layers, and one matrix each of the scores and the placement.
+    // The layers, and one matrix each for the scores and the placement.
     (settings.width.pow(2) * (settings.layers + 2)) as f64
 }
 
@@ -282,7 +281,7 @@ impl Hsdag {
     }
 }
 
-/// Seconds of the first placement over seconds; 0 for infeasible placements.
+/// Reward of a placement: seconds of the first placement over its own seconds; 0 if it is infeasible.
 fn reward(score: Score, first: f64) -> f64 {
     let reward = first / score.makespan;
     match score.fits() {

@@ -43,8 +43,8 @@ impl Kind {
         }
     }
 
-    /// Approximate number of units that a larger graph is coarsened to. Fewer for Placeto, which simulates every group
-    /// of every episode; its paper groups as well.
+    /// Approximate number of units to which larger graphs are coarsened. It is lower for Placeto, which simulates a
+    /// placement for every unit in every episode; the Placeto paper groups operators as well.
     pub fn most_units(self) -> usize {
         match self {
             Kind::Placeto => 256,
@@ -66,9 +66,10 @@ impl Kind {
         (units > MAX_TIMES * aim).then(why)
     }
 
-    /// Approximate bytes of an episode on a graph, with or without learning. The counts are of memory held at the same
-    /// time. For learning they came within a third of measurements on graphs of 178 to 2048 units and 2 to 8 devices;
-    /// without learning they were up to three times too high, and never more than 5 MB too low. O(units + edges).
+    /// Approximate bytes of an episode on a graph, with or without learning. Only memory that is held at the same time
+    /// is counted. For learning, the estimates came within a third of measurements on graphs of 178 to 2048 units and 2
+    /// to 8 devices; without learning, they were up to three times too high, and never more than 5 MB too low.
+    /// O(units + edges).
     pub fn bytes(self, settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
         let kept = match self {
             // A single forward pass keeps its numbers in either case.
@@ -96,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// Sizes of the paper or of the authors' program; those of GDP are its successor's.
+    /// Sizes from the paper or from the authors' program; GDP's are those of its successor.
     pub fn settings(self, devices: usize) -> Settings {
         let (width, layers) = match self {
             Kind::Gdp => (128, 3),
@@ -109,12 +110,12 @@ impl Kind {
 }
 
 impl Settings {
-    /// Larger sizes are mistakes.
+    /// Upper limit on every size; larger sizes are mistakes.
     const MOST: usize = 1024;
     /// Largest number of parameters; more are mistakes.
     const MAX_PARAMETERS: f64 = (1 << 28) as f64;
 
-    /// Parameters of the matrices that grow with the sizes.
+    /// Approximate number of parameters: those of the matrices whose shape depends on the settings.
     fn parameters(&self, kind: Kind) -> f64 {
         match kind {
             Kind::Gdp => crate::gdp::parameters(self),

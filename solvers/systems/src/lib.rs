@@ -5,10 +5,10 @@
 //! - [`Kind::Hsdag`]: learns groups jointly with their placement (Duan et al., NeurIPS 2024).
 //! - [`Kind::Hdp`]: a grouper and a recurrent placer (Mirhoseini et al., ICLR 2018).
 //!
-//! They share their input, units and features ([`Reading`]), the simulation and counting of placements ([`Trials`]), the
-//! sampling of choices (`choices`), and, with the policy of `stagewright-policy`, the optimiser
-//! ([`Descent`](stagewright_policy::learn::Descent)), layers, parameters and checkpoints. Networks, rewards, baselines and
-//! episodes are specific to each system. If a paper leaves something open, the module documents the choice.
+//! They share their input, units and features ([`Reading`]), the simulation and counting of placements ([`Trials`]),
+//! the sampling of choices (`choices`), and, with the policy of `stagewright-policy`, the optimiser
+//! ([`Descent`](stagewright_policy::learn::Descent)), layers, parameters and checkpoints. Networks, rewards, baselines
+//! and episodes are specific to each system. If a paper leaves something open, the module documents the choice.
 
 mod agent;
 mod chains;

@@ -5,9 +5,9 @@ use candle_nn::ops::sigmoid;
 use stagewright_policy::network::layers::Linear;
 use stagewright_policy::weights::{Built, ParameterBuilder};
 
-/// An LSTM cell. The caller applies the input projection, for all steps in one product if they are known. Names are those
-/// of the literature: weights W and biases b from the input (`ih`) and from the output before (`hh`), output h, cell state c,
-/// and gates i, f, g (the candidate) and o.
+/// An LSTM cell. The caller applies the input projection, in one product for all steps if all inputs are known. Names
+/// are those of the literature: weights W and biases b from the input (`ih`) and from the output before (`hh`), output
+/// h, cell state c, and gates i, f, g (the candidate) and o.
 #[derive(Debug, Clone)]
 pub(crate) struct Lstm {
     ih: Linear,

@@ -8,19 +8,20 @@
 //!
 //! Addanki, Venkatakrishnan, Gupta, Mao and Alizadeh, "Placeto: learning generalizable device placement algorithms for
 //! distributed machine learning", NeurIPS 2019, with the settings that its authors released: 8 rounds of messages at
-//! the width of the features, a classifier of 8 to 16 to 8 times that, no discount, a baseline for every step that is
-//! the mean of the last 10 episodes including the current one, Adam from 1e-3 to 1e-4 with gradients clipped at 1.25.
+//! the width of the features, a classifier with layers of 8, 16 and 8 times that width, no discount, a baseline for
+//! every step that is the mean of the last 10 episodes including the current one, Adam with a learning rate that falls
+//! from 1e-3 to 1e-4, and gradients clipped at 1.25.
 //!
 //! Choices made here:
 //!
 //! - Rewards are relative to the time at the start of the episode, because models differ by orders of magnitude.
-//! - Memory overflow counts as for every other search here, up to 10 times a device's memory, rather than 2 seconds per
-//!   GB with a bound of 10.
+//! - Memory overflow is penalised as in every other search here, up to 10 times a device's memory, rather than 2
+//!   seconds per GB with a bound of 10.
 //! - There is one worker instead of 4 to 8.
-//! - Every episode starts from another placement, where their program uses one for all by default, and there is no
-//!   entropy bonus, where theirs starts with weight 1. This was chosen after up to two runs each of 30 s on
-//!   Inception-v3, ResNet-50 and Transformer-XL: with their bonus nothing was learned in that time, 0.001 did as well
-//!   as none, and 0.01 was worse on two of the three.
+//! - Every episode starts from another placement, where the authors' program uses the same one for all by default, and
+//!   there is no entropy bonus, where the authors' starts with weight 1. This was chosen after up to two runs each of
+//!   30 s on Inception-v3, ResNet-50 and Transformer-XL: with the authors' bonus nothing was learned in that time,
+//!   0.001 did as well as none, and 0.01 was worse on two of the three.
 
 use candle_core::{Device, Result, Tensor};
 use rand::RngExt;
@@ -40,12 +41,12 @@ use crate::trials::penalised;
 
 /// Features of a group, without its device.
 const PLAIN: usize = 6;
-/// Features of the steps whose gradients are computed at a time.
+/// Maximum number of features in the steps whose gradients are computed at a time.
 const FIGURES_AT_ONCE: usize = 1 << 19;
 /// Episodes that a baseline averages over.
 const REMEMBERED: usize = 10;
 
-/// Features of a group.
+/// Number of features of a group.
 fn width(devices: usize) -> usize {
     PLAIN + devices
 }
@@ -69,7 +70,7 @@ pub(crate) fn kept(settings: &Settings, units: usize, learns: bool) -> f64 {
     all + at_once * (PER_FIGURE * settings.layers) as f64
 }
 
-/// A learned sum: a network of each summand, and one of the sum.
+/// A learned sum: one network is applied to each summand, and another to the sum.
 struct Sum {
     say: Stack,
     hear: Stack,
@@ -168,8 +169,8 @@ impl Placeto {
         })
     }
 
-    /// Log-probabilities of every step's group, steps × devices, from the features of all groups at every step,
-    /// groups × steps × width. The steps start at `first`.
+    /// Log-probabilities of the devices of every step's group, steps × devices, from the features of all groups at
+    /// every step, groups × steps × width. The steps start at `first`.
     fn forward(&self, figures: &Tensor, first: usize, seen: &Seen<'_, '_, '_>) -> Result<Tensor> {
         let (_, steps, _) = figures.dims3()?;
         let own = self.own.forward(figures)?;
@@ -215,7 +216,8 @@ impl Placeto {
 struct Seen<'a, 's, 'p> {
     reading: &'a Reading<'s, 'p>,
     around: Around,
-    /// Whether a group has groups before and after it, groups × 1 × 1; otherwise it receives nothing.
+    /// Whether a group has groups before and after it, groups × 1 × 1; a group that has none receives no messages from
+    /// there.
     hears: [Tensor; 2],
     incapable: Tensor,
     /// By group: seconds, bytes sent and memory, each as a share of the largest.
@@ -272,7 +274,7 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
     }
 }
 
-/// Returns: for every step the sum of its reward and all later ones.
+/// The return of every step: the sum of its reward and all later ones.
 fn returns(mut rewards: Vec<f64>) -> Vec<f64> {
     for step in (1..rewards.len()).rev() {
         rewards[step - 1] += rewards[step];

@@ -11,7 +11,7 @@ use candle_core::{Result, Tensor};
 use stagewright_policy::learn::column;
 use stagewright_policy::rows::Rows;
 
-/// Smallest standard deviation of rewards that is not rounding, as a share of the largest reward.
+/// Rewards whose standard deviation is below this share of the largest reward differ only by rounding.
 pub(crate) const LEAST_DEVIATION: f64 = 1e-6;
 
 /// Standardised rewards: distances from the mean over the standard deviation, or over `least_deviation` if that is
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
 
-    /// A ratio outside the range is not clipped if that makes the objective smaller.
+    /// A ratio outside the range is not clipped where clipping would make the objective larger.
     #[test]
     fn a_gain_beyond_the_clip_has_no_gradient() -> Result<()> {
         let ratios = [1.1, 1.5, 0.5, 1.5, 0.9];

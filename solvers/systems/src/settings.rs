@@ -1,9 +1,9 @@
-//! Sizes of a system; which of them it accepts is in `kind`.
+//! Sizes of a system; `kind` says which sizes a system accepts.
 
 use serde::{Deserialize, Serialize};
 
-/// Sizes of a system's networks. Unlike the policy of [`network`](stagewright_policy::network), all four systems choose among a
-/// fixed number of devices.
+/// Sizes of a system's networks. Unlike the policy of [`network`](stagewright_policy::network), all four systems choose
+/// among a fixed number of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {

@@ -20,7 +20,7 @@ use crate::{Agent, Kind, Reading, Settings, Trials};
 const PLACEMENTS: u64 = 500;
 /// Separates the random streams of episodes from those of parameters.
 const EPISODES: u64 = 1 << 32;
-/// Gap above which every plan is close enough.
+/// Largest accepted gap; above it, every plan would be close enough.
 const LARGEST_GAP: f64 = 0.999;
 
 /// Mode of operation of a system.
@@ -28,7 +28,7 @@ const LARGEST_GAP: f64 = 0.999;
 pub enum Mode {
     /// Learns on the problem until a limit.
     Learn,
-    /// Samples from the initial parameters until a limit without learning, as a baseline by chance.
+    /// Samples from the initial parameters until a limit, without learning, as a random baseline.
     Draw,
     /// Runs one episode that always takes the most likely choice, without learning.
     Greedy,
@@ -58,7 +58,7 @@ impl Learned {
     /// A system with the parameters of a file, which is parsed once here to check it.
     ///
     /// # Errors
-    /// If the bytes are not such a file, or are of another system.
+    /// If the bytes are not a system file, or hold another system.
     pub fn of_file(
         name: &'static str,
         summary: &'static str,
@@ -85,7 +85,7 @@ impl Learned {
         let agent = match &self.file {
             Some(bytes) => {
                 let (mut agent, ..) = Agent::from_bytes(bytes, None).map_err(|error| failed(&error))?;
-                // The baselines are of other graphs.
+                // The baselines belong to other graphs.
                 agent.forget();
                 agent
             }
@@ -97,7 +97,7 @@ impl Learned {
         Ok((agent, descent))
     }
 
-    /// The reason not to run a system of the given sizes, if any, with a stop reason if it is memory.
+    /// The reason not to run a system of the given sizes, if any, with a stop reason if it would need too much memory.
     fn refusal(
         &self,
         settings: &Settings,

@@ -4,7 +4,7 @@ use candle_core::{Result, Tensor};
 use stagewright_policy::network::layers::Linear;
 use stagewright_policy::weights::{Built, ParameterBuilder};
 
-/// Linear layers with a ReLU between every two.
+/// Linear layers with a ReLU between consecutive layers.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack(Vec<Linear>);
 

@@ -13,7 +13,7 @@ use crate::{Kind, Settings};
 /// The value of `schema` in a system file.
 pub const SYSTEM_SCHEMA: &str = "stagewright.system/1";
 
-/// More steps are a mistake.
+/// Upper limit on the number of steps; more are a mistake.
 const MAX_STEPS: u64 = 1 << 50;
 
 /// Metadata of a system file.
@@ -56,11 +56,11 @@ impl Agent {
         Ok(checkpoint::write(&descent.tensors(&self.weights), &card)?)
     }
 
-    /// The system of a file, with its optimiser and metadata. Its baselines are of the graphs that it was trained on:
-    /// clear them with [`Agent::forget`] before continuing on other graphs.
+    /// The system of a file, with its optimiser and metadata. Its baselines belong to the graphs that it was trained
+    /// on: clear them with [`Agent::forget`] before continuing on other graphs.
     ///
     /// # Errors
-    /// If the bytes are not such a file.
+    /// If the bytes are not a system file.
     pub fn from_bytes(
         bytes: &[u8],
         config: Option<AdamConfig>,

@@ -74,7 +74,7 @@ impl Play<'_, '_, '_, '_, '_> {
     }
 }
 
-/// The end of an episode.
+/// Outcome of an episode.
 pub(crate) type Played = Result<(), TrainError>;
 
 /// The networks of a system.

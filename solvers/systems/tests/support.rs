@@ -32,8 +32,8 @@ fn diamonds(operators: usize) -> Vec<(usize, usize)> {
     (0..operators).step_by(3).flat_map(ends).filter(|&(_, to)| to < operators).collect()
 }
 
-/// Identical operators on devices of several kinds. `sending` is the seconds of a transfer; a kind has a name, a number
-/// of devices, and the seconds of an operator.
+/// Identical operators on devices of several kinds. `sending` is the time of a transfer in seconds; a kind is given by
+/// a name, a number of devices, and the seconds of an operator.
 fn alike_operators(
     operators: usize,
     edges: Vec<(usize, usize)>,

@@ -24,14 +24,14 @@ use crate::support::{second_is_faster, slow_links, slow_links_between_diamonds};
 
 const FEW: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: Some(60) };
 
-/// Long enough for several episodes of most systems, and for a part of one of the others.
+/// Long enough for several episodes of most systems, and for part of an episode of the others.
 const SHORT: Duration = Duration::from_millis(50);
 
 fn name(kind: Kind) -> &'static str {
     kind.name()
 }
 
-/// Small enough for a test.
+/// Settings small enough for a test.
 fn small(kind: Kind, devices: usize) -> Settings {
     let paper = kind.settings(devices);
     Settings { width: paper.width.min(16), ..paper }

@@ -1,8 +1,8 @@
 //! Random clusters for a graph: devices, links and memory in proportion to its demands.
 //!
-//! A placement is hard not because of the speed of a device but because of its capacity relative to the graph:
-//! transfer seconds per second of computing, and memory per byte of persistent state. These ratios are drawn, and
-//! the cluster's parameters are computed from them.
+//! The difficulty of a placement depends not on the speed of the devices but on their capacity relative to the graph:
+//! transfer seconds per second of computing, and memory per byte of persistent state. These ratios are drawn, and the
+//! cluster's parameters are computed from them.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ use stagewright_core::graph::Graph;
 
 use super::draw::{log_uniform, one_of};
 
-/// The device classes of clusters: accelerators, other accelerators and hosts. Graphs with measured times have a time
-/// for each.
+/// The device classes of clusters: accelerators, other accelerators and hosts. Operators with measured times have a
+/// time for each class.
 pub const CLASSES: [&str; 3] = ["first", "second", "host"];
 /// FLOP per second of the reference device.
 pub(super) const REFERENCE_FLOPS: f64 = 1e13;
 /// Memory bandwidth of the reference device in bytes per second.
 pub(super) const REFERENCE_BANDWIDTH: f64 = 1e12;
 
-/// Range of the communication ratio: the seconds of all tensors, each once over a link, per second of all operators on
+/// Range of the communication ratio: the seconds to send every tensor once over a link, per second of all operators on
 /// one device.
 pub const COMMUNICATION: [f64; 2] = [0.01, 10.0];
 /// Range of the speed of the second class relative to the first.
@@ -166,8 +166,8 @@ fn seconds_on_first(graph: &Graph, cluster: &ClusterDocument) -> f64 {
     graph.operators().filter_map(|op| costs.seconds(op, 0)).sum()
 }
 
-/// Limits the memory of the devices in three of five clusters, to a random multiple, from the range `room`, of the
-/// persistent state.
+/// In three of five clusters, limits the memory of the devices to a multiple of the persistent state, drawn from the
+/// range `room`.
 fn set_memory(rng: &mut ChaCha8Rng, staying: f64, cluster: &mut ClusterDocument, room: [f64; 2]) {
     let room = log_uniform(rng, room[0], room[1]);
     let second = one_of(rng, &[0.5, 1.0, 2.0]);
@@ -203,7 +203,7 @@ pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
 }
 
 /// A copy of a cluster with its limited memories multiplied by `times`, but increased by at least `least` bytes per
-/// device; `None` if no device is limited.
+/// device; `None` if no device has limited memory.
 pub fn with_more_memory(cluster: &ClusterDocument, times: f64, least: f64) -> Option<ClusterDocument> {
     let mut larger = cluster.clone();
     let mut is_limited = false;

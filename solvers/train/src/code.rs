@@ -54,8 +54,8 @@ stagewright_core::codes! {
         /// invalid labelling effort
         ///
         /// The seconds to search each problem must be above 0 and at most 1e6. They are meant for a graph of up to 300 operators;
-        /// larger graphs get proportionally more. Some tenths of a second are usual. Instead of the seconds, an effort may be a number of
-        /// simulations, from 1 to 2^40; some ten thousands are usual.
+        /// larger graphs get proportionally more. A few tenths of a second are usual. Instead of seconds, an effort may
+        /// be a number of simulations, from 1 to 2^40; a few tens of thousands are usual.
         D006,
 
         /// objective without labels
@@ -70,14 +70,14 @@ stagewright_core::codes! {
 
         /// a solver failed while labelling
         ///
-        /// A solver could not take a problem that was drawn, or broke an invariant of its own. This is a defect of the program:
-        /// report it with the recipe and the number of the instance.
+        /// A solver could not handle a problem that was drawn, or broke an invariant of its own. This is a defect of
+        /// the program: report it with the recipe and the number of the instance.
         D009,
 
         /// labels cannot be read or written
         ///
-        /// The file of labels cannot be opened, read, locked or written. Check that its folder exists, is writable and has room.
-        /// Labels that were written are kept.
+        /// The file of labels cannot be opened, read, locked or written. Check that its folder exists and is writable,
+        /// and that the disk has room. Labels that were written are kept.
         D010,
 
         /// missing label file
@@ -149,14 +149,16 @@ stagewright_core::codes! {
 
         /// folder in use by another run
         ///
-        /// Another process holds the lock of the folder (its file `lock`). Two at once would overwrite each other's state. Wait until it
-        /// ends, or give another folder with `--out`. The lock ends with its process, also if it is killed; the file may stay.
+        /// Another process holds the lock of the folder (its file `lock`). Two runs at once would overwrite each
+        /// other's state. Wait until the other process ends, or give another folder with `--out`. The lock is released
+        /// when its process ends, even if the process is killed; the file may remain.
         D023,
 
         /// instance not labelled by another process
         ///
-        /// With `--ray`, labels are made on the nodes of a cluster, and a node could not make this one. The error has the cause: a node
-        /// has another build of Stagewright, its process died several times, or the instance cannot be labelled. Labels before it are kept.
+        /// With `--ray`, labels are made on the nodes of a cluster, and a node could not make the label of this
+        /// instance. The error has the cause: a node has another build of Stagewright, its process died several times,
+        /// or the instance cannot be labelled. Labels before it are kept.
         D024,
 
         /// checkpoint that the run would replace

@@ -3,7 +3,8 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// Normal samples are clamped to this many standard deviations, so that no single operator outweighs a whole graph.
+/// Number of standard deviations at which normal samples are clamped, so that no single operator outweighs a whole
+/// graph.
 const MAX_DEVIATIONS: f64 = 4.0;
 
 /// A log-uniform sample between `least` and `largest`, both positive.
@@ -28,7 +29,7 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.random_range(0.0..1.0f64)).cos()
 }
 
-/// One of the values, uniformly.
+/// Draws one of the values uniformly.
 ///
 /// # Panics
 /// If there are no values.

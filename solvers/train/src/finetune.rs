@@ -1,8 +1,8 @@
 //! Fine-tuning: adapts a network to one problem within a time limit.
 //!
-//! Rounds of search and imitation. The policy plans with the current network, its plan joins the best few plans known,
-//! and the network imitates these from ever new plans to improve on. Plans are scored by the simulator or the
-//! evaluation, so a round can teach nothing worse than what is known.
+//! Fine-tuning consists of rounds of search and imitation. The policy plans with the current network, its plan joins
+//! the best few plans known, and the network learns to imitate these, given newly drawn plans to improve on. Plans are
+//! scored by the simulator or the evaluation, so a round can teach nothing worse than what is known.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -124,7 +124,7 @@ pub fn finetune(
     Ok(Some(Finetuned { network: trainer.network, card, steps, losses, best }))
 }
 
-/// Looks for a plan with the network, from the best one known.
+/// Searches for a plan with the network, starting from the best plan known.
 fn look(
     problem: &Problem,
     network: &Network,

@@ -27,7 +27,7 @@ const MEMORY: u64 = 512 << 20;
 /// A training problem.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// Name of the instance, from the family, the seed and the number.
+    /// Name of the instance, made of the family, the seed and the number.
     pub name: String,
     /// Family of the instance's graph.
     pub family: &'static str,

@@ -1,10 +1,10 @@
-//! Files that one process at a time works on.
+//! Files that only one process at a time works on.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::ops::{Deref, DerefMut};
 
-/// A file that no other process has taken, until it is dropped or the process ends in any way.
+/// A file that this process has locked, until the value is dropped or the process ends in any way.
 #[derive(Debug)]
 pub struct Locked(File);
 

@@ -2,7 +2,8 @@
 //!
 //! Every operator but an input gets a mirror operator that computes its gradients: colocated with it, and twice as slow
 //! if it has parameters. Gradients flow along the reversed edges. An input that an operator's gradient needs again is
-//! sent to both, which share a device. An operator without readers sends its output to its own gradient.
+//! sent to both the operator and its mirror, which share a device. An operator without readers sends its output to its
+//! own gradient.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDocument};
@@ -61,7 +62,7 @@ fn gradient(forward: &OperatorDocument, role: Role) -> Option<OperatorDocument> 
     Some(gradient)
 }
 
-/// Adds the gradients of operators that keep their inputs as readers of these inputs.
+/// Adds readers to the inputs that operators keep: the gradients of these operators.
 fn read_again(document: &mut GraphDocument, shape: &Shape) {
     let roles: FxHashMap<&str, Role> = document
         .operators

@@ -48,7 +48,7 @@ pub struct RecipeDocument {
     pub devices: [usize; 2],
     /// Objectives to draw from.
     pub objectives: Vec<Target>,
-    /// Minimum and maximum seconds of all tensors, each once over a link, per second of all operators on one
+    /// Minimum and maximum of the seconds to send every tensor once over a link, per second of all operators on one
     /// device; by default [`COMMUNICATION`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub communication: Option<[f64; 2]>,

@@ -44,7 +44,7 @@ impl Role {
         }
     }
 
-    /// Time relative to a product, if roles count.
+    /// Time relative to that of a product, if roles count.
     pub(crate) fn work(self) -> f64 {
         match self {
             Role::Input => 0.0,
@@ -55,7 +55,7 @@ impl Role {
         }
     }
 
-    /// Parameters relative to a product.
+    /// Size of the parameters relative to that of a product.
     pub(crate) fn parameters(self) -> f64 {
         match self {
             Role::Embedding => 8.0,

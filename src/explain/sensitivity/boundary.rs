@@ -1,4 +1,4 @@
-//! The boundaries between the stages of a contiguous plan, and how often they move.
+//! The boundaries between the stages of a contiguous plan, and the number of samples in which each one moves.
 
 use serde::Serialize;
 use stagewright_core::bits;
@@ -10,10 +10,10 @@ use stagewright_core::problem::Problem;
 
 use super::median;
 
-/// Number of boundaries that are reported.
+/// Maximum number of boundaries that are reported.
 const KEPT: usize = 5;
 
-/// A boundary between two stages that is elsewhere in better plans.
+/// A boundary between two stages that better plans place elsewhere.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Boundary {
     /// The stage before the boundary, from 0.
@@ -34,15 +34,15 @@ pub struct Boundary {
 pub(super) struct Boundaries<'a> {
     problem: &'a Problem,
     placement: &'a Placement,
-    /// Forward operators that take time; others may be on either side.
+    /// Forward operators that take time. An operator that takes none may be on either side of a boundary.
     decisive: Vec<OpId>,
-    /// The stage before each boundary, and the decisive operators before it.
+    /// For each boundary, the stage before it and the set of decisive operators before it.
     before: Vec<(usize, Vec<u64>)>,
     losses: Vec<Vec<f64>>,
 }
 
 impl<'a> Boundaries<'a> {
-    /// The boundaries of a plan; none unless it has stages.
+    /// The boundaries of a plan. Empty unless the plan has ordered stages.
     pub(super) fn new(problem: &'a Problem, placement: &'a Placement) -> Self {
         let takes_time = |op: OpId| {
             let seconds = (0..problem.pools().len()).filter_map(|pool| problem.seconds(op, pool));
@@ -55,7 +55,7 @@ impl<'a> Boundaries<'a> {
         Boundaries { problem, placement, decisive, before, losses }
     }
 
-    /// Compares with a better plan, if there is one.
+    /// Records the loss at every boundary that a better plan lacks. Does nothing without a better plan.
     pub(super) fn compare(&mut self, better: Option<&Placement>, loss: f64) {
         let Some(better) = better else { return };
         if self.before.is_empty() {
@@ -89,7 +89,8 @@ impl<'a> Boundaries<'a> {
         moved
     }
 
-    /// The operators on both sides of a boundary: those of the largest forward tensor across it.
+    /// The names of an operator before and an operator after a boundary, linked by the largest forward tensor across
+    /// it.
     fn around(&self, used: &[DeviceId], stage: usize) -> [String; 2] {
         let graph = self.problem.graph();
         let is_before = |op: OpId| used[..=stage].contains(&self.placement.device_of(op));
@@ -115,7 +116,7 @@ impl<'a> Boundaries<'a> {
     }
 }
 
-/// The stage before every boundary that has decisive operators on both sides, and those before it.
+/// For every boundary with decisive operators on both sides, the stage before it and the decisive operators before it.
 fn prefixes(decisive: &[OpId], placement: &Placement) -> Vec<(usize, Vec<u64>)> {
     let mut set = vec![0; bits::words(decisive.len())];
     let mut count = 0;

@@ -11,7 +11,7 @@ use stagewright_core::uncertainty::{SourceId, Sources};
 
 use crate::report::units::{name, percent};
 
-/// Number of kinds of operators, those with the most seconds, that have their own cases.
+/// Number of kinds of operators with cases of their own: those with the most seconds.
 const KINDS: usize = 3;
 
 /// The group of costs that is off.
@@ -50,7 +50,7 @@ impl Off {
 pub(super) enum Costs {
     /// One class of devices, all links or one kind of operator is off by a factor.
     Systematic {
-        /// The cost that is off.
+        /// The group of costs that is off.
         off: Off,
         /// The factor by which the affected costs are multiplied.
         factor: f64,
@@ -61,13 +61,13 @@ pub(super) enum Costs {
         deviation: f64,
         /// Seed of all draws.
         seed: u64,
-        /// Number of the draw.
+        /// Index of the draw.
         draw: u64,
     },
 }
 
 impl Costs {
-    /// The cost that is off, and its direction.
+    /// Describes the costs that are off, and in which direction.
     pub(super) fn describe(&self, sources: &Sources) -> String {
         match self {
             Costs::Systematic { off, factor } => {
@@ -89,9 +89,10 @@ impl Costs {
     }
 }
 
-/// A draw. Kinds of one class share the factor of an operator or a transfer, as their devices are the same.
+/// Applies a draw to a problem. Kinds of the same class share the factors of operators and transfers, because their
+/// devices are alike.
 fn drawn(problem: &Problem, deviation: f64, seed: u64, draw: u64) -> Problem {
-    // A seed other than that of the solvers.
+    // A seed that differs from the solvers' seed.
     let mut rng = seed::stream(seed ^ 0x5E45, draw);
     let mut of_class: BTreeMap<&str, (Cost, f64)> = BTreeMap::new();
     let cluster = problem.cluster();
@@ -114,12 +115,12 @@ fn drawn(problem: &Problem, deviation: f64, seed: u64, draw: u64) -> Problem {
     })
 }
 
-/// The cases, by a factor of 1 + `deviation` and of 1 − `deviation`: every class of devices, the links, and the three kinds of
-/// operators with the most seconds. The only kind on the only class is left out, as both are all compute.
-/// O(operators · pools).
+/// The cases, each with the factors 1 + `deviation` and 1 − `deviation`: every class of devices, the links, and the
+/// three kinds of operators with the most seconds. If the cluster has one class and the model one kind of operator, the
+/// kind is left out, because either covers all compute. O(operators · pools).
 ///
-/// The only class of a cluster is a case of its own: all compute at 1 − p is, up to the scale, all links at 1 / (1 − p),
-/// which is more than 1 + p.
+/// The only class of a cluster is still a case of its own: scaling all compute by 1 − p is equivalent, up to a common
+/// factor, to scaling all links by 1 / (1 − p), which is more than 1 + p.
 pub(super) fn systematic(problem: &Problem, sources: &Sources, deviation: f64) -> Vec<Costs> {
     let cluster = problem.cluster();
     let mut off = Vec::new();
@@ -141,7 +142,7 @@ pub(super) fn systematic(problem: &Problem, sources: &Sources, deviation: f64) -
     off.into_iter().flat_map(both).collect()
 }
 
-/// The kinds of operators with the most seconds, each operator on the pool where it is fastest.
+/// The kinds of operators with the most seconds, timing each operator on the pool where it is fastest.
 fn longest_kinds(problem: &Problem, sources: &Sources) -> Vec<SourceId> {
     let mut seconds: Keyed<SourceId, f64> = Keyed::filled(0.0, sources.count());
     for op in problem.graph().operators() {

@@ -1,19 +1,19 @@
 //! How sensitive a plan is to its costs.
 //!
 //! *Interval.* Let every cost lie within ±p of its prediction, independently of the others. A load, the iteration of a
-//! schedule (the longest path over fixed orders) and the latency of fixed calls grow with every cost, and are (1 ± p)
-//! times as long if all costs are. So the value lies between (1 − p) and (1 + p) times the predicted one, and both ends
-//! occur. This does not hold for the makespan: a list schedule may take longer when operators take less (Graham, "Bounds
-//! on multiprocessing timing anomalies", SIAM J. Appl. Math. 1969), so no interval is given.
+//! schedule (the longest path over fixed orders) and the latency of fixed calls do not decrease when a cost grows, and
+//! scale by 1 ± p when all costs do. So the value lies between (1 − p) and (1 + p) times the predicted one, and both
+//! ends are attained. This does not hold for the makespan: a list schedule may take longer when operators take less
+//! (Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 1969), so no interval is given.
 //!
-//! *Regret.* A slowdown common to all plans does not affect the choice among them. The regret of a plan under other costs
-//! is its excess time over the best plan for these costs (Kouvelis and Yu, "Robust discrete optimization and its
-//! applications", 1997). The changed problems are solved again, from this plan: in *cases*, one class of devices, the
-//! links or one kind of operator is faster or slower as a whole, as the errors of cost models are systematic; in *draws*
-//! every operator on every class and every transfer is off by an own share, uniform within ±p. An unfinished solve gives
-//! a plan and a bound, so the regret is at least the one and at most the other.
+//! *Regret.* A slowdown common to all plans does not affect the choice among them. The regret of a plan under other
+//! costs is its excess time over the best plan for these costs (Kouvelis and Yu, "Robust discrete optimization and its
+//! applications", 1997). The changed problems are solved again, starting from this plan. In *cases*, one class of
+//! devices, the links or one kind of operator is faster or slower as a whole, because the errors of cost models are
+//! systematic; in *draws*, every operator on every class and every transfer is off by a share of its own, uniform
+//! within ±p. An unfinished solve returns a plan and a bound, which give a lower and an upper limit on the regret.
 //!
-//! *Boundaries.* Where a better plan exists, its stages differ. A boundary has moved if no boundary of the better plan has
+//! *Boundaries.* If a better plan exists, its stages differ. A boundary has moved if no boundary of the better plan has
 //! the same operators before it.
 
 mod boundary;
@@ -53,23 +53,24 @@ pub struct Sensitivity {
     pub samples: usize,
     /// Number of samples solved to optimality.
     pub solved: usize,
-    /// Loss of the plan for the costs as predicted; a better plan must save more.
+    /// Loss of the plan for the costs as predicted. A plan counts as better in a sample only if it saves more than
+    /// this.
     pub nominal_loss: f64,
     /// Number of samples with a better plan.
     pub better: usize,
-    /// Loss over the draws; `None` if none was made.
+    /// Loss over the draws; `None` if there were no draws.
     pub drawn: Option<Drawn>,
-    /// The cases, in pairs.
+    /// The cases, in pairs of opposite direction.
     pub cases: Vec<Case>,
     /// The boundaries between stages that moved, the most often moved first.
     pub boundaries: Vec<Boundary>,
-    /// Reason why there is no more, if anything is missing.
+    /// Reason why samples are missing, if any are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
 
 impl Sensitivity {
-    /// Without samples.
+    /// A sensitivity without samples.
     fn new(deviation: f64, interval_s: Option<[f64; 2]>, nominal_loss: f64) -> Sensitivity {
         Sensitivity {
             deviation,
@@ -114,19 +115,19 @@ pub struct Drawn {
 /// One case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
-    /// The cost that is off, and its direction.
+    /// Description of the costs that are off, and in which direction.
     pub costs: String,
-    /// Value of the plan.
+    /// Value of the plan under the changed costs.
     pub value_s: f64,
-    /// Best value known.
+    /// Best value known under the changed costs.
     pub best_s: f64,
-    /// Lower bound on the value of every plan.
+    /// Lower bound on the value of every plan under the changed costs.
     pub bound_s: Option<f64>,
     /// Loss: value / best value − 1.
     pub loss: f64,
 }
 
-/// A sample: the plan and the best plan under other costs.
+/// Results for one set of changed costs: the value of the plan, and the best plan found.
 struct Sample {
     value: f64,
     best: f64,
@@ -147,8 +148,8 @@ fn loss(value: f64, best: f64) -> f64 {
 }
 
 /// Evaluates and solves the cases, then the draws, until the time is over. `nominal_best` is the best value known for
-/// the costs as predicted. Each solve gets an equal share of the remaining time; there are at most 32 draws and two
-/// cases for each class, for the links, and for three kinds of operators.
+/// the costs as predicted. Each solve gets an equal share of the remaining time. There are at most 32 draws, and two
+/// cases each for every class, for the links, and for three kinds of operators.
 ///
 /// # Errors
 /// A defect of a solver.
@@ -207,7 +208,7 @@ pub fn sensitivity(
     Ok(result)
 }
 
-/// Evaluates the plan and solves the problem, from the plan.
+/// Evaluates the plan on a problem, then solves the problem, starting from the plan.
 fn sample(problem: &Problem, placement: &Placement, context: &mut Context<'_>) -> Result<Sample, SolveError> {
     let value = evaluate(problem, placement).value;
     let mut sample = Sample { value, best: value, bound: None, is_optimal: false, better: None };
@@ -238,7 +239,7 @@ fn summary(drawn: &[Sample], least: f64) -> Option<Drawn> {
     })
 }
 
-/// The median of ascending numbers: of an even count, the mean of the two in the middle.
+/// The median of numbers in ascending order; for an even count, the mean of the middle two.
 fn median(sorted: &[f64]) -> Option<f64> {
     let (low, high) = (sorted.get(sorted.len().checked_sub(1)? / 2)?, sorted.get(sorted.len() / 2)?);
     Some(0.5 * (low + high))

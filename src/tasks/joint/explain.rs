@@ -24,9 +24,9 @@ use crate::tasks::{Explaining, Session, Shown, json};
 struct Document<'p> {
     schema: &'static str,
     value_s: f64,
-    /// Seconds that the slowest device of a pipeline waits for others.
+    /// Seconds that the slowest device of the pipeline is idle.
     bubble_s: f64,
-    /// Index of the slowest device: that of its stage, or of the first of several.
+    /// Index of the slowest device, by the position of its first stage.
     slowest: usize,
     stages: Vec<Stage<'p>>,
     what_ifs: Vec<WhatIf>,
@@ -41,7 +41,7 @@ struct Stage<'p> {
     parts: JointPartsDocument,
 }
 
-/// A change, and the best plan under it.
+/// A change, and the value of the best plan under it.
 #[derive(Clone, Serialize)]
 struct WhatIf {
     change: String,
@@ -53,7 +53,7 @@ const SCHEMA: &str = "stagewright.joint-explanation/1";
 /// Explains a plan.
 ///
 /// # Errors
-/// If the plan has no value, no parts, or is not one of the model and its cluster (U008).
+/// If the plan has no value, has no parts, or does not belong to the model and its cluster (U008).
 pub(super) fn explain(
     task: &Joint,
     mut plan: JointPlanDocument,
@@ -70,7 +70,7 @@ pub(super) fn explain(
         return Err(nothing("the plan has no value to explain", "`check` lists every violation"));
     };
     let (graph, cluster, notes) = task.priced(imported, cluster)?;
-    // Shares of memory are of the devices that are explained.
+    // Shares of memory refer to the devices of this cluster.
     plan.cluster = Some(cluster.clone());
     notes.iter().for_each(|note| session.note(note));
     let names = layers::layer_names(&graph);
@@ -100,7 +100,7 @@ fn solved(problem: &iteration::Problem, session: &mut Session<'_>, place: &Place
         .map_err(|error| failed(&error, place))
 }
 
-/// Changes of the cluster that a plan might gain from.
+/// Changes to the cluster from which a plan might gain.
 fn changes(
     graph: &GraphDocument,
     cluster: &ClusterDocument,
@@ -170,7 +170,7 @@ fn document<'p>(
     }
 }
 
-/// A name, and the seconds of a stage for it.
+/// Name of a part, and the function that returns a stage's seconds for it.
 type Part = (&'static str, fn(&JointPartsDocument) -> f64);
 
 fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -> String {

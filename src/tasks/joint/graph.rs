@@ -1,4 +1,4 @@
-//! A joint plan of a training graph, for the time of an iteration.
+//! Joint plans of a training graph, which minimise the time of an iteration.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ impl Graph {
         Ok((Graph { label, graph, cluster, options, objective, problem, place }, notes))
     }
 
-    /// Figures of the model by sample, for the rate.
+    /// FLOP and tokens of the model per sample, from which rates are computed.
     pub(super) fn figures(&self) -> JointFigures {
         let passes = self.graph.operators.iter().filter(|operator| operator.pass != Pass::Update);
         let flop: f64 = passes.filter_map(|operator| operator.flop).sum();
@@ -89,15 +89,15 @@ impl Graph {
         JointFigures { flop: flop / samples, tokens }
     }
 
-    /// The question with some degrees given.
+    /// The question with additional degrees fixed.
     ///
     /// # Errors
-    /// A model that no such plan can be made for.
+    /// A model that has no joint plan with these degrees.
     pub(super) fn with_degrees(&self, given: &[(Parallelism, Option<u32>)]) -> Result<Graph> {
         let mut objective = self.objective.clone();
         objective.parallel.extend(given.iter().copied());
         if given.contains(&(Parallelism::Pp, Some(1))) {
-            // One stage is the same under all schedules, but is not interleaved.
+            // A single stage takes the same time under all schedules, except that it cannot be interleaved.
             objective.schedules = vec![Schedule::OneFOneB];
         }
         let names = layers::layer_names(&self.graph);
@@ -108,7 +108,7 @@ impl Graph {
         Ok(Graph { problem, objective, ..self.clone() })
     }
 
-    /// Times and bytes of every stage of a plan by part.
+    /// Times and bytes of every stage of a plan, broken down by part.
     pub(super) fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {
         self.problem.parts(plan)
     }

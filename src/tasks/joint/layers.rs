@@ -1,4 +1,4 @@
-//! A joint plan of a file of Piper, for the time per sample of the slowest stage.
+//! Joint plans of a Piper file, which minimise the time per sample of the slowest stage.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Joint plans: operators divided over devices, with degrees of parallelism by stage and configurations by layer.
 //!
-//! A question is a training graph, whose plans minimise the time of an iteration, or a file of Piper, whose plans minimise
+//! A question is a training graph, whose plans minimise the time of an iteration, or a Piper file, whose plans minimise
 //! the time per sample of the slowest stage.
 
 mod check;
@@ -47,7 +47,7 @@ pub struct Joint {
     place: Place,
 }
 
-/// Facts about the problem that are known before a plan exists.
+/// The problem to solve, or the documents of a plan.
 enum Question {
     Graph(Box<Graph>),
     Layers(Box<Layers>),
@@ -57,7 +57,7 @@ enum Question {
 /// The documents of a plan.
 struct Planned {
     model: PlannedModel,
-    /// The cluster of the request, in place of the plan's.
+    /// The cluster of the request, which replaces the plan's.
     cluster: Option<ClusterDocument>,
     costs: Vec<(String, stagewright_core::document::CostsDocument)>,
     place: Place,
@@ -78,10 +78,10 @@ impl PlannedModel {
 }
 
 impl Joint {
-    /// Reads a question, or with a plan the documents of that plan.
+    /// Reads a question or, if there is a plan, the documents of that plan.
     ///
     /// # Errors
-    /// Options without effect (U013), a list of parallelism that is not valid (U001), or documents that are not.
+    /// Options without effect (U013), an invalid list of parallelism (U001), or invalid documents.
     pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Joint, Vec<String>)> {
         let place = request.place.clone();
         if let SolverChoice::Named(_) | SolverChoice::Own(..) = request.solver {
@@ -135,12 +135,12 @@ impl Joint {
         }
     }
 
-    /// The cluster of the request, or else of a plan.
+    /// The cluster of the request, or else the plan's.
     fn cluster_of(&self, plan: &JointPlanDocument) -> Option<ClusterDocument> {
         self.given_cluster().or(plan.cluster.as_ref()).cloned()
     }
 
-    /// A graph and a cluster with the measurements of the request, and notes on them.
+    /// Copies of a graph and a cluster with the measurements of the request applied, and notes on them.
     fn priced(
         &self,
         imported: &Imported,
@@ -311,10 +311,10 @@ struct BoundsDocument<'b> {
     strongest: &'b JointBoundDocument,
 }
 
-/// Context in which a joint plan is shown.
+/// Data besides the document that showing a joint plan needs.
 struct JointSheet {
     figures: JointFigures,
-    /// Times and bytes of every stage by part, where the model has them.
+    /// Times and bytes of every stage, broken down by part; `None` if the model has no parts.
     parts: Option<Vec<JointPartsDocument>>,
 }
 
@@ -346,7 +346,7 @@ impl Sheet for JointSheet {
     }
 }
 
-/// The request of an objective to the solver.
+/// Converts an objective into a request to the solver.
 fn request_of(objective: &JointObjectiveDocument) -> iteration::Request {
     iteration::Request {
         parallel: objective.parallel.clone(),
@@ -359,7 +359,7 @@ fn request_of(objective: &JointObjectiveDocument) -> iteration::Request {
     }
 }
 
-/// The error of a model, a cluster or a request that no joint plan can be made for.
+/// The error for a model, a cluster or a request that has no joint plan.
 fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure {
     let at = match error {
         iteration::ModelError::Schedules => place("schedule"),
@@ -370,7 +370,7 @@ fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure
     Failure::new(error.code(), error.to_string()).at(at).help(error.help())
 }
 
-/// The error of a solve that failed.
+/// The error for a failed solve.
 fn failed(error: &SolveError, place: &Place) -> Failure {
     Failure::new(X001, error.to_string()).at(place("parallel"))
 }

@@ -92,7 +92,7 @@ fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
     grid.text(width)
 }
 
-/// First and last layer of a stage.
+/// Names of the first and last layer of a stage, with their number.
 fn layers(stage: &JointStageDocument) -> String {
     let name = |layer: Option<&stagewright_core::document::JointLayerDocument>| {
         layer.map(|layer| visible(&layer.layer).into_owned()).unwrap_or_default()
@@ -103,7 +103,7 @@ fn layers(stage: &JointStageDocument) -> String {
     }
 }
 
-/// Layers by the configuration that recomputes.
+/// Number of layers of a stage that recompute, by configuration.
 fn recomputed(stage: &JointStageDocument) -> String {
     let count = |wanted: &str| stage.layers.iter().filter(|layer| layer.configuration == wanted).count();
     let mut parts = Vec::new();

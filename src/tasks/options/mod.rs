@@ -1,9 +1,10 @@
 //! The options of questions, each defined once.
 //!
-//! A record has everything that users see about an option: its name, values, default and help, and the kinds of questions that
-//! it has an effect on. The formats that it has an effect on are in [`FORMATS`]. The arguments of the program, their help, the
-//! reference, the arguments of the Python package, and the errors for options without effect come from these records. A new
-//! option is a record in [`OPTIONS`] and a field of the structure that its group is read into.
+//! A record has everything that users see about an option: its name, values, default and help, and the kinds of
+//! questions on which it has an effect. The formats on which it has an effect are in [`FORMATS`]. The arguments of the
+//! program, their help, the reference, the arguments of the Python package, and the errors for options without effect
+//! are generated from these records. A new option is a record in [`OPTIONS`] and a field of the structure that its
+//! group is read into.
 
 mod table;
 
@@ -20,9 +21,9 @@ pub use table::OPTIONS;
 /// Definition of an option.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionRecord {
-    /// Name: the field of the document or of the structure that it is read into.
+    /// Name, which is also that of the field in the document or structure that the option is read into.
     pub name: &'static str,
-    /// Name on the command line without hyphens before it, if it is not `name` with hyphens in place of underscores.
+    /// Name on the command line, without leading hyphens, if it differs from `name` with hyphens for underscores.
     written: Option<&'static str>,
     /// Structure that the option is read into.
     pub group: Group,
@@ -30,13 +31,13 @@ pub struct OptionRecord {
     pub values: Values,
     /// Meaning, without its default and its formats.
     pub help: &'static str,
-    /// Value of an option that is not given; empty if it is obvious.
+    /// Value used if the option is not given; empty if it is obvious.
     pub default: &'static str,
-    /// Whether the default is a value as users write it, and not words.
+    /// Whether the default is a value in the notation of users, rather than a description in words.
     pub is_value: bool,
-    /// Kinds of questions that the option has an effect on.
+    /// Kinds of questions on which the option has an effect.
     pub kinds: &'static [Kind],
-    /// Option without which this one has no meaning.
+    /// Another option that this one requires.
     pub requires: Option<&'static str>,
 }
 
@@ -53,28 +54,28 @@ pub enum Group {
     Joint,
     /// Limits, seed and threads of a solve.
     Solving,
-    /// Options of single commands, which define their arguments themselves.
+    /// Options of single commands, each of which defines its own arguments.
     Command,
 }
 
-/// Values that an option takes. Text in capitals is their placeholder in help.
+/// Values that an option takes. A text in capitals is the placeholder shown in help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Given or not.
     Switch,
-    /// A whole number up to a maximum.
+    /// A whole number, with its maximum.
     Number(&'static str, u64),
     /// A text.
     Text(&'static str),
-    /// A text, each time that the option is given.
+    /// A text; the option may be given several times.
     Texts(&'static str),
     /// The path of a file.
     File(&'static str),
-    /// The path of a file, each time that the option is given.
+    /// The path of a file; the option may be given several times.
     Files(&'static str),
-    /// A name among these.
+    /// One of these names.
     Choice(&'static [Choice]),
-    /// Several names among these, separated by commas.
+    /// Several of these names, separated by commas.
     Choices(&'static [Choice]),
 }
 
@@ -85,17 +86,17 @@ pub struct Choice {
     pub name: &'static str,
     /// Meaning, if the name does not state it.
     pub help: &'static str,
-    /// Value of a switch that the choice represents; `None` if its name is the value.
+    /// Value of the switch that the choice stands for; `None` if the name itself is the value.
     pub switch: Option<bool>,
 }
 
 impl OptionRecord {
-    /// Name on the command line, without hyphens before it.
+    /// Name on the command line, without leading hyphens.
     pub fn written(&self) -> String {
         self.written.map_or_else(|| self.name.replace('_', "-"), str::to_owned)
     }
 
-    /// Formats of models that the option has an effect on; empty for any.
+    /// Formats of models on which the option has an effect; empty for any.
     pub fn formats(&self) -> Vec<&'static str> {
         FORMATS
             .iter()
@@ -104,7 +105,7 @@ impl OptionRecord {
             .collect()
     }
 
-    /// Help with a default in words and the formats.
+    /// Help text, followed by a default in words and the formats.
     pub fn described(&self) -> String {
         let mut text = self.help.to_owned();
         if !self.default.is_empty() && !self.is_value {
@@ -118,12 +119,12 @@ impl OptionRecord {
 }
 
 impl Group {
-    /// Options of the group, in the order in which help lists them.
+    /// Options of the group, in the order of the help.
     pub fn options(self) -> impl Iterator<Item = &'static OptionRecord> {
         OPTIONS.iter().filter(move |option| option.group == self)
     }
 
-    /// Heading of the options in help, if they have one.
+    /// Heading of the group's options in help, if there is one.
     pub fn heading(self) -> Option<&'static str> {
         match self {
             Group::Surroundings | Group::Command => None,
@@ -140,7 +141,7 @@ pub fn option(name: &str) -> Option<&'static OptionRecord> {
     OPTIONS.iter().find(|option| option.name == name)
 }
 
-/// Options that are given as the structure of their group.
+/// Reads the given options into the structure of their group.
 ///
 /// # Errors
 /// A value that the structure does not take (U001), located by `place`.
@@ -164,7 +165,7 @@ pub fn refuse<'a>(kind: Kind, given: impl IntoIterator<Item = &'a str>, place: &
     }
 }
 
-/// Error for an option without effect on its subject, such as "a file of Piper".
+/// The error for an option without effect on its subject, such as "a file of Piper".
 pub(super) fn no_effect(name: &str, what: &str, place: &Place) -> Failure {
     let option = place(name);
     Failure::new(U013, format!("{option} does not apply to {what}")).at(option).help("leave it out")

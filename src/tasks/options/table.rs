@@ -1,4 +1,4 @@
-//! The records, in the order in which help lists them.
+//! The records of all options, in the order in which help lists them.
 
 use super::Values::{Choice as Of, Choices, File, Files, Number, Switch, Text, Texts};
 use super::{Choice, Group, Kind, OptionRecord, Values};
@@ -47,7 +47,7 @@ impl OptionRecord {
     }
 }
 
-/// An option of individual commands, which document its meaning.
+/// An option whose meaning individual commands document.
 const fn of_command(name: &'static str, kinds: &'static [Kind]) -> OptionRecord {
     option(Group::Command, name, kinds, Switch, "")
 }
@@ -332,7 +332,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(Group::Solving, "seed", ANY, Number("N", u64::MAX), "Seed of every random choice").set_to("0"),
     option(Group::Solving, "threads", ANY, Number("N", u64::MAX), "Worker threads")
         .by_default("one per processor"),
-    // Sources of bounds: a plan takes the name of the only solver of its kind.
+    // The kinds for which `bound` takes a solver; `plan` also accepts the name of a strategy problem's only solver.
     of_command("solver", PLACEMENT),
     of_command("start", STARTED),
     of_command("simulations", PLACEMENT),
@@ -388,7 +388,7 @@ mod tests {
         }
     }
 
-    /// Options that the program interprets before they are read: texts with a unit or a name, and paths.
+    /// Options that the program itself converts first: texts with a unit or a name, and paths.
     const INTERPRETED: [&str; 5] = ["cluster", "pins", "memory_reserve", "costs", "dims"];
 
     #[test]
@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// The format of a model file has no field that help does not describe.
+    /// Every option of the model formats is defined, and so is every field of the document.
     #[test]
     fn every_field_and_every_option_of_a_format_is_defined() {
         let named = FORMATS.iter().flat_map(|entry| entry.options.iter().copied());

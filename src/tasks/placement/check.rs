@@ -27,14 +27,14 @@ use crate::bounds;
 use crate::failure::{Failure, Result};
 use crate::tasks::{Checked, Session, Shown, is_same_objective, json};
 
-/// Maximum time for the strongest bound, for which the finished report waits.
+/// Maximum time for the strongest bound; the finished report waits for it.
 const BOUNDS_TIME: Duration = Duration::from_secs(60);
 
 /// A plan with the findings of the checker.
 struct Finding {
     plan: PlanDocument,
     report: Report,
-    /// The objective of the plan's own claims, if they were set aside.
+    /// The objective that the plan's own claims are about, if the claims were set aside.
     claimed: Option<ObjectiveDocument>,
     strongest: Option<LowerBound>,
     throughput: Option<ThroughputDocument>,
@@ -82,8 +82,8 @@ pub(super) fn check(
     })
 }
 
-/// The strongest bound that needs no search, recomputed by the code of the solvers, which is not an independent
-/// proof; `None` if none has a value.
+/// The strongest bound that needs no search, recomputed by the solvers' code, so it is not an independent proof; `None`
+/// if no bound has a value.
 fn strongest(
     documents: &Documents,
     plan: &PlanDocument,
@@ -102,7 +102,8 @@ fn strongest(
     Some(bound).filter(|bound| bound.value > 0.0)
 }
 
-/// Removes a plan's claims, which are about an objective other than the requested one; returns whether it had any.
+/// Removes the claims of a plan, which are about an objective other than the requested one. Returns whether there were
+/// any.
 fn set_aside(plan: &mut PlanDocument) -> bool {
     let PlanDocument { status, objective, bound, gap, robust, .. } = plan;
     let is_claimed = *status != PlanStatus::Unknown || bound.value_s.is_some();
@@ -170,7 +171,7 @@ fn text(finding: &Finding, width: Option<u16>) -> String {
                 operators: said.ops.len(),
             })
             .collect();
-        // The value is recomputed, like the figures of the devices.
+        // Uses the recomputed value, as the figures of the devices do.
         let objective = ObjectiveDocument { value_s: report.value_s, ..plan.objective.clone() };
         text = format!("{text}\n{}", table::devices(&rows, table::makespan(&objective)).text(width));
     }
@@ -186,13 +187,13 @@ fn text(finding: &Finding, width: Option<u16>) -> String {
     text
 }
 
-/// The strongest bound that needs no search, with the gap of a feasible value to it.
+/// Describes the strongest bound that needs no search, and the gap between it and a feasible value.
 fn without_search(bound: &LowerBound, value: Option<f64>) -> String {
     let gap = value.map(|value| format!(", gap {}", percent(tolerance::gap(value, bound.value))));
     format!("{} ({}) without a search{}", seconds(bound.value), bound.source, gap.unwrap_or_default())
 }
 
-/// A claim about costs that are off, with the verdict on it.
+/// Describes a claim about costs that are off, with its verdict.
 fn claim_if_off(plan: &PlanDocument, of_claim: RobustVerdict) -> Option<(&'static str, String)> {
     let RobustVerdict { claim, verdict } = of_claim;
     let robust = plan.robust.as_ref()?;
@@ -233,10 +234,10 @@ fn verdict(bound: &BoundVerdict) -> String {
 struct Summary<'a> {
     holds: bool,
     objective: &'a ObjectiveDocument,
-    /// The objective of the plan's own claims, if it is a different one and they were not compared.
+    /// The objective that the plan's own claims are about, if it differs and the claims were therefore not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     claims_not_compared: Option<&'a ObjectiveDocument>,
-    /// The claimed status if it cannot be verified: that there is no plan.
+    /// The claimed status, if it is infeasible, which cannot be verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim_not_verified: Option<PlanStatus>,
     value_s: Option<f64>,
@@ -303,7 +304,7 @@ fn summary(finding: &Finding) -> Summary<'_> {
     let bound = |verdict, by, limit_s| BoundSummary { verdict, by, limit_s };
     Summary {
         holds: report.holds(),
-        // The plan with the claimed value, and the rules used for checking.
+        // States the claimed value and the rules used for checking.
         objective: &plan.objective,
         claims_not_compared: claimed.as_ref(),
         claim_not_verified: Some(plan.status).filter(|&status| status == PlanStatus::Infeasible),

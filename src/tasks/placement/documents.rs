@@ -21,7 +21,7 @@ pub struct Documents {
     pub label: String,
     /// The model as imported.
     pub model: Imported,
-    /// The cluster's label: the model's if the model carries the cluster.
+    /// The cluster's label, or the model's if the model contains the cluster.
     pub cluster_label: String,
     /// The cluster.
     pub cluster: ClusterDocument,
@@ -29,7 +29,7 @@ pub struct Documents {
     pub pins: Option<PinsDocument>,
     /// The import options to store in a plan; `None` if all are defaults.
     pub options: Option<ModelOptionsDocument>,
-    /// Source of the seconds of the operators.
+    /// Sources of the operators' seconds.
     pub coverage: Coverage,
 }
 
@@ -85,7 +85,7 @@ impl Documents {
     /// Validates each document.
     ///
     /// # Errors
-    /// The first that is not valid.
+    /// The first document that is not valid.
     pub fn parts(self) -> Result<Parts> {
         let Documents { label, model, cluster_label, cluster, pins, .. } = self;
         let graph = Graph::from_document(model.graph).map_err(|error| Failure::graph(&label, &error))?;
@@ -94,7 +94,7 @@ impl Documents {
         Ok(Parts { label, graph, cluster, pins: pins.unwrap_or_default() })
     }
 
-    /// Builds the problem of the documents under an objective.
+    /// Builds the problem that the documents form under an objective.
     ///
     /// # Errors
     /// A document that is not valid, or a problem that they do not form together.
@@ -104,7 +104,7 @@ impl Documents {
 }
 
 impl Parts {
-    /// Builds the problem of the parts under an objective. An error in the pins suggests the nearest names.
+    /// Builds the problem that the parts form under an objective. An error in the pins suggests the nearest names.
     ///
     /// # Errors
     /// Parts that do not form a problem together.
@@ -135,7 +135,7 @@ impl Pinnable {
         }
     }
 
-    /// The error, with the nearest names if a name is unknown.
+    /// The error for the problem, with the nearest names if a name is unknown.
     fn refused(&self, label: &str, error: &ProblemError) -> Failure {
         let plain = Failure::problem(label, error);
         let (name, known) = match error {

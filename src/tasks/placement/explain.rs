@@ -52,7 +52,7 @@ impl Document {
 /// Explains a plan.
 ///
 /// # Errors
-/// If the plan has no value (U008), or is not one of the model and its cluster.
+/// If the plan has no value (U008), or does not belong to the model and its cluster.
 pub(super) fn explain(
     task: &Placement,
     mut plan: PlanDocument,
@@ -91,7 +91,7 @@ pub(super) fn explain(
     Ok(Shown::new(json(&document)?, move |width| document.text(width)))
 }
 
-/// The settings of a solve, with the remaining time.
+/// The settings of a solve that may take the remaining time.
 fn settings(session: &Session<'_>, time: Option<Duration>) -> Settings {
     let settings = &session.options.settings;
     Settings { limits: Limits { time, simulations: None, ..settings.limits }, ..settings.clone() }
@@ -116,8 +116,8 @@ fn sense(
     }
 }
 
-/// Solves the problem under every change. Each gets an equal share of half the remaining time, and the sensitivity
-/// the rest.
+/// Solves the problem under every change. The changes share half of the remaining time equally; the other half is left
+/// for the sensitivity.
 fn ask(
     problem: &Problem,
     plan: &PlanDocument,
@@ -144,7 +144,7 @@ fn ask(
         session.note(&format!("what if: {}", change.describe()));
         match what_if(change, &changed, plan, &settings) {
             Ok(found) => what_ifs.push(found),
-            // An error does not discard the other answers.
+            // A failed change does not discard the other answers.
             Err(error) => session.note(&format!("what if: {}: {error}", change.describe())),
         }
         *left = left.map(|left| left.saturating_sub(started.elapsed()).max(Duration::from_millis(1)));

@@ -1,4 +1,4 @@
-//! The figures of a placement, by the independent checker.
+//! The figures of a placement, as the independent checker computes them.
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, GraphDocument, PinsDocument, PlanDocument, PlanStatus,
@@ -7,8 +7,8 @@ use stagewright_core::objective::Objective;
 use stagewright_formats::calls::assign_calls;
 use stagewright_verify::{CheckError, check};
 
-/// Evaluates the placement of a plan with the independent checker. Returns the plan with its figures, without claims, and
-/// the names of the rules that it breaks.
+/// Evaluates the placement of a plan with the independent checker. Returns the plan with the new figures and without
+/// claims, and the names of the rules that it breaks.
 ///
 /// # Errors
 /// If the documents cannot be checked.

@@ -1,4 +1,4 @@
-//! A device for every operator of a graph.
+//! Placement tasks: a device for every operator of a graph.
 
 mod check;
 mod compare;
@@ -52,16 +52,17 @@ pub use judge::judge;
 use sheet::PlacementSheet;
 pub use sheet::{cluster_name, model_name, step_problem, unwritten};
 
-/// Maximum time of a diagnosis; it also ends with the time limit of the solve.
+/// Maximum time of a diagnosis, which also ends at the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
 
-/// Maximum number of operators of a graph whose layers are counted for a hint: more take longer than an answer may wait.
+/// Maximum number of operators for which layers are counted to give a hint: counting more takes longer than an answer
+/// may wait.
 const MOST_HINTED: usize = 50_000;
 
-/// Minimum ratio of units to whole layers for a hint.
+/// Minimum ratio of units to whole layers at which the hint is given.
 const FEWER: usize = 4;
 
-/// A placement problem, or the documents of a plan's.
+/// A placement problem, or the documents of a plan's problem.
 pub struct Placement {
     question: Question,
     /// The model's label.
@@ -69,11 +70,11 @@ pub struct Placement {
     place: Place,
 }
 
-/// Facts about the problem that are known before a plan exists.
+/// The problem to solve, or the documents of a plan's problem.
 enum Question {
     /// The objective is given.
     Asked(Box<Asked>),
-    /// A plan states the objective, and the rules here differ from it.
+    /// The objective is stated by a plan; the rules here override the plan's.
     Planned(Box<Documents>, ObjectiveOptions),
 }
 
@@ -101,7 +102,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// The solver of a choice.
+    /// The solver for a choice.
     ///
     /// # Errors
     /// An unknown name (U003), or a solver that does not support the objective (U004).
@@ -170,7 +171,7 @@ impl Chosen {
         Proving(&*self.solver).solve(problem, context).map_err(|error| self.failed(&error, place))
     }
 
-    /// The error of a solve that failed.
+    /// The error for a failed solve.
     fn failed(&self, error: &SolveError, place: &Place) -> Failure {
         let option = place("solver");
         match error {
@@ -184,7 +185,8 @@ impl Placement {
     /// Reads a problem. With `is_planned`, a plan states the objective.
     ///
     /// # Errors
-    /// Options of the objective that exclude each other, a solver that does not support it, or documents that are not valid.
+    /// Options of the objective that exclude each other, a solver that does not support the objective, or invalid
+    /// documents.
     pub(super) fn read(mut request: Request, is_planned: bool) -> Result<(Placement, Vec<String>)> {
         let place = request.place.clone();
         let rules = request.objective.clone();
@@ -194,7 +196,7 @@ impl Placement {
             let question = Question::Planned(Box::new(documents), rules);
             return Ok((Placement { question, label, place }, as_notes(notes)));
         }
-        // Checked before the model, so that a mistake in the options is found before the model is read.
+        // Checked before the model is read, so that a mistake in the options is reported without waiting.
         let (objective, effectless) = rules.objective(&place)?;
         let chosen = match &request.solver {
             SolverChoice::None => None,
@@ -229,7 +231,7 @@ impl Placement {
         Ok((Placement { question, label, place }, notes))
     }
 
-    /// The problem and who solves it.
+    /// The problem to solve, with its solver.
     fn asked(&self) -> Result<&Asked> {
         match &self.question {
             Question::Asked(asked) => Ok(asked),
@@ -262,7 +264,7 @@ impl Placement {
         Ok(())
     }
 
-    /// The documents of a plan's problem, and the rules that differ from the plan's.
+    /// The documents of a plan's problem, and the rules that override the plan's.
     fn planned(&self) -> Result<(&Documents, &ObjectiveOptions)> {
         match &self.question {
             Question::Planned(documents, rules) => Ok((documents, rules)),
@@ -271,13 +273,13 @@ impl Placement {
     }
 }
 
-/// The lines of notes.
+/// Formats notes as lines.
 pub(super) fn as_notes(notes: Vec<String>) -> Vec<String> {
     notes.into_iter().map(|note| format!("note: {note}")).collect()
 }
 
 impl Asked {
-    /// The placement to start from, carried over if it is of another model.
+    /// The placement to start from, transferred to this model if it belongs to another.
     fn start(&self, session: &mut Session<'_>) -> Result<Option<Assignment>> {
         let Some((label, plan)) = &self.start else { return Ok(None) };
         let found = sibling::start(&self.problem, plan).map_err(|error| Failure::placement(label, &error))?;
@@ -421,7 +423,7 @@ impl Task for Placement {
             bounds.push(proved);
         }
         let value = |bound: &BoundDocument| bound.value_s.unwrap_or(f64::NEG_INFINITY);
-        // The first on a tie, as in a plan.
+        // On a tie the first bound wins, as in a plan.
         let strongest = bounds
             .iter()
             .rev()
@@ -476,7 +478,7 @@ impl Task for Placement {
     }
 }
 
-/// The placement of a plan document.
+/// The placement plan in a document.
 fn placed(plan: Document) -> Result<PlanDocument> {
     match plan {
         Document::Placement(plan) => Ok(*plan),
@@ -503,8 +505,8 @@ impl BoundsDocument {
     }
 }
 
-/// A hint to keep layers whole, if a limit of time or memory ended the search for a contiguous split and layers are far
-/// fewer than units.
+/// A hint to keep layers whole, given if a limit of time or memory ended the search for a contiguous split and there
+/// are far fewer layers than units.
 fn hint_of_layers(problem: &Problem, solution: &Solution, place: &Place) -> Option<String> {
     let graph = problem.graph();
     let rules = problem.objective().rules();

@@ -1,4 +1,4 @@
-//! A placement as a table, a page, a drawing and a timeline.
+//! A placement as a table, a page, a drawing or a timeline.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,7 @@ pub(super) struct PlacementSheet {
     pub(super) solution: Solution,
 }
 
-/// The problem of one step of placements made for another objective.
+/// The problem of one step, for placements made for another objective.
 ///
 /// # Errors
 /// If the costs do not form a valid problem for one step.

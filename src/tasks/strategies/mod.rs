@@ -1,4 +1,4 @@
-//! Strategies for the nodes of a problem with a memory limit, in place of devices.
+//! Strategy problems: a strategy for every node under a memory limit, in place of devices.
 
 use std::io::{self, Write};
 
@@ -34,16 +34,16 @@ pub struct Strategies {
     place: Place,
 }
 
-/// Known bounds of a problem.
+/// The problem to solve, or the document of a plan's problem.
 enum Question {
     /// A problem to be solved.
     Asked(Problem),
-    /// The problem of a plan, which the checker reads itself.
+    /// The problem of a plan, as the document that the checker reads.
     Planned(Box<StrategyProblemDocument>),
 }
 
 impl Strategies {
-    /// Reads a problem, or with `is_planned` the document of a plan's problem.
+    /// Reads a problem or, with `is_planned`, the document of a plan's problem.
     ///
     /// # Errors
     /// Options without effect (U013), or documents that are not valid.
@@ -76,7 +76,7 @@ impl Strategies {
         Ok(Strategies { label, question, start, place })
     }
 
-    /// Solves the problem; also returns the seconds that took.
+    /// Solves the problem. Also returns the seconds that the solve took.
     fn solved(&self, request: ShardRequest<'_>, session: &mut Session<'_>) -> Result<(Solution, f64)> {
         let mut context = session.context();
         let solution = shard::solve(self.problem()?, request, &mut context).map_err(|error| {
@@ -137,7 +137,7 @@ impl Task for Strategies {
         Ok(Answer::new(Document::Strategies(Box::new(document)), sheet))
     }
 
-    /// The bound without a tree.
+    /// The bound at the root of the search tree.
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {
         let request = ShardRequest { root_only: true, ..ShardRequest::default() };
         let (solution, _) = self.solved(request, session)?;
@@ -181,7 +181,7 @@ impl Task for Strategies {
     }
 }
 
-/// The plan of strategies of a document.
+/// The strategy plan in a document.
 fn strategies(plan: Document) -> Result<StrategyPlanDocument> {
     match plan {
         Document::Strategies(plan) => Ok(*plan),
@@ -196,7 +196,7 @@ struct BoundsDocument<'b> {
     strongest: &'b StrategyBoundDocument,
 }
 
-/// Context in which a plan of strategies is shown.
+/// Data besides the document that showing a strategy plan needs.
 struct StrategySheet {
     nodes: usize,
     usage_limit: Option<i64>,

@@ -1,7 +1,7 @@
-"""A driver without Ray, for tests: a cluster with as many workers as the address says, on this machine.
+"""A driver without Ray, for tests: its cluster is on this machine, and the address is the number of workers.
 
-Its lines are those of the driver in `bindings/python`. Tasks go to the workers in turn, and replies come in the order
-in which they are made.
+It reads and writes the same lines as the driver in `bindings/python`. Tasks are assigned to the workers in turn, and
+replies are written in the order in which they are made.
 """
 
 import json
@@ -26,7 +26,7 @@ def work(head: dict, tasks: queue.SimpleQueue) -> None:
 
 
 def main(count: int) -> None:
-    """Hands the tasks to the workers in turn, until there are no more."""
+    """Assigns tasks to the workers in turn, until there are no more tasks."""
     head = json.loads(sys.stdin.readline())
     assert head["schema"] == "stagewright.tasks/1", head
     queues = [queue.SimpleQueue() for _ in range(count)]

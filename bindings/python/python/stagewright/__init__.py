@@ -7,8 +7,8 @@
     plan = sw.plan(problem, time_limit=10)
     print(plan.value, plan.bound, plan.gap)
 
-Times are in seconds, sizes in bytes. Placements are NumPy arrays with the number of a device for every operator, in the
-order of ``problem.operators`` and ``problem.devices``. Errors are of the class ``StagewrightError``.
+Times are in seconds, sizes in bytes. Placements are NumPy arrays with a device number for every operator, in the order
+of ``problem.operators`` and ``problem.devices``. Errors are raised as ``StagewrightError``.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 #: The code of a solver that does not support the objective.
 UNSUPPORTED = "U004"
 
-#: Why a plan is not better, and why a comparison ends.
+#: Reason of a row whose solve was cut short by an interrupt, which also ends the comparison.
 INTERRUPTED = "interrupted"
 
-#: A custom solver: a function from a problem and a seed to a placement, a pair of placement and priority, or a
-#: plan.
+#: A custom solver: a function that takes a problem and a seed, and returns a placement, a pair of placement and
+#: priority, or a plan.
 Solver = Callable[..., "npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | Plan"]
 
 
@@ -44,13 +44,13 @@ def compare(
         solvers: Names of solvers, functions and plans, or a mapping that names them. A function takes the problem, and
             the seed as ``seed`` if it has such a parameter. It returns a placement, a placement and its priority, or a
             plan.
-        seeds: Number of seeds, or the seeds. A plan has one row.
-        time_limit: Seconds of each named solver. A function has its own limit.
-        threads: Threads of each named solver.
+        seeds: Number of seeds, or the seeds themselves. A plan has only one row.
+        time_limit: Seconds for each named solver. A function sets its own limit.
+        threads: Threads for each named solver.
 
     Returns:
         A row for each solver and seed: ``solver``, ``seed``, ``status``, ``value``, ``bound`` and ``gap`` (the bound is
-        the best one that any of them proved), ``seconds`` and ``reason``. A placement that violates a constraint has
+        the best one that any solver proved), ``seconds`` and ``reason``. A placement that violates a constraint has
         the status ``infeasible placement`` and the violation as its reason. A function that raises, or returns no
         placement, has ``error``, and a solver that does not support the objective has ``unsupported``. None of these
         ends the comparison.
@@ -66,7 +66,7 @@ def compare(
     known = {"auto", *_native.solvers(None)}
     for solver in named.values():
         if isinstance(solver, str) and solver not in known:
-            # Before anything is solved; the error has the nearest names.
+            # Raises the error, which suggests the nearest names, before anything is solved.
             plan(problem, solver, time_limit=0.0)
     chosen = range(seeds) if isinstance(seeds, numbers.Integral) else seeds
     runs = [
@@ -122,13 +122,13 @@ def _row(
         seconds = time.perf_counter() - started
         return _answered(problem, answer, seconds)
     except Exception as error:
-        # Whatever a custom solver raises is its result.
+        # An exception of a custom solver becomes its row.
         seconds = time.perf_counter() - started if seconds is None else seconds
         return _row_of("error", np.nan, seconds, f"{type(error).__name__}: {error}")
 
 
 def _answered(problem: Problem, answer: Any, seconds: float) -> dict[str, Any]:
-    """The answer of a custom function."""
+    """The row for the answer of a custom function."""
     if isinstance(answer, Plan):
         return _given(problem, answer, seconds)
     placement, priority = answer if isinstance(answer, tuple) else (answer, None)
@@ -151,10 +151,10 @@ def _of_plan(found: Plan, seconds: float) -> dict[str, Any]:
 
 
 def _given(problem: Problem, given: Plan, seconds: float) -> dict[str, Any]:
-    """A plan from elsewhere: its value is computed again, and its bound counts if it is proved again."""
+    """The row for a given plan: its value is computed again, and its bound counts if the checker proves it again."""
     claimed = {**given.to_dict()["objective"], "value_s": None}
     if claimed != problem.objective and given.device_of is not None:
-        # Its claims are about another objective. Its placement counts, and its priority if both are about a step.
+        # The plan's claims are about another objective. Its placement counts, and its priority if both are for a step.
         is_step = claimed["kind"] == problem.objective["kind"] == "makespan"
         return _answered(problem, (given.device_of, given.priority if is_step else None), seconds)
     checked = check(problem, given)

@@ -1,20 +1,20 @@
 """The driver between the program and a Ray cluster.
 
-The program starts it as ``python3 -m stagewright.driver ADDRESS`` and talks to it in JSON lines. On standard input, the
-first line says how to start the program on a node, and each further line is a task::
+The program starts it as ``python3 -m stagewright.driver ADDRESS`` and exchanges JSON lines with it. On standard input,
+the first line says how to start the program on a node, and each further line is a task::
 
     {"schema": "stagewright.tasks/1", "program": PATH, "arguments": [...], "folder": PATH}
     {"id": 0, "label": "...", "cpus": 1, "memory": null, "request": {...}}
 
-On standard output there is one line for each task: ``{"id": 0, "reply": ...}`` or ``{"id": 0, "error": "..."}``. Other
-lines are ``{"note": "..."}``, and ``{"no_ray": "..."}`` or ``{"no_cluster": "..."}`` before the driver gives up.
+It writes one line for each task to standard output: ``{"id": 0, "reply": ...}`` or ``{"id": 0, "error": "..."}``. Other
+lines are ``{"note": "..."}`` and, before the driver gives up, ``{"no_ray": "..."}`` or ``{"no_cluster": "..."}``.
 
-The driver ends when all tasks are answered and its input is closed. It ends at once, and cancels what is running, at the
-line ``{"end": true}``, at SIGTERM, or when the program is gone.
+The driver ends when all tasks are answered and its input is closed. It ends at once, and cancels the tasks that are
+running, on the line ``{"end": true}``, on SIGTERM, or when the program has ended.
 
-A task is one Ray task. In the process of Ray that runs it, the program stays alive between tasks and answers one request
-after the other, so a task costs some milliseconds. The module imports nothing of its package, and Ray sends its functions
-to the nodes, so these need only Ray and the program.
+A task is one Ray task. In the Ray process that runs it, the program stays alive between tasks and answers one request
+after the other, so a task costs a few milliseconds. The module imports nothing from its package, and Ray sends its
+functions to the nodes, so the nodes need only Ray and the program.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ SCHEMA = "stagewright.tasks/1"
 #: Failures of the program after which a task is given up.
 TRIES = 3
 
-#: Deaths of a node or of a process of Ray after which a task is given up.
+#: Deaths of a node or of a Ray process after which a task is given up.
 DEATHS = 20
 
-#: Seconds between two looks at the parent process.
+#: Seconds between two checks of the parent process.
 POLL = 0.5
 
-#: Seconds to wait for the head node.
+#: Seconds to wait for a connection to the head node.
 KNOCK = 10.0
 
-#: Seconds between two looks at the size of the cluster.
+#: Seconds between two checks of the cluster's size.
 CENSUS = 10.0
 
-#: Tasks handed to Ray for each that the cluster can run at a time, so that no core waits for the driver.
+#: Tasks handed to Ray for each task that the cluster can run at a time, so that no core waits for the driver.
 AHEAD = 3
 
 #: Events of the driver: what happened, and its data.
@@ -60,7 +60,7 @@ Event = tuple[str, Any]
 
 
 class Failure(Exception):
-    """The program on a node died, or its answer is no answer."""
+    """The program on a node died, or wrote something that is not an answer."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Program:
 
     @staticmethod
     def start(head: dict[str, Any]) -> Program:
-        """Start the program by its path or, if this node lacks that, from the search path."""
+        """Start the program at its path or, if this node has no program there, the one on the search path."""
         path = head["program"]
         program = path if os.access(path, os.X_OK) else shutil.which("stagewright")
         if program is None:
@@ -86,13 +86,13 @@ class Program:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=story,
-            # A group of its own, so that what it started ends with it.
+            # A process group of its own, so that everything that it starts can be ended with it.
             start_new_session=True,
         )
         return Program(process, story)
 
     def answer(self, request: Any) -> dict[str, Any]:
-        """Answer a request: a dictionary with ``reply`` or ``error``."""
+        """Answer a request. Returns a dictionary with ``reply`` or ``error``."""
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -113,7 +113,7 @@ class Program:
 
     def end(self) -> str:
         """End the program with everything that it started, and say how it ended."""
-        # The end of its input tells it to end what it started.
+        # When its input ends, the program ends what it started.
         with contextlib.suppress(OSError):
             if self.process.stdin is not None:
                 self.process.stdin.close()
@@ -128,12 +128,12 @@ class Program:
         return f"the program ended with code {code}" + (f": {error}" if error else "")
 
 
-#: The programs of this process of Ray, by how they are started.
+#: The programs that this Ray process has started, by the head that says how.
 _programs: dict[str, Program] = {}
 
 
 def answer(head: dict[str, Any], request: Any) -> dict[str, Any]:
-    """Answer a request on a node: a dictionary with ``reply``, ``error`` or, if it is worth another try, ``failure``."""
+    """Answer a request on a node. Returns a dictionary with ``reply``, ``error`` or, for a retry, ``failure``."""
     key = json.dumps(head)
     try:
         if key not in _programs:
@@ -161,7 +161,7 @@ class Driver:
         self.ray = ray
         self.head = ray.put(head)
         self.events = events
-        # Deaths are counted here, so that a task that kills its process is given up.
+        # The driver counts deaths itself, so that a task that keeps killing its process is given up.
         self.remote = ray.remote(max_retries=0, scheduling_strategy="SPREAD")(answer)
         self.waiting: deque[Task] = deque()
         self.running: dict[int, Task] = {}
@@ -198,7 +198,7 @@ class Driver:
             self.submit(self.waiting.popleft())
 
     def submit(self, task: Task) -> None:
-        """Hand a task to Ray. Its end is an event."""
+        """Hand a task to Ray, whose answer will arrive as an event."""
         line = task.line
         number, memory = line["id"], line.get("memory")
         resources = {} if memory is None else {"memory": memory}
@@ -209,7 +209,7 @@ class Driver:
         future.add_done_callback(lambda future: self.events.put(("answered", (number, future))))
 
     def settle(self, number: int, future: Any) -> None:
-        """Report the answer of a task, or try again."""
+        """Report the answer of a task, or retry the task."""
         task = self.running.pop(number)
         task.reference = None
         try:
@@ -230,18 +230,18 @@ class Driver:
         say({"id": number, **found})
 
     def cancel(self) -> None:
-        """Cancel everything that runs."""
+        """Cancel all running tasks."""
         for task in self.running.values():
             with contextlib.suppress(Exception):
                 self.ray.cancel(task.reference, force=True)
 
 
-#: Where :func:`say` writes.
+#: The stream to which :func:`say` writes.
 _answers: list[TextIO] = []
 
 
 def reserve_output() -> None:
-    """Keep standard output for :func:`say`: what Ray prints goes to standard error."""
+    """Reserve standard output for :func:`say`, and redirect what Ray prints to standard error."""
     _answers.append(os.fdopen(os.dup(1), "w"))
     os.dup2(2, 1)
 
@@ -266,7 +266,7 @@ def read(events: queue.SimpleQueue[Event]) -> None:
 
 
 def watch(events: queue.SimpleQueue[Event], parent: int) -> None:
-    """End the driver when the program is gone: then another process is the parent of this one."""
+    """End the driver when the program has ended, after which this process has another parent."""
     pause = threading.Event()
     while os.getppid() == parent:
         pause.wait(POLL)
@@ -274,7 +274,7 @@ def watch(events: queue.SimpleQueue[Event], parent: int) -> None:
 
 
 def drive(ray: Any, head: dict[str, Any], events: queue.SimpleQueue[Event]) -> None:
-    """Answer tasks until there are no more, or until the end is asked for."""
+    """Answer tasks until there are no more, or until the program asks the driver to end."""
     driver = Driver(ray, head, events)
     closed = False
     while not closed or driver.waiting or driver.running:
@@ -297,7 +297,7 @@ def connect(ray: Any, address: str) -> None:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
             raise ValueError(f"{address} is not HOST:PORT")
-        # Ray waits for minutes for a head node that is not there.
+        # Checked first, because Ray waits for minutes if there is no head node.
         with socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK):
             pass
     ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
@@ -310,7 +310,7 @@ def main(arguments: list[str]) -> int:
         return 2
     reserve_output()
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    # The program decides what an interrupt of the terminal means.
+    # The program decides how to react to an interrupt from the terminal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
     threading.Thread(target=read, args=(events,), daemon=True).start()

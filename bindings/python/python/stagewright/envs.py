@@ -1,14 +1,14 @@
 """Device placement as environments of Gymnasium.
 
-An environment places *groups* of operators: the colocation classes of the model, or coarser groups of one's own. A
-group has one device. There are two kinds of episodes:
+An environment places *groups* of operators: the colocation classes of the model, or coarser groups that you define. All
+operators of a group share a device. There are two kinds of episodes:
 
-- ``one-shot``: one step, whose action is a device for every group, as in HDP and GDP. The reward is −√seconds.
-- ``progressive``: an episode starts with a random placement and has a step for every group in topological order, whose
+- ``one-shot``: a single step, whose action is a device for every group, as in HDP and GDP. The reward is −√seconds.
+- ``progressive``: an episode starts with a random placement and has one step per group, in topological order, whose
   action is the group's new device, as in Placeto. The reward is (before − after) / T, where before and after are the
   values of the placement in seconds, and T is ``serial_seconds``. The rewards of an episode therefore add up to
-  (start − end) / T. Placeto's rewards are seconds. T is constant, so that the reward of a device does not depend on the
-  start of the episode.
+  (start − end) / T. In Placeto, rewards are seconds. T is constant, so that the reward for a device does not depend on
+  how the episode started.
 
 An infeasible placement counts as ``penalty`` seconds, so that every reward is finite.
 
@@ -51,9 +51,9 @@ PENALTY = 10.0
 
 
 class _Episodes:
-    """Episodes of some placements in step with each other. Both environments are thin layers over this class.
+    """Episodes of several placements that advance in lockstep. Both environments are thin layers over this class.
 
-    The number of placements is n, of groups G, of devices D, of operators O.
+    Shapes use n for the number of placements, G for groups, D for devices and O for operators.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class _Episodes:
             nowhere = int(np.flatnonzero(~can_run.any(axis=1))[0])
             help = "divide the group, or change the pins of its operators"
             raise StagewrightError("U001", f"group {nowhere} can run on no device", "groups", help)
-        # The first member of every group in topological order gives the group its place.
+        # A group is ordered by its first member in topological order.
         position = np.empty(len(self.group_of), dtype=np.int64)
         position[arrays["topological"]] = np.arange(len(position))
         first = np.full(self.groups, len(position), dtype=np.int64)
@@ -95,7 +95,7 @@ class _Episodes:
         self.penalty = PENALTY * self.serial_seconds * microbatches if penalty is None else float(penalty)
         if not np.isfinite(self.penalty) or self.penalty < 0.0:
             raise StagewrightError("U001", f"penalty is {penalty!r}", "penalty", "give a finite number of seconds")
-        # The devices that can run a group come first, in a row of each group.
+        # Each row lists the devices for a group, those that can run it first.
         self._choices = np.argsort(~can_run, axis=1, kind="stable")
         self._choice_counts = can_run.sum(axis=1)
 
@@ -120,7 +120,7 @@ class _Episodes:
 
     @property
     def length(self) -> int:
-        """Steps of an episode."""
+        """Number of steps of an episode."""
         return self.groups if self.mode == "progressive" else 1
 
     @property
@@ -128,7 +128,7 @@ class _Episodes:
         return self.step >= self.length
 
     def start(self, generators: Sequence[np.random.Generator], options: dict[str, Any] | None = None) -> None:
-        """Starts an episode for every generator, at the placement of the options if there is one."""
+        """Starts an episode for every generator, from the placement in the options if they have one."""
         options = options or {}
         if unknown := options.keys() - {"placement"}:
             raise StagewrightError("U001", f"unknown options {sorted(unknown)}", "options", "give `placement`")
@@ -158,7 +158,7 @@ class _Episodes:
             self._evaluate()
 
     def act(self, actions: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Places and returns rewards, ``float64[n]``. Actions are ``int[n, G]`` for one shot, otherwise ``int[n]``."""
+        """Applies actions, ``int[n, G]`` if one-shot and otherwise ``int[n]``, and returns rewards, ``float64[n]``."""
         if not self.is_started or self.is_over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset()")
         devices = _array(actions, "action")
@@ -183,7 +183,7 @@ class _Episodes:
         return (before - self.seconds()) / unit
 
     def seconds(self) -> npt.NDArray[np.float64]:
-        """Values with infeasible placements counted as the penalty, ``float64[n]``."""
+        """Values of the placements, with the penalty for infeasible ones, ``float64[n]``."""
         return np.where(np.isfinite(self.value), self.value, self.penalty)
 
     def _evaluate(self) -> None:
@@ -194,8 +194,8 @@ class _Episodes:
             self.best, self.best_value = placements[least].copy(), float(self.value[least])
 
     def observe(self, at: int | slice) -> Observation:
-        """The observation of one placement, or of a range of them with a leading dimension."""
-        # Whoever receives an observation may change it.
+        """The observation of one placement or, with a leading dimension, of a range of placements."""
+        # Copies, because the receiver of an observation may change it.
         observation: Observation = {"features": self.features.copy(), "placement": self.placement[at].copy()}
         if self.mode == "progressive":
             placed = np.zeros(self.groups, dtype=np.int8)
@@ -216,7 +216,7 @@ class _Episodes:
 
 
 class _Placements:
-    """What both environments tell of their groups and of their best placement."""
+    """Properties that both environments share: their groups and their best placement."""
 
     _episodes: _Episodes
 
@@ -252,13 +252,12 @@ class _Placements:
 
     @property
     def serial_seconds(self) -> float:
-        """Seconds of all operators one after the other, each on its slowest device, and of all tensors over the slowest
-        link."""
+        """Sum of the seconds of all operators on their slowest devices and of all tensors over the slowest link."""
         return self._episodes.serial_seconds
 
     @property
     def penalty(self) -> float:
-        """The seconds that an infeasible placement counts as."""
+        """Seconds that are counted for an infeasible placement."""
         return self._episodes.penalty
 
     @property
@@ -279,21 +278,21 @@ class PlacementEnv(_Placements, gymnasium.Env[Observation, Any]):
         problem: The problem, with any objective.
         mode: ``one-shot`` or ``progressive``, as the module describes them.
         groups: The group of every operator, ``int[O]``; by default its colocation class.
-        penalty: Seconds that an infeasible placement counts as; by default ten times ``serial_seconds``, for each
-            microbatch of a schedule. HDP's program has 100 s for models that take about one.
+        penalty: Seconds that are counted for an infeasible placement; by default ten times ``serial_seconds``, for each
+            microbatch of a schedule. HDP's program uses 100 s for models that take about 1 s.
 
     Observations, with G groups and D devices:
 
     - ``features`` ``float32[G, D + 4]``: seconds on every device, or −1 where the group cannot run; bytes in memory;
-      bytes sent and received; position in the topological order. All are shares of the largest.
+      bytes sent and received; position in the topological order. Each is a share of the largest value of its kind.
     - ``placement`` ``int64[G]``: the current placement. A one-shot episode starts with the first device that can run
-      each group, a progressive one with a random device that can.
+      each group, and a progressive one with a random device among those that can.
     - ``placed`` ``int8[G]`` (progressive): whether a group has been placed in this episode.
     - ``current`` ``int64`` (progressive): the group that the next action places.
 
-    ``info`` has ``value``, the seconds of the current placement or infinity, and ``is_feasible``; a one-shot episode
-    starts without either. ``reset(options={"placement": …})`` starts with a placement of the operators, in any form
-    that ``Problem.placement`` reads.
+    ``info`` has ``value``, the seconds of the current placement or infinity, and ``is_feasible``; at the start of a
+    one-shot episode, it has neither. ``reset(options={"placement": …})`` starts with a placement of the operators, in
+    any form that ``Problem.placement`` reads.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it for instances
@@ -324,7 +323,7 @@ class PlacementEnv(_Placements, gymnasium.Env[Observation, Any]):
         """Places all groups, or the current one.
 
         Raises:
-            StagewrightError: If the action is not one of the action space.
+            StagewrightError: If the action is not in the action space.
             gymnasium.error.ResetNeeded: If the episode is over.
         """
         reward = float(self._episodes.act(_array(action, "action")[None])[0])
@@ -338,11 +337,11 @@ class PlacementEnv(_Placements, gymnasium.Env[Observation, Any]):
 
 
 class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, Any, npt.NDArray[Any]]):
-    """Many placements of one problem, which one call of ``Problem.evaluate`` evaluates.
+    """Many placements of one problem, evaluated by one call of ``Problem.evaluate``.
 
-    It equals a ``gymnasium.vector.SyncVectorEnv`` of ``PlacementEnv`` with the autoreset mode ``SAME_STEP``: all
-    episodes have the same length, and the step that ends them starts the next ones and has the last observation and
-    information in ``final_obs`` and ``final_info``.
+    It behaves like a ``gymnasium.vector.SyncVectorEnv`` of ``PlacementEnv`` with the autoreset mode ``SAME_STEP``: all
+    episodes have the same length, and the step that ends them also starts the next ones and returns the last
+    observation and information in ``final_obs`` and ``final_info``.
 
     Args:
         problem: The problem, with any objective.
@@ -379,7 +378,7 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts an episode of every placement. A seed s seeds them with s, s + 1, and so on."""
+        """Starts an episode for every placement. A single seed s stands for the seeds s, s + 1, and so on."""
         if seed is not None:
             seeds = [seed + at for at in range(self.num_envs)] if isinstance(seed, int) else seed
             if len(seeds) != self.num_envs:
@@ -397,7 +396,7 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
         """Places all groups of every placement, or the current one; starts the next episodes after the last step.
 
         Raises:
-            StagewrightError: If the actions are not of the action space.
+            StagewrightError: If the actions are not in the action space.
             gymnasium.error.ResetNeeded: If there was no reset.
         """
         episodes = self._episodes
@@ -421,7 +420,7 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
 
 
 def _with_masks(infos: dict[str, Any], count: int) -> dict[str, Any]:
-    """Information of all environments, each with the mask that Gymnasium has beside it."""
+    """Information on all environments, each array with the mask that Gymnasium adds."""
     return {**infos, **{f"_{name}": np.ones(count, dtype=bool) for name in infos}}
 
 
@@ -456,7 +455,7 @@ def _features(
     seconds = np.zeros(can_run.shape)
     np.add.at(seconds, group_of, np.where(np.isfinite(arrays["seconds"]), arrays["seconds"], 0.0))
     held = arrays["parameter_bytes"] + arrays["optimizer_bytes"] + arrays["activation_bytes"]
-    # A group receives a tensor once, however many of its operators read it, and sends it once.
+    # A group receives a tensor only once, however many of its operators read it, and sends each tensor once.
     source, target = group_of[arrays["edge_index"]]
     leaves = source != target
     tensors = arrays["edge_tensor"][leaves]

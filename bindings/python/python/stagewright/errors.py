@@ -8,14 +8,14 @@ from . import _native
 class StagewrightError(ValueError):
     """An invalid input or argument, with a stable code.
 
-    ``stagewright --explain CODE`` says more about a code. The text of the error has control characters of an input as
-    escapes; the attributes have them as they are.
+    ``stagewright --explain CODE`` explains a code. In the text of the error, control characters from an input are
+    escaped; in the attributes, they are unchanged.
 
     Attributes:
         code: The stable code, such as ``F003``.
         cause: What is wrong.
-        place: Where it is: an argument, or a file and a path in it. ``None`` if that is not known.
-        help: How to fix it, or ``None``.
+        place: Where the error is: an argument, or a file and a path in it. ``None`` if this is not known.
+        help: How to fix the error, or ``None``.
     """
 
     code: str
@@ -37,10 +37,10 @@ class StagewrightError(ValueError):
 
 
 class StagewrightWarning(UserWarning):
-    """Something about a model or a plan that a reader of its figures should know."""
+    """A remark on a model or a plan that matters for interpreting its figures."""
 
 
 def visible(text: str) -> str:
-    """A text from an input on one line with every character visible, as the program prints it."""
-    # A path may have bytes that are no UTF-8, which Python keeps as surrogates.
+    """A text from an input, on one line with every character visible, as the program prints it."""
+    # A path may contain bytes that are not UTF-8, which Python keeps as surrogates.
     return _native.visible(text.encode("utf-8", "backslashreplace").decode())

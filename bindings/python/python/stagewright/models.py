@@ -23,7 +23,7 @@ Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4
 class Model:
     """A model: operators and the tensors between them, with their costs.
 
-    Made by :func:`load`, :func:`from_torch`, :func:`Graph` and :func:`workload`.
+    Created by :func:`load`, :func:`from_torch`, :func:`Graph` and :func:`workload`.
     """
 
     def __init__(self, native: _native.Model) -> None:
@@ -33,17 +33,17 @@ class Model:
 
     @property
     def name(self) -> str:
-        """Its name, or where it was read from."""
+        """Name of the model, or where it was read from."""
         return self._native.name
 
     @property
     def format(self) -> str:
-        """The format that it was read in, such as ``onnx``."""
+        """The format in which the model was read, such as ``onnx``."""
         return self._native.format
 
     @property
     def operators(self) -> list[str]:
-        """The names of its operators."""
+        """Names of the operators."""
         return self._native.operators
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,18 +86,18 @@ def load(
 
     Args:
         path: The file: ONNX, OpenVINO IR, native JSON or a profile; optionally compressed with gzip.
-        batch: Number of samples, for a symbolic dimension that is the batch (ONNX).
-        dims: Sizes of other symbolic dimensions by name, each of which the model has (ONNX).
+        batch: Number of samples, if the batch is a symbolic dimension (ONNX).
+        dims: Sizes of other symbolic dimensions by name; the model must have each of them (ONNX).
         context: Number of tokens in a key-value cache that the model leaves open (ONNX).
         sequences: Number of sequences with a key-value cache; by default the batch (ONNX).
         precision: Cast all floating-point numbers to this precision (ONNX, OpenVINO).
         whole_layers: Keep the operators of every layer on one device.
-        tied: A copy of weights that several operators read on each device, or all their readers together.
+        tied: ``copy``: each device with readers of shared weights has a copy; ``together``: all readers share a device.
         fusion: Fuse the operators that runtimes run in one kernel (ONNX, OpenVINO).
         time_unit: Unit of profiled times; required for the files of Piper.
         keep_input_costs: Keep the profiled times of input nodes (PipeDream).
         profile_class: Device class of profiled times (PipeDream, Piper, cost graphs).
-        gradients: Transfer of gradients if a profile lists only forward edges (PipeDream).
+        gradients: How gradients are transferred if a profile lists only forward edges (PipeDream).
         format: The format, if it should not be detected.
 
     Raises:
@@ -136,15 +136,15 @@ def Graph(
     Args:
         operators: A dictionary for each operator, with the fields of ``stagewright.graph/2``: ``name``, ``seconds`` by
             device class or ``flop`` and ``bytes_moved``, ``parameter_bytes``, ``pass`` and others. Or a whole document,
-            without ``tensors``, ``name`` and ``parameters`` beside it. Or a dictionary of columns: ``name``, ``flop``
-            and others, each a sequence with an entry for every operator.
-        tensors: A dictionary for each tensor: ``producer``, ``consumers``, ``bytes``; operators are given by name.
+            in which case ``tensors``, ``name`` and ``parameters`` must be omitted. Or a dictionary of
+            columns: ``name``, ``flop`` and others, each a sequence with an entry for every operator.
+        tensors: A dictionary for each tensor: ``producer``, ``consumers``, ``bytes``. Operators are given by name.
         name: Name of the model.
         parameters: Parameters that several operators read: ``name``, ``bytes``, ``readers``.
         whole_layers: Keep the operators of every layer on one device.
 
     Raises:
-        StagewrightError: If they are not a valid graph; the place names the operator or tensor.
+        StagewrightError: If the arguments are not a valid graph; the place names the operator or tensor.
 
     Example:
         >>> model = Graph(
@@ -187,16 +187,16 @@ def from_torch(
     """A PyTorch model for inference. Weights are not needed: a model on the device ``meta`` is enough.
 
     Args:
-        model: A module, or a program of ``torch.export.export``.
+        model: A module, or a program returned by ``torch.export.export``.
         inputs: Example inputs of a module: a sequence, or a mapping by name.
         name: Name of the model.
         fuse: Fuse the operators that compilers run in one kernel.
         whole_layers: Keep the operators of every layer on one device.
-        measure: Run the program on random inputs, and use the seconds of every operator for this device class.
-        device: Where to measure, as PyTorch names it; by default CUDA if there is one.
+        measure: A device class: run the program on random inputs, and use the measured seconds for this class.
+        device: Device on which to measure, by its PyTorch name; by default CUDA if available.
 
     Raises:
-        StagewrightError: If the program is no valid model.
+        StagewrightError: If the program is not a valid model.
     """
     exporter = _exporter()
     if hasattr(model, "graph_signature"):
@@ -224,7 +224,7 @@ def from_torch_training(
     Args:
         model: A module.
         inputs: Example inputs: a sequence, or a mapping by name.
-        loss: A function from what the model returns to a single number; by default the field ``loss``.
+        loss: A function that maps the model's output to a single number; by default the output's field ``loss``.
         optimizer: The optimiser.
         name: Name of the model.
         fuse: Fuse the operators that compilers run in one kernel.
@@ -259,13 +259,13 @@ def workload(
         training: Generate a training step: forward, backward and update.
         optimizer: Optimiser of the training step.
         precision: Number format of weights, activations and gradients.
-        granularity: What an operator is: a kernel, or a layer.
+        granularity: Whether an operator is a kernel or a layer.
         batch: Number of samples.
-        sequence: Steps or tokens of a sample.
-        image: Pixels along a side of the input.
-        hidden: Width of the hidden state, or filters of a convolutional network.
+        sequence: Number of steps or tokens in a sample.
+        image: Side of the input image, in pixels.
+        hidden: Width of the hidden state, or number of filters of a convolutional network.
         layers: Number of layers.
-        vocabulary: Entries of the vocabulary.
+        vocabulary: Size of the vocabulary.
     """
     given = {
         "variant": variant,
@@ -298,7 +298,7 @@ def _options(given: Mapping[str, Any]) -> str:
 
 
 def _restored(state: str) -> Model:
-    """A model of another process."""
+    """A copy of a model from another process."""
     return Model(_native.Model.restored(state))
 
 
@@ -308,7 +308,7 @@ def _from_text(label: str, text: str, whole_layers: bool) -> Model:
 
 
 def _rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Columns as rows; numbers that are not known (NaN) are left out."""
+    """Converts columns to rows; unknown numbers (NaN) are left out."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         cause = f"the columns have different lengths: {lengths}"
@@ -324,14 +324,14 @@ def _is_nan(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as Python's."""
+    """Converts NumPy's numbers and arrays to Python's."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be part of a document")
 
 
 def _exporter() -> types.ModuleType:
-    """The script that `stagewright exporter torch` prints, as a module. It imports PyTorch."""
+    """The script that `stagewright exporter torch` prints, as a module, which imports PyTorch."""
     global _EXPORTER
     if _EXPORTER is None:
         module = types.ModuleType("stagewright_exporter")

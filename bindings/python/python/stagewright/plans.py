@@ -22,7 +22,7 @@ class Export(str):
     """The text of an export.
 
     Attributes:
-        notes: How to use it, and what it leaves to the runtime.
+        notes: How to use the export, and what it leaves to the runtime.
     """
 
     notes: list[str]
@@ -37,9 +37,9 @@ class Export(str):
 
 
 class Plan:
-    """A placement with its value and a lower bound, or the reason why there is none.
+    """A placement with its value and a lower bound, or the reason why there is no placement.
 
-    Made by :func:`plan`, ``Problem.place`` and ``Problem.read_plan``.
+    Created by :func:`plan`, ``Problem.place`` and ``Problem.read_plan``.
     """
 
     def __init__(self, problem: Problem, native: _native.Plan) -> None:
@@ -47,7 +47,7 @@ class Plan:
 
     @property
     def problem(self) -> Problem:
-        """The problem that it is for."""
+        """The problem that the plan solves."""
         return self._problem
 
     @property
@@ -67,12 +67,12 @@ class Plan:
 
     @property
     def bound_source(self) -> str:
-        """Where the bound comes from."""
+        """Source of the bound."""
         return self._native.bound_source
 
     @property
     def gap(self) -> float | None:
-        """(value − bound) / value."""
+        """Relative gap: (value − bound) / value."""
         return self._native.gap
 
     @property
@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def stop(self) -> str | None:
-        """Why the search ended before a proof: ``time``, ``memory``, ``gap`` or ``interrupted``."""
+        """Why the search ended before proving optimality: ``time``, ``memory``, ``gap`` or ``interrupted``."""
         return self._native.stop
 
     @property
@@ -97,13 +97,13 @@ class Plan:
 
     @property
     def device_of(self) -> npt.NDArray[np.uint16] | None:
-        """The number of the device of every operator, ``uint16[operators]``; ``None`` without a placement."""
+        """The device number of every operator, ``uint16[operators]``; ``None`` without a placement."""
         return self._native.device_of
 
     @property
     def priority(self) -> npt.NDArray[np.float64] | None:
-        """A number for every operator, higher for those that run first, as ``Problem.evaluate`` takes it; ``None`` if
-        the plan has no priority."""
+        """A number for every operator, higher for those that run first, in the form that ``Problem.evaluate`` accepts;
+        ``None`` if the plan has no priority."""
         order = self._native.order
         if order is None:
             return None
@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def convergence(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-        """Improvements during the solve: seconds since its start with the value reached, and with the bound reached."""
+        """Improvements of the value and of the bound during the solve, each as pairs of seconds and figure."""
         return self._native.convergence
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,11 +137,11 @@ class Plan:
         self._native.save(os.fspath(path))
 
     def to_html(self) -> str:
-        """The report: a page with figures, graph, devices and timelines, which needs no network."""
+        """The report: an HTML page with figures, graph, devices and timelines, which needs no network."""
         return self._native.to_html()
 
     def export(self, to: str) -> Export:
-        """The plan in the notation of a runtime, which :func:`export_targets` lists, with notes on how to use it.
+        """The plan in the notation of a runtime, with notes on its use. :func:`export_targets` lists the runtimes.
 
         Raises:
             StagewrightError: If the runtime cannot express the plan, or is unknown.
@@ -150,7 +150,7 @@ class Plan:
         return Export(text, notes)
 
     def _repr_html_(self) -> str:
-        """The report in a notebook. A frame of its own keeps its styles and scripts apart from the notebook."""
+        """The report in a notebook, in a frame that separates its styles and scripts from those of the notebook."""
         page = base64.b64encode(self.to_html().encode()).decode()
         return (
             f'<iframe title="Stagewright report" src="data:text/html;base64,{page}" '
@@ -168,20 +168,20 @@ class Plan:
 
 
 def _restored(problem: Problem, text: str) -> Plan:
-    """A plan of another process."""
+    """A copy of a plan from another process."""
     return Plan(problem, problem._native.read_plan("plan", text.encode(), problem.model._native))
 
 
 @dataclass(frozen=True)
 class Check:
-    """What the independent checker says of a plan.
+    """The verdict of the independent checker on a plan.
 
     Attributes:
         holds: Whether the plan is feasible and no claim is refuted.
         value: The recomputed value in seconds.
         bound: ``verified``, ``refuted``, ``not-verified`` or ``no-claim``.
-        bound_by: What proves or refutes the bound.
-        violations: Every violated constraint and refuted claim, by kind and in words.
+        bound_by: The evidence that proves or refutes the bound.
+        violations: Every violated constraint and refuted claim: its kind, and a description.
     """
 
     holds: bool
@@ -209,20 +209,20 @@ def plan(
 
     Args:
         problem: The problem.
-        solver: A name of :func:`solvers`, or ``auto``, which uses an exact solver where there is one.
-        time_limit: Seconds; ``None`` for no limit. Several hundred thousand operators may take some tenths of a second
-            more.
+        solver: A name of :func:`solvers`, or ``auto``, which uses an exact solver if there is one.
+        time_limit: Seconds; ``None`` for no limit. With several hundred thousand operators, the solve may exceed the
+            limit by a few tenths of a second.
         memory_limit: Bytes that the solver's tables may take; ``None`` for no limit.
         gap: Relative gap at which to stop.
         seed: Seed of every random choice.
         threads: Number of threads; by default one per processor.
-        start: A placement to start from, for solvers that use one. Or a plan, also of a sibling of the model: the same
-            architecture with another length, depth or batch, on the same devices. It is carried over by the names of
-            the operators.
+        start: A placement to start from, for solvers that use one. Or a plan, which may be for a sibling of the model:
+            the same architecture with another length, depth or batch, on the same devices. Operator names determine
+            how the plan is transferred.
 
     Raises:
-        StagewrightError: If the solver is unknown or does not support the objective. That there is no plan is
-            a status, not an error.
+        StagewrightError: If the solver is unknown or does not support the objective. The absence of a plan is a
+            status, not an error.
     """
     arguments = {
         "solver": solver,
@@ -253,5 +253,5 @@ def check(problem: Problem, plan: Plan) -> Check:
 
 
 def solvers(problem: Problem | None = None) -> list[str]:
-    """The names of the solvers: those that support the objective of a problem, or all."""
+    """The names of the solvers that support the objective of a problem, or of all solvers."""
     return _native.solvers(None if problem is None else problem._native)

@@ -1,4 +1,4 @@
-"""Problems: values of placements, steps, arrays."""
+"""Problems: values of placements, simulated steps, and arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Steps:
-    """One step of each of some placements.
+    """Simulated steps, one for each placement.
 
     Attributes:
         makespan: Seconds of each step, ``float64[n]``; infinity if an operator cannot run on its device.
@@ -42,20 +42,20 @@ class Problem:
         model: The model.
         cluster: A name such as ``8xa100``, a file, or a document; by default the model's own.
         objective: ``throughput``, ``latency`` or ``makespan``.
-        split: ``contiguous``, ``convex`` or ``free``, for throughput; without effect on others, which is a warning.
+        split: ``contiguous``, ``convex`` or ``free``, for throughput; other objectives ignore it with a warning.
         communication: ``serial``, ``overlap`` or ``duplex``, for throughput.
-        training: ``combined`` or ``separate``: scoring of the passes, for throughput.
+        training: ``combined`` or ``separate`` scoring of the passes, for throughput.
         schedule: ``gpipe``, ``1f1b``, ``zero-bubble`` or ``none``: the value is then the time of an iteration.
-        microbatches: Microbatches of the schedule.
-        max_replicas: Devices that a stage may be replicated on.
-        calls: Calls of each accelerator, for latency.
+        microbatches: Number of microbatches of the schedule.
+        max_replicas: Maximum number of devices that a stage may be replicated on.
+        calls: Maximum number of calls per accelerator, for latency.
         execution: ``ports`` or ``contention-free``, for makespan.
         pins: A device, kind or class, or a list of them, by operator.
         costs: Files of measurements.
-        memory_reserve: Bytes of each device that a plan leaves free; by default that of its kind.
+        memory_reserve: Bytes that a plan leaves free on each device; by default the reserve of the device's kind.
 
     Raises:
-        StagewrightError: If they are not a valid problem.
+        StagewrightError: If the arguments are not a valid problem.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Problem:
         return document
 
     def bound(self) -> float:
-        """The strongest lower bound of all that apply, on the value of every placement, in seconds."""
+        """The strongest of all applicable lower bounds on the value of every placement, in seconds."""
         return self._native.bound()[0]
 
     def evaluate(
@@ -149,23 +149,22 @@ class Problem:
         """Values of placements under the objective, in parallel.
 
         Under a contiguous split, the devices of a placement form a pipeline in an order that the tensors admit, if
-        there is one. Under latency, an accelerator runs its operators in one call. Plans with replicas or several calls
-        have no such array.
+        there is one. Under latency, an accelerator runs its operators in one call. Plans with replicas or with several
+        calls per accelerator cannot be given as arrays.
 
         Args:
-            placements: The number of a device for every operator, ``uint16[n, operators]``; other integers are
-                converted.
-            priorities: For makespan, a number for every operator, ``float64[n, operators]``: of two that are ready on a
-                device, the one with the higher number runs first. By default the one that became ready first.
-                Execution without contention runs everything that is ready, and ignores them.
+            placements: A device number for every operator, ``uint16[n, operators]``; other integers are converted.
+            priorities: For makespan, a number for every operator, ``float64[n, operators]``: of two operators that are
+                ready on a device, the one with the higher number runs first. By default, the one that became ready
+                first does. Contention-free execution runs everything that is ready, and ignores priorities.
             threads: Number of threads; by default one per processor.
 
         Returns:
             Seconds, ``float64[n]``; infinity for placements that violate a constraint, which :meth:`violations` names.
 
         Raises:
-            StagewrightError: If an array has another shape or type, a device is unknown, or ``threads`` is not a
-                number of threads.
+            StagewrightError: If an array has the wrong shape or type, a device is unknown, or ``threads`` is out of
+                range.
         """
         return self._native.evaluate(_rows(placements), _priorities(priorities), _threads(threads))
 
@@ -177,15 +176,15 @@ class Problem:
         timeline: bool = False,
         threads: int | None = None,
     ) -> Steps:
-        """Simulates one step of each placement under dataflow execution, also for other objectives than the makespan.
+        """Simulates one step of each placement under dataflow execution, whatever the objective.
 
         Memory limits are not enforced: compare ``peak_bytes`` with ``arrays()["memory_bytes"]``.
 
         Args:
             placements: As for :meth:`evaluate`.
             priorities: As for :meth:`evaluate`. By default, operators of a throughput problem run in the order of
-                work, for which its plans have memory, and all others in the order in which they become ready.
-            timeline: Return the timelines as well, which take far longer than the steps.
+                work, for which its plans have sufficient memory, and those of other problems as they become ready.
+            timeline: Whether to return timelines as well, which takes far longer than the steps alone.
             threads: As for :meth:`evaluate`.
 
         Raises:
@@ -205,11 +204,11 @@ class Problem:
         return self._native.violations(self.placement(placement), _priority(priority))
 
     def placement(self, devices: npt.ArrayLike | Mapping[str, str | int] | Sequence[str]) -> npt.NDArray[np.uint16]:
-        """A placement as an array, from numbers or names of devices, or from a mapping by operator.
+        """Converts numbers or names of devices, or a mapping by operator, to a placement as an array.
 
         Raises:
-            StagewrightError: If an operator is missing or unknown, a device is unknown, or the array has another shape
-                or type.
+            StagewrightError: If an operator is missing or unknown, a device is unknown, or the array has the wrong
+                shape or type.
         """
         if isinstance(devices, Mapping):
             missing = [name for name in self.operators if name not in devices]
@@ -224,7 +223,7 @@ class Problem:
         if array.dtype.kind in "UO" and array.ndim == 1:
             numbers = {name: number for number, name in enumerate(self.devices)}
             try:
-                # Not from the array, in which numbers beside names have become text.
+                # Uses the argument rather than the array, in which mixed numbers and names have become text.
                 numbered = [numbers[device] if isinstance(device, str) else device for device in given]
             except KeyError as error:
                 help = f"the devices are {', '.join(self.devices[:8])}"
@@ -240,13 +239,13 @@ class Problem:
         solver: str = "given",
         seconds: float = 0.0,
     ) -> Plan:
-        """A plan from a given placement, with the strongest lower bound beside its value.
+        """A plan from a given placement, with its value and the strongest lower bound.
 
         Args:
             placement: As for :meth:`placement`.
-            priority: As a row of the priorities of :meth:`evaluate`.
-            solver: The name in the plan.
-            seconds: How long it took to find, for the plan.
+            priority: One row of priorities as for :meth:`evaluate`.
+            solver: Name of the solver to record in the plan.
+            seconds: Time taken to find the placement, to record in the plan.
 
         Raises:
             StagewrightError: If the placement violates a constraint, or an argument is invalid.
@@ -260,7 +259,7 @@ class Problem:
             return Plan(self, self._native.read_plan(os.fspath(path), file.read(), self._model._native))
 
     def arrays(self, form: Literal["numpy", "torch_geometric", "networkx"] = "numpy") -> dict[str, Any]:
-        """The problem as arrays, so that a custom policy needs no parser.
+        """The problem as arrays, which spare a custom policy from parsing documents.
 
         Args:
             form: ``numpy`` returns the arrays below. ``torch_geometric`` returns the arguments of
@@ -269,9 +268,9 @@ class Problem:
                 ``networkx.node_link_graph(data, edges="edges")`` of networkx 3.4 or later reads.
 
         Returns:
-            For ``numpy``, with O operators, T tensors, E pairs of producer and consumer and D devices:
+            For ``numpy``, with O operators, T tensors, E pairs of producer and consumer, and D devices:
 
-            - ``seconds`` ``float64[O, D]``: time of an operator; infinity if it cannot run there.
+            - ``seconds`` ``float64[O, D]``: time of an operator on a device; infinity if it cannot run there.
             - ``flop``, ``parameter_bytes``, ``optimizer_bytes``, ``activation_bytes``, ``workspace_bytes``
               ``float64[O]``; ``flop`` is NaN if unknown.
             - ``pass`` ``uint8[O]``: 0 forward, 1 backward, 2 update.
@@ -284,7 +283,7 @@ class Problem:
               ``bool[D]``.
 
         Raises:
-            MemoryError: If there is no memory for the arrays of a number for each device.
+            MemoryError: If the arrays with a number for each device do not fit in memory.
             StagewrightError: If the form is unknown.
         """
         arrays: dict[str, Any] = self._native.arrays()
@@ -319,7 +318,7 @@ class Problem:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Problem:
-        # It is immutable. Gymnasium copies the arguments of environments.
+        # Gymnasium copies the arguments of environments, but a problem is immutable.
         return self
 
     def __repr__(self) -> str:
@@ -327,14 +326,14 @@ class Problem:
 
 
 def _restored(model: Model, arguments: str) -> Problem:
-    """A problem of another process."""
+    """A copy of a problem from another process."""
     problem = Problem.__new__(Problem)
     problem._begin(model, arguments)
     return problem
 
 
 def _array(given: Any, place: str) -> npt.NDArray[Any]:
-    """An argument as an array."""
+    """Converts an argument to an array."""
     try:
         return np.asarray(given)
     except ValueError as error:
@@ -378,7 +377,7 @@ def _priority(given: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
 
 
 def _threads(count: int | None) -> int | None:
-    # A pool has at most this number of threads.
+    # A thread pool cannot have more threads than this.
     if count is not None and not 1 <= count <= 0xFFFF:
         raise StagewrightError("U001", f"{count} threads", "threads", "give at least 1 and at most 65535")
     return count

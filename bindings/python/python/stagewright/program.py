@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def program() -> Path:
-    """Path of the program `stagewright`: that of this environment, otherwise the one on the path.
+    """Path of the program `stagewright`: the one in this environment, or else the one on the search path.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: If there is no such program.
     """
     own = Path(sysconfig.get_path("scripts")) / "stagewright"
     if own.is_file():

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Task:
-    """What is asked about the file of a model.
+    """A question about a model file.
 
-    A file of strategies (IOPDDL) is a strategy problem. With ``parallel``, the question is a joint plan: stages with degrees of
-    parallelism. Otherwise, it is a device for every operator.
+    For a file of strategies (IOPDDL), it is a strategy problem. With ``parallel``, it asks for a joint plan: stages
+    with degrees of parallelism. Otherwise, it asks for a device for every operator.
 
     Args:
         model: The file, in any format that the program reads.
@@ -26,8 +26,8 @@ class Task:
         parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,dp,pp,recompute``.
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).
-        recompute_workspace: ``max`` or ``sum``: memory of recomputed layers of a file of Piper (joint plans).
-        schedule: A pipeline schedule; for a joint plan also a list of those that it may have.
+        recompute_workspace: ``max`` or ``sum``: memory of the recomputed layers in a Piper file (joint plans).
+        schedule: A pipeline schedule; for a joint plan also a list of schedules from which to choose.
         objective: ``throughput``, ``latency`` or ``makespan`` (placements).
         split: ``contiguous``, ``convex`` or ``free`` (placements).
         communication: ``serial``, ``overlap`` or ``duplex`` (placements).
@@ -39,7 +39,8 @@ class Task:
         pins: Devices, kinds or classes by operator (placements).
         costs: A file of measurements that price the model, or several; not for strategy problems.
         solver: A name of :func:`solvers`, or ``auto`` (placements).
-        options: How the model is read, by the names in ``model`` of a plan document: ``batch``, ``whole_layers``.
+        options: How to read the model, by the names in ``model`` of a plan document, such as ``batch`` or
+            ``whole_layers``.
 
     Raises:
         StagewrightError: If a file is not valid, or an argument has no effect on the question.
@@ -101,7 +102,7 @@ class Task:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known about the model and its prices."""
+        """Remarks on the model and its prices."""
         return self._native.notes
 
     def solve(
@@ -112,7 +113,7 @@ class Task:
         seed: int = 0,
         threads: int | None = None,
     ) -> Answer:
-        """Finds a plan and a lower bound. At a limit, or after Ctrl-C, the answer is the best so far.
+        """Finds a plan and a lower bound. At a limit, or after Ctrl-C, returns the best answer so far.
 
         Args:
             time_limit: Seconds; ``None`` for no limit.
@@ -123,24 +124,24 @@ class Task:
         return Answer(self._native.solve(_limits(time_limit, gap, seed, threads)))
 
     def bounds(self, *, time_limit: float | None = 60.0, threads: int | None = None) -> dict[str, Any]:
-        """Lower bounds without a plan, as ``bound --json`` of the program prints them."""
+        """Computes lower bounds without a plan, as the program's ``bound --json`` prints them."""
         found: dict[str, Any] = json.loads(self._native.bounds(_limits(time_limit, 0.0, 0, threads)))
         return found
 
     def check(self, plan: Answer | Mapping[str, Any]) -> dict[str, Any]:
-        """Checks a plan with code that is independent of the solvers, as ``check --json`` of the program does."""
+        """Checks a plan with code that is independent of the solvers, as the program's ``check --json`` does."""
         report: dict[str, Any] = json.loads(self._native.check(_text(plan)))
         return report
 
     def explain(
         self, plan: Answer | Mapping[str, Any], *, time_limit: float | None = 60.0, threads: int | None = None
     ) -> dict[str, Any]:
-        """What determines the value of a plan, and what would change it, as ``explain --json`` of the program."""
+        """Explains the value of a plan, and what would change it, as the program's ``explain --json`` does."""
         found: dict[str, Any] = json.loads(self._native.explain(_text(plan), _limits(time_limit, 0.0, 0, threads)))
         return found
 
     def compare(self, *, time_limit: float | None = 60.0, threads: int | None = None) -> pd.DataFrame:
-        """The best joint plan beside those of expert rules: ``megatron``, ``fsdp`` and ``data-parallel``.
+        """Compares the best joint plan with those of expert rules: ``megatron``, ``fsdp`` and ``data-parallel``.
 
         Returns:
             A row for each plan: ``plan``, ``value_s``, ``bound_s``, ``stages`` and the degrees.
@@ -154,9 +155,9 @@ class Task:
 
 
 class Answer:
-    """The plan that answers a :class:`Task`, with a lower bound, or the reason why there is none.
+    """The plan that answers a :class:`Task`, with a lower bound, or the reason why there is no plan.
 
-    Values and bounds are in seconds, and costs for a strategy problem.
+    Values and bounds are seconds or, for a strategy problem, costs.
     """
 
     def __init__(self, native: _native.TaskAnswer) -> None:
@@ -179,16 +180,16 @@ class Answer:
 
     @property
     def gap(self) -> float | None:
-        """(value − bound) / value."""
+        """Relative gap: (value − bound) / value."""
         return self._native.gap
 
     @property
     def notes(self) -> list[str]:
-        """What was noted during the solve."""
+        """Remarks made during the solve."""
         return self._native.notes
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan document, whose ``schema`` says its kind."""
+        """The plan document, whose ``schema`` states its kind."""
         document: dict[str, Any] = json.loads(self._native.to_json())
         return document
 
@@ -198,7 +199,7 @@ class Answer:
             file.write(self._native.to_json())
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the page of the plan; not for strategy problems."""
+        """Writes the HTML report of the plan; not available for strategy problems."""
         self._native.save_html(os.fspath(path))
 
     def __str__(self) -> str:

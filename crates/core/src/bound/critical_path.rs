@@ -7,12 +7,12 @@ use crate::tolerance::round_down;
 
 /// The longest path of operators, each at its minimum time on any pool.
 ///
-/// *Proof.* By induction along a path, an operator v on it is not ready before the sum of the least times up
-/// to v. If v is on a host, it is ready its own time after the operator before it. If it is in a call, the
-/// call is convex, so its part of the path up to v is the last stretch; the call starts no earlier than the
-/// operator before that stretch is ready, and computes for at least the least times of the stretch. Transfers
-/// only add to that. For the makespan an operator starts after its predecessors have ended. Valid for latency
-/// and the makespan. O(pools · operators + edges).
+/// *Proof.* By induction along a path: an operator v on the path is not ready before the sum of the least times up to
+/// and including v. If v is on a host, it is ready its own time after the operator before it. If v is in a call, the
+/// call is convex, so the operators of the path that it contains up to v are consecutive. The call starts no earlier
+/// than the operator before them is ready, and computes for at least the sum of their least times. Transfers only add
+/// to that. For the makespan, an operator starts after its predecessors have ended. Valid for latency and the makespan.
+/// O(pools · operators + edges).
 #[derive(Debug, Clone, Copy)]
 pub struct CriticalPath;
 

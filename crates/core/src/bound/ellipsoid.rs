@@ -2,9 +2,9 @@
 
 use crate::stop::Stop;
 
-/// Shrinks an ellipsoid with axes of the given radii around `centre`, in at most `rounds` rounds and before `stop` applies:
-/// `cut` returns the direction from the centre to the maximum, and keeps the best centre itself. O(variables² · rounds), and
-/// two variables or more.
+/// Shrinks an ellipsoid with axes of the given radii around `centre`, for at most `rounds` rounds or until `stop`
+/// applies. `cut` returns the direction from a centre to the maximum, and itself keeps the best centre. Needs two or
+/// more variables. O(variables² · rounds).
 pub(super) fn shrink(
     mut centre: Vec<f64>,
     radii: &[f64],
@@ -42,7 +42,8 @@ pub(super) fn shrink(
     Some(())
 }
 
-/// The direction back to the simplex of shares whose last is what remains of 1, from a point outside it.
+/// From a point outside the simplex of shares, the direction back into it; `None` for a point inside. The last share is
+/// not listed, since it is what remains of 1.
 pub(super) fn into_simplex(shares: &[f64]) -> Option<Vec<f64>> {
     let mut cut = vec![0.0; shares.len()];
     if let Some(negative) = shares.iter().position(|&share| share < 0.0) {

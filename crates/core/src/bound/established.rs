@@ -1,8 +1,8 @@
 //! The bounds of a problem, each computed once for all callers.
 //!
-//! Solvers, tables of bounds and checks of a plan ask for the same bounds of the same problem, some of which take seconds.
-//! Results are stored with the problem, so all of them see the same values and none is computed twice, unless a time limit
-//! cut it short.
+//! Solvers, tables of bounds and checks of a plan ask for the same bounds of the same problem, some of which take
+//! seconds. Results are stored with the problem, so all of these see the same values, and no bound is computed twice
+//! unless a time limit cut it short.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{Bound, LowerBound};
 use crate::problem::Problem;
 use crate::stop::Stop;
 
-/// Factor by which the available time has to exceed that of a truncated computation to repeat it.
+/// A truncated computation is repeated if more than this factor of its time is available.
 const AGAIN: u32 = 2;
 
 /// One bound of a problem.
@@ -19,7 +19,7 @@ const AGAIN: u32 = 2;
 struct Known {
     name: &'static str,
     found: Option<LowerBound>,
-    /// Time that the computation had, if a limit cut it short.
+    /// Time that was available to the computation, if a limit cut it short.
     had: Option<Duration>,
 }
 
@@ -30,7 +30,7 @@ impl Known {
     }
 }
 
-/// The bounds of a problem that were computed so far.
+/// The bounds of a problem that have been computed so far.
 #[derive(Debug, Default)]
 struct Established(Mutex<Vec<Known>>);
 
@@ -44,7 +44,7 @@ impl Established {
         known.iter().find(|known| known.name == name).cloned()
     }
 
-    /// Stores a bound; the larger of two values of one bound is kept.
+    /// Stores a bound. Of two values of the same bound, the larger is kept.
     fn set(&self, new: Known) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match all.iter_mut().find(|known| known.name == new.name) {
@@ -58,20 +58,20 @@ impl Established {
     }
 }
 
-/// The strongest of the bounds computed so far; at first the trivial one.
+/// The strongest of the bounds computed so far; the trivial bound if there are none.
 pub(super) fn known(problem: &Problem) -> LowerBound {
     let established = Established::of(problem);
     let all = established.0.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().filter_map(|known| known.found.clone()).fold(LowerBound::TRIVIAL, LowerBound::max)
 }
 
-/// The value of a bound, if it was computed.
+/// The value of a bound, if it has been computed.
 pub(super) fn computed(bound: &dyn Bound, problem: &Problem) -> Option<LowerBound> {
     Established::of(problem).get(bound.name()).and_then(|known| known.found)
 }
 
-/// A bound on a problem that it applies to, computed before `stop` applies unless it is known; `None` if some operator
-/// cannot run anywhere, or if the time was too short for any value.
+/// A bound that applies to the problem: the stored value, or one computed before `stop` applies. `None` if some
+/// operator cannot run anywhere, or if the time was too short for any value.
 pub fn established(bound: &dyn Bound, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
     established_by(bound, problem, stop, || bound.before(problem, stop))
 }
@@ -94,8 +94,8 @@ pub fn established_by(
     established.get(bound.name()).and_then(|known| known.found)
 }
 
-/// The strongest of `bounds` that applies. They are computed in their order, cheapest first, until one `is_enough` or
-/// `stop` applies; the trivial bound if none has a value.
+/// The strongest of `bounds` that apply. They are computed in order, cheapest first, until one `is_enough` or `stop`
+/// applies. The trivial bound if none has a value.
 pub fn strongest_until(
     bounds: &[&dyn Bound],
     problem: &Problem,
@@ -104,7 +104,8 @@ pub fn strongest_until(
 ) -> LowerBound {
     let mut strongest = LowerBound::TRIVIAL;
     for bound in bounds {
-        // After the deadline, only known bounds are used: it may take long to find out whether another one applies.
+        // After the deadline, only stored bounds are used, because it may take long to find out whether another bound
+        // applies.
         let found = match stop.reason() {
             None => bound.applies(problem).then(|| established(*bound, problem, stop)).flatten(),
             Some(_) => computed(*bound, problem),
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn a_bound_is_computed_once_unless_a_limit_cut_it_short() {
         let (problem, bound) = (problem(), Counted::new("counted", 0.5));
-        // No time at all.
+        // A stop without any time.
         established(&bound, &problem, &stop(Some(Duration::ZERO)));
         established(&bound, &problem, &stop(Some(Duration::ZERO)));
         assert_eq!(bound.times(), 1);

@@ -10,19 +10,19 @@ use crate::tolerance::round_down;
 /// The fluid bound. For prices λ_c ≥ 0 of the kinds with Σ_c n_c λ_c = 1: T ≥ Σ_u min_c λ_c p_uc, over colocation
 /// classes u.
 ///
-/// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in total — a stage on
-/// r devices for at most r T, and with `separate` training forward plus backward compute is at most T — so Σ_c λ_c ·
-/// (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for the kind that runs it,
-/// at least min_c λ_c p_uc. Valid for throughput, every split rule and communication mode; in an iteration under a
-/// schedule every device computes for at most T / m per microbatch, so the bound is m times as large. Valid for the
-/// makespan, since no device computes for longer than the step takes.
+/// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in total. A stage on r
+/// devices computes for at most r T, and with `separate` training forward plus backward compute is at most T. So Σ_c
+/// λ_c · (seconds computed on kind c) ≤ T Σ_c n_c λ_c = T. Every class u contributes λ_c p_uc for the kind that runs
+/// it, which is at least min_c λ_c p_uc. Valid for throughput, every split rule and communication mode. In an iteration
+/// under a schedule every device computes for at most T / m per microbatch, so the bound is m times as large. Valid for
+/// the makespan, since no device computes for longer than the step takes.
 ///
 /// The best prices are the optimal dual solution of the fractional assignment (an LP); for one kind the bound is the
-/// total work over the number of devices. The function of λ is concave and piecewise linear, and any λ gives a valid
-/// bound, so it is maximised approximately: by bisection on its slope for two kinds and by the ellipsoid method
-/// (Shor 1977) for more. The rounds of the latter grow with the square of the number of kinds, so mirror ascent
-/// replaces it where that is too much work, and earlier for the makespan, whose solvers may have only milliseconds.
-/// Kinds with equal times count as one. O(iterations · classes · kinds).
+/// total work divided by the number of devices. The function of λ is concave and piecewise linear, and any λ gives a
+/// valid bound, so it is maximised approximately: by bisection on its slope for two kinds and by the ellipsoid method
+/// (Shor 1977) for more. The rounds of the ellipsoid method grow with the square of the number of kinds, so mirror
+/// ascent replaces it where that is too much work, and at fewer kinds for the makespan, whose solvers may have only
+/// milliseconds. Kinds with equal times count as one. O(iterations · classes · kinds).
 #[derive(Debug, Clone, Copy)]
 pub struct Fluid;
 
@@ -54,8 +54,8 @@ impl Bound for Fluid {
     }
 }
 
-/// The fluid bound, before rounding, and its price of a second on a device of each kind, for classes whose seconds by
-/// kind are given; the best prices found when `stop` applies. `None` if some class cannot run anywhere.
+/// The fluid bound before rounding, and the price of a second on a device of each kind, for classes with the given
+/// seconds by kind. Stops at the best prices found when `stop` applies. `None` if some class cannot run anywhere.
 pub(super) fn priced(
     problem: &Problem,
     classes: &[Vec<Option<f64>>],
@@ -75,12 +75,12 @@ pub(super) fn priced(
 pub struct Column {
     /// Number of devices.
     pub devices: f64,
-    /// Seconds of every class or unit; `None` if it cannot run.
+    /// Seconds of every class or unit; `None` for those that cannot run there.
     pub seconds: Vec<Option<f64>>,
 }
 
-/// The bound for given columns, before rounding, and the share of every column in it: its price of a second times
-/// its number of devices. `None` without columns, or if something cannot run anywhere.
+/// The bound for given columns, before rounding, and the share of every column: the price of its seconds times its
+/// number of devices. `None` without columns, or if some class cannot run anywhere.
 pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     divided_before(columns, &Stop::never())
 }
@@ -93,13 +93,13 @@ fn divided_before(columns: &[Column], stop: &Stop) -> Option<(f64, Vec<f64>)> {
     Some((value, shares))
 }
 
-/// The bound that given shares of the columns prove, before rounding. The shares are non-negative and sum to 1.
-/// `None` as for [`divided`].
+/// The bound that given shares of the columns prove, before rounding. The shares are non-negative and sum to 1. `None`
+/// in the cases of [`divided`].
 pub fn proved_by(columns: &[Column], shares: &[f64]) -> Option<f64> {
     Game { columns, stop: &Stop::never() }.value(shares).map(|(value, _)| value)
 }
 
-/// The bound and shares of [`divided_before`], in fewer rounds and less tight if there are many columns or classes.
+/// The bound and shares of [`divided_before`]. With many columns or classes it takes fewer rounds and is less tight.
 pub(super) fn divided_quickly(columns: &[Column], stop: &Stop) -> Option<(f64, Vec<f64>)> {
     const MAX_COLUMNS: usize = 3;
     const MAX_CLASSES: usize = 1 << 12;
@@ -143,8 +143,8 @@ impl Game<'_> {
     /// g and a supergradient at the shares; `None` if a class cannot run anywhere.
     fn value(&self, shares: &[f64]) -> Option<(f64, Vec<f64>)> {
         let classes = self.columns.first().map_or(0, |column| column.seconds.len());
-        // The minimum priced seconds of every class, with the column and the rate of the minimum. Computed column by
-        // column, in the order of memory.
+        // The minimum priced seconds of every class, with the column where they occur and the seconds per share there.
+        // Computed column by column, in memory order.
         let mut least: Vec<Option<(f64, usize, f64)>> = vec![None; classes];
         for (index, column) in self.columns.iter().enumerate() {
             for (least, seconds) in least.iter_mut().zip(&column.seconds) {
@@ -190,8 +190,9 @@ impl Game<'_> {
         40 * self.columns.len() * self.columns.len()
     }
 
-    /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), starting from shares by speed. Returns the
-    /// best point visited. The number of rounds is such that they visit `max_entries` entries, within limits.
+    /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), starting from shares in proportion to speed.
+    /// Returns the best point visited. The rounds visit about `max_entries` entries in total, but their number stays
+    /// within `limits`.
     fn ascend(&self, max_entries: usize, limits: std::ops::RangeInclusive<usize>) -> Option<(f64, Vec<f64>)> {
         let rounds = (max_entries / self.entries().max(1)).clamp(*limits.start(), *limits.end());
         let speeds = self.speeds();
@@ -220,7 +221,8 @@ impl Game<'_> {
         Some(best)
     }
 
-    /// Relative speed of each column, the fastest at 1, averaged over the classes that it runs; 1 if undefined.
+    /// Relative speed of each column, averaged over the classes that it runs, where the fastest column has speed 1; 1
+    /// if undefined.
     fn speeds(&self) -> Vec<f64> {
         let classes = self.columns.first().map_or(0, |column| column.seconds.len());
         let least: Vec<f64> = (0..classes)
@@ -242,7 +244,7 @@ impl Game<'_> {
         self.columns.iter().map(speed).collect()
     }
 
-    /// Two columns: the slope of g along (s, 1 − s) changes sign at the maximum.
+    /// For two columns: the slope of g along (s, 1 − s) changes sign at the maximum.
     fn bisect(&self) -> Option<Vec<f64>> {
         const HALVINGS: usize = 60;
         let (mut low, mut high) = (0.0, 1.0);
@@ -262,7 +264,7 @@ impl Game<'_> {
         Some(best.1)
     }
 
-    /// The ellipsoid method over the first d = columns − 1 shares; the last is what remains of 1.
+    /// Runs the ellipsoid method over the first d = columns − 1 shares; the last share is what remains of 1.
     fn ellipsoid(&self) -> Option<Vec<f64>> {
         let d = self.columns.len() - 1;
         let even = 1.0 / (d as f64 + 1.0);

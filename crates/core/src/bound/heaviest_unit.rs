@@ -1,4 +1,4 @@
-//! The heaviest unit: some device runs it.
+//! The heaviest unit: the least time that the heaviest colocation class takes on any stage.
 
 use super::{Bound, LowerBound, class_seconds};
 use crate::certificate::Certificate;
@@ -6,14 +6,14 @@ use crate::document::ObjectiveKind;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
-/// The maximum, over colocation classes u, of the minimum time of u on any kind, divided by the maximum
-/// number of replicas of a stage on that kind.
+/// The maximum, over colocation classes u, of the minimum, over kinds, of the time of u divided by the maximum number
+/// of replicas of a stage on that kind.
 ///
-/// *Proof.* Some stage holds the whole class. Its load, in every communication mode, is at least its compute
-/// divided by its replicas r ≤ min(R, count of the kind); with `separate` training the value is at least the
-/// forward plus the backward load of that stage, and an iteration of m microbatches under a schedule at least
-/// m times that. For the makespan, which has no replicas, one device runs the whole class, one operator after
-/// another. Valid for throughput, every split rule, and for the makespan.
+/// *Proof.* Some stage holds the whole class. Its load, in every communication mode, is at least its compute divided by
+/// its replicas r ≤ min(R, count of the kind). With `separate` training the value is at least the forward plus the
+/// backward load of that stage, and under a schedule an iteration of m microbatches takes at least m times that. For
+/// the makespan, which has no replicas, one device runs the whole class, one operator after another. Valid for
+/// throughput, every split rule, and for the makespan.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaviestUnit;
 

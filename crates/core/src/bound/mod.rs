@@ -1,7 +1,7 @@
 //! Lower bounds: functions from a problem to a value that no placement undercuts.
 //!
-//! Every bound states for which problems it is valid, proves it in its doc comment, and rounds its value down
-//! by [`crate::tolerance::round_down`]. Closed forms are in this module; a bound that needs a solver is with
+//! Every bound states for which problems it is valid, proves this in its doc comment, and rounds its value down by
+//! [`crate::tolerance::round_down`]. Closed forms are in this module; a bound that needs a solver is in the crate of
 //! that solver.
 
 mod critical_path;
@@ -40,10 +40,11 @@ impl LowerBound {
     /// The trivial bound: loads are never negative.
     pub const TRIVIAL: LowerBound = LowerBound { value: 0.0, source: "trivial", certificate: None };
 
-    /// Source of a bound that a finished search proves: no plan is better.
+    /// Source of a bound from a finished search, which proves that no plan is better.
     pub const EXHAUSTED: &'static str = "exhausted";
 
-    /// Source of a bound below which a search ruled out every plan, while plans between it and the best one remain.
+    /// Source of a bound from a search that ruled out every plan below it, while plans between it and the best one
+    /// remain.
     pub const SEARCHED: &'static str = "search";
 
     /// The larger of two bounds, the first on a tie.
@@ -60,21 +61,21 @@ pub trait Bound: Sync {
     /// Whether the bound is valid for the problem.
     fn applies(&self, problem: &Problem) -> bool;
 
-    /// Computes the bound; `None` if some operator cannot run anywhere, so that there is nothing to bound.
+    /// Computes the bound; `None` if some operator cannot run anywhere, so that there is no value to bound.
     fn compute(&self, problem: &Problem) -> Option<LowerBound>;
 
-    /// Whether the bound takes O(pools · (operators + pins)) and a number of rounds that `stop` ends.
+    /// Whether the bound takes O(pools · (operators + pins)) per round, for a number of rounds that `stop` can end.
     fn is_linear(&self) -> bool {
         false
     }
 
-    /// Whether the rounds of the bound take longer than milliseconds where other closed forms do not, so that `stop`
-    /// has to end them.
+    /// Whether the rounds of the bound take longer than milliseconds on problems where other closed forms do not, so
+    /// that `stop` has to end them.
     fn is_long(&self) -> bool {
         false
     }
 
-    /// Computes the best bound that is known when `stop` applies; most bounds take too little time to poll it.
+    /// Computes the best bound known by the time `stop` applies. Most bounds take too little time to poll `stop`.
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let _ = stop;
         self.compute(problem)
@@ -85,24 +86,26 @@ pub trait Bound: Sync {
 pub const CLOSED_FORMS: [&dyn Bound; 7] =
     [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &MemoryPrices];
 
-/// The strongest bound that is known without a search: the closed forms, and the bounds [`established`] on the problem.
+/// The strongest bound available without a search: from the closed forms, and from the bounds [`established`] for the
+/// problem.
 pub fn strongest(problem: &Problem) -> LowerBound {
     strongest_before(problem, &Stop::never())
 }
 
-/// Maximum of pools² · (operators + pins) at which closed forms take milliseconds, so that no limit omits them.
+/// Maximum of pools² · (operators + pins) at which every closed form takes milliseconds, so that no time limit omits
+/// any.
 const QUICK: usize = 1 << 20;
 
 /// Maximum of pools · (operators + pins) at which linear closed forms take milliseconds.
 const QUICK_IF_LINEAR: usize = 1 << 22;
 
-/// The strongest bound that is known when `stop` applies: of the closed forms, at least those that take milliseconds.
+/// The strongest bound known by the time `stop` applies; it includes at least the closed forms that take milliseconds.
 pub fn strongest_before(problem: &Problem, stop: &Stop) -> LowerBound {
     closed_form(problem, stop).max(established::known(problem))
 }
 
-/// The strongest closed form that applies, as for [`strongest_before`]. Every search needs them, so each is computed
-/// once.
+/// The strongest closed form that applies, within the time of [`strongest_before`]. Every search needs the closed
+/// forms, so each is computed once.
 pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
     let graph = problem.graph();
     let pins: usize = graph.tensors().map(|tensor| graph.pins(tensor).len()).sum();
@@ -113,7 +116,7 @@ pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
         false => stop,
     };
     let is_quick = size.saturating_mul(pools) <= QUICK_IF_LINEAR;
-    // Linear bounds first, then those of many rounds.
+    // Linear bounds come first, then those of many rounds.
     let (linear, others): (Vec<&dyn Bound>, Vec<_>) =
         CLOSED_FORMS.iter().partition(|bound| bound.is_linear());
     let found = linear.into_iter().rev().chain(others).filter_map(|bound| {
@@ -127,7 +130,7 @@ pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
     found.fold(LowerBound::TRIVIAL, LowerBound::max)
 }
 
-/// The strongest of `bounds` that applies.
+/// The strongest of `bounds` that apply.
 pub fn strongest_of(bounds: &[&dyn Bound], problem: &Problem) -> LowerBound {
     bounds
         .iter()
@@ -136,8 +139,8 @@ pub fn strongest_of(bounds: &[&dyn Bound], problem: &Problem) -> LowerBound {
         .fold(LowerBound::TRIVIAL, LowerBound::max)
 }
 
-/// Seconds of every colocation class on every kind: `[class][kind]`, `None` if no pool of the kind may run the
-/// whole class. O(pools · operators).
+/// Seconds of every colocation class on every kind, as `[class][kind]`; `None` if no pool of the kind may run the whole
+/// class. O(pools · operators).
 pub(crate) fn class_seconds(problem: &Problem) -> Keyed<ClassId, Vec<Option<f64>>> {
     let graph = problem.graph();
     let kinds = problem.cluster().kind_count();

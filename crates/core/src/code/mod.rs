@@ -1,11 +1,12 @@
 //! Error codes and the text that users read about them.
 //!
-//! [`codes!`](crate::codes) declares the codes of a letter as an enum. The name of a variant is the code, the first line of
-//! its doc comment the title, and the rest its text in Markdown. `data/errors.md`, which `--explain` prints, is written
-//! from these enums, and a test of the program compares it. A retired code is not reused: its number stays free.
+//! [`codes!`](crate::codes) declares the codes of a letter as an enum. The name of a variant is the code, the first
+//! line of its doc comment is the title, and the rest is its text in Markdown. `data/errors.md`, which `--explain`
+//! prints, is written from these enums, and a test of the program compares it with them. The number of a retired code
+//! is not used again.
 //!
-//! An enum is in the lowest crate that gives its codes; those below are of the core. Errors of every crate return a
-//! [`Code`], whatever the letter.
+//! Each enum is in the lowest crate that reports its codes; those below belong to the core. Errors of every crate
+//! return a [`Code`], whatever the letter.
 
 mod cluster;
 mod graph;
@@ -24,10 +25,10 @@ pub use schedule::T::{self, *};
 #[derive(Clone, Copy)]
 pub struct Code(&'static Entry);
 
-/// Text of a code on the page.
+/// A code and its text in `data/errors.md`.
 #[derive(Debug)]
 pub struct Entry {
-    /// The code, as `G004`.
+    /// The code, such as `G004`.
     pub name: &'static str,
     /// Lines of the doc comment.
     #[doc(hidden)]
@@ -39,11 +40,10 @@ pub struct Entry {
 pub struct Letter {
     /// The letter.
     pub name: &'static str,
-    /// Lines of the doc comment of the enum: the subject, and the introduction of a family, whose codes have a line
-    /// each.
+    /// Lines of the enum's doc comment: the subject, and for a family, whose codes have a line each, an introduction.
     #[doc(hidden)]
     pub lines: &'static [&'static str],
-    /// The file of the enum.
+    /// The source file of the enum.
     pub file: &'static str,
     /// Entries in the order of the enum.
     pub entries: &'static [Entry],
@@ -80,7 +80,7 @@ impl Letter {
         title(self.lines)
     }
 
-    /// Introduction of a family, empty for other letters.
+    /// Introduction of a family; empty for other letters.
     pub fn text(&self) -> String {
         text(self.lines)
     }
@@ -90,7 +90,8 @@ fn title(lines: &[&'static str]) -> &'static str {
     lines.first().map_or("", |line| line.trim())
 }
 
-/// The text below the title. Examples are fenced in a doc comment, or they would be tests, and indented on the page.
+/// The text below the title. Examples are fenced in a doc comment, where they would otherwise run as tests, and
+/// indented on the page.
 fn text(lines: &[&'static str]) -> String {
     let mut is_example = false;
     let mut text = String::new();
@@ -125,7 +126,7 @@ impl<Other: Copy + Into<Code>> PartialEq<Other> for Code {
     }
 }
 
-/// Tests and scripts know codes by name.
+/// Tests and scripts refer to codes by name.
 impl PartialEq<&str> for Code {
     fn eq(&self, other: &&str) -> bool {
         self.name == *other

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error, Visitor};
 
-/// The units, the longest first, with the bytes in each. `GB` is 10⁹ bytes and `GiB` 2³⁰.
+/// The units, longest first, with the bytes of each. `GB` is 10⁹ bytes and `GiB` 2³⁰.
 const UNITS: [(&str, f64); 10] = [
     ("KiB", 1024.0),
     ("MiB", 1048576.0),

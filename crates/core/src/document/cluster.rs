@@ -73,7 +73,7 @@ pub struct ClassDocument {
     /// Achieved share of the peak, in (0, 1]; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
-    /// Seconds of library kernels in closed form; the first for a kernel and a precision counts.
+    /// Closed forms of the seconds of library kernels; of several for a kernel and a precision, the first applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fits: Vec<KernelFitDocument>,
     /// Source of the values.
@@ -109,7 +109,7 @@ pub struct KernelFitDocument {
     pub bandwidth: f64,
     /// Exponent of the rounded maximum, at least 1.
     pub sharpness: f64,
-    /// Bytes that come from a cache, four times as fast as memory.
+    /// Bytes that come from a cache, which is four times as fast as memory.
     pub cache_bytes: f64,
     /// The data that the formula was fitted to, with the error of the fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,13 +146,13 @@ pub struct KindDocument {
     /// Name of the group its devices belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// The servers that its devices are in, for joint plans; by default all devices are in one. Other plans do not read
-    /// it: write servers as groups for them.
+    /// The servers that contain the devices, for joint plans; by default, one server contains all of them. Other plans
+    /// ignore this field: write servers as groups for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerDocument>,
 }
 
-/// Servers with equally many devices of a kind.
+/// Servers, each with the same number of devices of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerDocument {
@@ -162,7 +162,7 @@ pub struct ServerDocument {
     pub link: LinkDocument,
 }
 
-/// Devices of a kind and a class of that name, without a memory limit, link or group.
+/// Devices whose kind and class have the same name, without a memory limit, link or group.
 ///
 /// ```
 /// use stagewright_core::document::devices;
@@ -175,14 +175,14 @@ pub fn devices(name: impl Into<String>, count: u32) -> KindDocument {
 }
 
 impl KindDocument {
-    /// Bytes of memory of one device.
+    /// Sets the bytes of memory of one device.
     #[must_use]
     pub fn memory(mut self, bytes: f64) -> Self {
         self.memory_bytes = Some(bytes);
         self
     }
 
-    /// A link of every device, with its bytes per second and the seconds before the first byte.
+    /// Gives every device a link of `bandwidth` bytes per second, with `latency_s` seconds before the first byte.
     #[must_use]
     pub fn link(mut self, bandwidth: f64, latency_s: f64) -> Self {
         self.link = Some(LinkDocument { latency_s, bandwidth });

@@ -66,9 +66,10 @@ pub enum KernelKind {
     Product,
     /// Fused attention without a mask; dimensions `batch`, `tokens`, `heads`, `kv_heads`, `head_dim`.
     Attention,
-    /// Fused attention with a causal mask; dimensions as of `attention`.
+    /// Fused attention with a causal mask; the dimensions are those of `attention`.
     CausalAttention,
-    /// Fused attention of one new token per sequence to a cache of `tokens` tokens; dimensions as of `attention`.
+    /// Fused attention of one new token per sequence to a cache of `tokens` tokens; the dimensions are those of
+    /// `attention`.
     DecodeAttention,
 }
 
@@ -123,13 +124,13 @@ pub struct KernelCostsDocument {
 pub enum TransferKind {
     /// From one device to another.
     Send,
-    /// Sum, on every device.
+    /// Sum of the devices' tensors, on every device.
     AllReduce,
-    /// Concatenation, on every device.
+    /// Concatenation of the devices' tensors, on every device.
     AllGather,
-    /// Sum, each device with its part.
+    /// Sum of the devices' tensors, of which each device receives a part.
     ReduceScatter,
-    /// A part from every device to every other.
+    /// A part of every device's tensor to every other device.
     AllToAll,
     /// From one device to all others.
     Broadcast,
@@ -174,7 +175,7 @@ pub struct LinkCostsDocument {
     pub between_servers: bool,
     /// The source of the measurements: what was measured, and with which program.
     pub source: String,
-    /// Rows `[bytes, seconds]`: bytes are the size of the whole tensor on one device, after a concatenation and before a
-    /// sum is divided, as nccl-tests counts them.
+    /// Rows `[bytes, seconds]`. Bytes are the size of the whole tensor on one device: after an all-gather and before a
+    /// reduce-scatter, as nccl-tests counts them.
     pub rows: Vec<[f64; 2]>,
 }

@@ -192,7 +192,7 @@ pub enum Pass {
     Update,
 }
 
-/// A library kernel that an operator calls, in the dimensions by which measurements are listed.
+/// A library kernel that an operator calls, with the dimensions by which measurements are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum KernelDocument {
@@ -298,7 +298,8 @@ pub struct OperatorDocument {
     /// of the graph: tensors are held as long as they are live.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub activation_bytes: f64,
-    /// Number of experts that a `dispatch` sends to, if an output of it leads to several; by default an output leads to one.
+    /// Number of experts to which a `dispatch` sends, if one of its outputs leads to several; by default every output
+    /// leads to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<NonZeroU32>,
     /// Bytes of workspace while the operator runs. In version 2 a device needs the maximum over time, in version 1 the
@@ -320,40 +321,40 @@ pub fn operator(name: impl Into<String>) -> OperatorDocument {
 }
 
 impl OperatorDocument {
-    /// Bytes of all four kinds, with the activations of one microbatch.
+    /// Bytes of parameters, optimiser state and workspace, and of the activations of one microbatch.
     pub fn bytes(&self) -> f64 {
         self.parameter_bytes + self.optimizer_bytes + self.workspace_bytes + self.activation_bytes
     }
 
-    /// Seconds on a device class.
+    /// Sets the measured seconds on a device class.
     #[must_use]
     pub fn seconds(mut self, class: impl Into<String>, seconds: f64) -> Self {
         self.seconds.insert(class.into(), seconds);
         self
     }
 
-    /// Bytes of parameters.
+    /// Sets the bytes of parameters.
     #[must_use]
     pub fn parameters(mut self, bytes: f64) -> Self {
         self.parameter_bytes = bytes;
         self
     }
 
-    /// Bytes of activations stashed for the backward pass, per microbatch.
+    /// Sets the bytes of activations stashed for the backward pass, per microbatch.
     #[must_use]
     pub fn activations(mut self, bytes: f64) -> Self {
         self.activation_bytes = bytes;
         self
     }
 
-    /// Forward, backward or update.
+    /// Sets the pass: forward, backward or update.
     #[must_use]
     pub fn pass(mut self, pass: Pass) -> Self {
         self.pass = pass;
         self
     }
 
-    /// Name of the operators that share a device with this one.
+    /// Sets the colocation name; operators with the same name share a device.
     #[must_use]
     pub fn colocation(mut self, name: impl Into<String>) -> Self {
         self.colocation = Some(name.into());

@@ -60,13 +60,13 @@ pub struct JointObjectiveDocument {
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies; microbatches for `time-per-sample`.
     pub global_batch: u64,
-    /// Samples of a microbatch if they were given; null for any, and for `time-per-sample`.
+    /// Samples per microbatch, if given; null for any number, and for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatch: Option<u32>,
     /// Schedules that a plan for an iteration may have: `1f1b`, `interleaved`, `zero-bubble`; 1F1B if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
-    /// How the memory of layers that are recomputed adds up.
+    /// How the workspaces of recomputed layers combine.
     pub recompute_workspace: RecomputeWorkspace,
     /// Value in seconds; null without a plan.
     pub value_s: Option<f64>,
@@ -90,7 +90,7 @@ pub enum JointObjectiveKind {
     Iteration,
 }
 
-/// A kind of parallelism, or a technique that a joint plan chooses with it.
+/// A kind of parallelism, or a technique that a joint plan chooses along with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Parallelism {
@@ -165,7 +165,8 @@ pub struct JointExecutionDocument {
     pub data: u32,
     /// Degree of expert parallelism, which divides that of data parallelism.
     pub expert: u32,
-    /// States that copies divide: of the optimizer (1), gradients as well (2), parameters as well (3), or none (0).
+    /// States that copies divide among themselves: none (0), the optimizer's (1), gradients as well (2), or parameters
+    /// as well (3).
     pub zero: u32,
     /// Schedule of the microbatches.
     #[serde(default = "one_f_one_b")]
@@ -212,13 +213,14 @@ pub struct JointStageDocument {
     /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_s: Option<f64>,
-    /// Bytes of memory in use on a device, by all stages of it.
+    /// Bytes of memory in use on a device, by all stages on it.
     pub memory_bytes: f64,
     /// Bytes of memory in use on a device for parameters, gradients and the optimizer of this stage; absent for
     /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<f64>,
-    /// Bytes of activations of this stage at its maximum of microbatches in flight; absent for `time-per-sample`.
+    /// Bytes of activations of this stage at its maximum number of microbatches in flight; absent for
+    /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_bytes: Option<f64>,
     /// The layers, with their configurations.
@@ -235,7 +237,7 @@ pub struct JointLayerDocument {
     pub configuration: String,
 }
 
-/// Seconds of a microbatch on a stage, and bytes of a device of it, by purpose.
+/// Seconds per microbatch on a stage, and bytes on each of its devices, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct JointPartsDocument {
     /// Seconds of operators, in both passes.

@@ -2,7 +2,7 @@
 //!
 //! Every writer of plans uses these names, and the checker accepts no others.
 
-/// Sources of the lower bound of a plan: bounds of their own, and searches that prove one.
+/// Sources of the lower bound of a plan: the names of bounds, and of searches that prove one.
 pub const BOUND_SOURCES: &[&str] = &[
     "none",
     "trivial",
@@ -28,7 +28,7 @@ pub const BOUND_SOURCES: &[&str] = &[
     "exhausted",
 ];
 
-/// Sources of the bound on a worst case, beside [`BOUND_SOURCES`].
+/// Sources of the bound on a worst case, in addition to [`BOUND_SOURCES`].
 pub const ROBUST_BOUND_SOURCES: &[&str] =
     &["an average of scenarios", "the nominal bound, scaled to the average of all scenarios"];
 

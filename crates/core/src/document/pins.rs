@@ -1,16 +1,18 @@
-//! Pins: operators that a user wants on certain devices.
+//! Pins: the devices to which a user restricts operators.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Operator name to the devices, kinds or classes it may use. A pins file is such a table, in JSON or TOML.
+/// For every pinned operator, by name, the devices, kinds or classes that it may use. A pins file is such a table, in
+/// JSON or TOML.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct PinsDocument(pub BTreeMap<String, PinTargets>);
 
-/// One name or several; each is a device (`acc3`), otherwise a kind (`acc`), otherwise a class (`a100`).
+/// One name or several. Each name stands for a device (`acc3`), otherwise for a kind (`acc`), otherwise for a class
+/// (`a100`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum PinTargets {

@@ -54,17 +54,17 @@ pub struct PlanDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<UplinkDocument>,
     /// Every operator once, by decreasing priority, for makespan. A device runs the ready operator that is first in
-    /// this list; without a list, the one that became ready first.
+    /// this list; without a list, it runs the operator that became ready first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Vec<String>>,
-    /// The worst case of a plan made for costs that are off.
+    /// The worst case of a plan that is robust against costs that are off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub robust: Option<RobustDocument>,
 }
 
-/// The worst case of a plan when costs are off. Every kind of operator is a source of error, and so are all links
-/// together. If a source is off, all its costs are (1 + deviation) times as high; at most `budget` sources are off at
-/// once. The value of the plan, and its bound, are for the costs as they are.
+/// The worst case of a plan when costs are off. Every kind of operator is a source of error, and all links together are
+/// another. If a source is off, all its costs are (1 + deviation) times as high; at most `budget` sources are off at
+/// once. The value of the plan, and its bound, are for the costs as predicted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RobustDocument {
@@ -82,9 +82,9 @@ pub struct RobustDocument {
     pub source: String,
     /// (worst_s − bound_s) / worst_s.
     pub gap: f64,
-    /// Value of the best plan that was found for the costs as they are.
+    /// Value of the best plan that was found for the costs as predicted.
     pub nominal_best_s: f64,
-    /// Worst-case value of the best plan that was found for the costs as they are.
+    /// Worst-case value of the best plan that was found for the costs as predicted.
     pub nominal_best_worst_s: f64,
 }
 
@@ -150,7 +150,7 @@ pub struct ModelOptionsDocument {
     /// Whether every operator launches a kernel of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_fusion: bool,
-    /// Version of the cost rules, in plans of earlier versions. Only the rules 2 are left.
+    /// Version of the cost rules, in plans of earlier releases. Only version 2 remains.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_rules: Option<u8>,
     /// Unit of the model's times.
@@ -244,9 +244,9 @@ pub enum ObjectiveKind {
     /// The bottleneck load: time per sample of a full pipeline.
     #[default]
     Throughput,
-    /// One sample through offloaded calls.
+    /// Time of one sample through offloaded calls.
     Latency,
-    /// One step under dataflow execution.
+    /// Time of one step under dataflow execution.
     Makespan,
 }
 
@@ -270,7 +270,7 @@ pub enum Split {
     Contiguous,
     /// No forward path leaves a device and comes back.
     Convex,
-    /// Anything.
+    /// Any set of operators.
     Free,
 }
 
@@ -298,7 +298,7 @@ pub enum Communication {
     Duplex,
 }
 
-/// Scoring of the passes of a training step.
+/// Rule that combines the loads of the forward and the backward pass of a training step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Training {
@@ -321,8 +321,8 @@ pub enum Execution {
     ContentionFree,
 }
 
-/// The pipeline schedule: the value is the time of its iteration, and it determines the activations that a stage
-/// keeps.
+/// The pipeline schedule, which determines the activations that a stage keeps. The value of a plan is the time of an
+/// iteration under it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Schedule {
     /// One microbatch at a time.
@@ -374,7 +374,7 @@ pub struct ObjectiveDocument {
     /// Microbatches of the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatches: Option<u32>,
-    /// Maximum number of devices one stage may be replicated on; 1 by default. They are of one kind, and no pin
+    /// Maximum number of devices one stage may be replicated on; 1 by default. All are of one kind, and no pin
     /// distinguishes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<u32>,
@@ -416,15 +416,16 @@ pub enum CertificateDocument {
     /// Σ_u min_c price_c · seconds(u, c) / Σ_c count_c · price_c bounds the bottleneck from below.
     ///
     /// With prices of memory, a class also pays price · ⌊bytes / quantum⌋ on a kind, for the bytes that it holds on any
-    /// device, and the sum is less count · price · ⌊memory / quantum⌋ of every kind. Below `below_s` no class is on a kind
-    /// where its seconds, divided by the most replicas there, are as long: the bound is at most `below_s` then.
+    /// device, and count · price · ⌊memory / quantum⌋ of every kind is subtracted from the sum. With `below_s`, no
+    /// class is on a kind where its seconds, divided by the maximum number of replicas there, reach `below_s`; the
+    /// bound is then at most `below_s`.
     Fluid {
         /// Non-negative price by kind, positive for at least one kind with devices.
         prices: BTreeMap<String, f64>,
         /// Prices of memory by kind; none by default.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         memory: BTreeMap<String, MemoryPriceDocument>,
-        /// A value of the objective: the bound excludes assignments that take as long.
+        /// A value of the objective: assignments that imply at least this value are excluded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         below_s: Option<f64>,
     },
@@ -433,30 +434,30 @@ pub enum CertificateDocument {
         /// One operator of the class.
         operator: String,
     },
-    /// A path of operators v_1, …, v_C cuts the step into windows: 0 before the start of v_1, 2i − 1 while v_i runs, and
-    /// 2i after its end, up to the start of v_(i+1) or the end of the step. Work that can only run in the listed windows
-    /// takes at least its priced seconds of them, and every other window has a least length: the sum bounds the makespan
-    /// from below. Without listed windows it bounds the latency as well.
+    /// A path of operators v_1, …, v_C cuts the step into windows: 0 before the start of v_1, 2i − 1 while v_i runs,
+    /// and 2i after its end, up to the start of v_(i+1) or the end of the step. Work that can only run in the listed
+    /// windows takes at least its priced seconds of them, and every other window has a minimum length: the sum of both
+    /// bounds the makespan from below. Without listed windows it bounds the latency as well.
     ///
-    /// Prices of memory as in `fluid`, in seconds; `below_s` excludes a class from a kind where a path through one of its
-    /// operators is as long.
+    /// Prices of memory are as in `fluid`, in seconds; `below_s` excludes a class from a kind where a path through one
+    /// of its operators takes at least that long.
     Windows {
         /// Non-negative price by kind, positive for at least one kind with devices.
         prices: BTreeMap<String, f64>,
-        /// Operators on a path of the graph, in its order; others of the path may lie between them.
+        /// Operators on a path of the graph, in its order; the path may have further operators between them.
         path: Vec<String>,
         /// The windows whose work is counted, ascending.
         windows: Vec<u32>,
         /// Prices of memory by kind; none by default.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         memory: BTreeMap<String, MemoryPriceDocument>,
-        /// A value of the objective: the bound excludes assignments that take as long.
+        /// A value of the objective: assignments that imply at least this value are excluded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         below_s: Option<f64>,
     },
     /// Prices at which the devices cannot hold all colocation classes below a threshold. Every set of classes that a
     /// stage on r devices may run with a load of at most the threshold costs at most r times the price of such a
-    /// device, but all classes together cost more than all devices: so no plan has the threshold as its value.
+    /// device, but all classes together cost more than all devices, so no plan has the threshold as its value.
     ColumnGeneration {
         /// A value in seconds: no plan has this value or a lower one.
         threshold_s: f64,
@@ -471,7 +472,7 @@ pub enum CertificateDocument {
     },
 }
 
-/// The price of a device's memory, which counts in whole quanta.
+/// The price of memory on a device, which is counted in whole quanta.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryPriceDocument {
@@ -491,8 +492,8 @@ pub struct DeviceDocument {
     pub kind: String,
     /// Position in the pipeline, from 0; null if the plan has no order.
     pub stage: Option<u32>,
-    /// Number of devices that run the stage, the named one included. The others are of its kind and appear in the same
-    /// pins: a device that a pin distinguishes from it cannot be a replica.
+    /// Number of devices that run the stage, the named device included. The others are of its kind and appear in the
+    /// same pins: a device that a pin distinguishes from it cannot be a replica.
     pub replicas: u32,
     /// The operators of each call of an accelerator, the calls in order, for latency; null for a host, which has no
     /// calls.

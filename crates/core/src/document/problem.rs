@@ -25,7 +25,7 @@ pub struct ProblemDocument {
     /// Pins of operators.
     #[serde(default)]
     pub pins: PinsDocument,
-    /// Seconds that the solver has; `null` means unlimited.
+    /// Time limit of the solver in seconds; `null` means unlimited.
     pub time_limit_s: Option<f64>,
     /// Bytes that the tables of the solver may take; `null` means unlimited.
     pub memory_limit_bytes: Option<u64>,

@@ -1,6 +1,6 @@
-//! Roles of operators in kernels, by their kind.
+//! Roles of operators in kernels, determined by the kind of operator.
 //!
-//! Names come from several frameworks, so they are compared in lower case and without separators.
+//! Names of kinds come from several frameworks, so they are compared in lower case and without separators.
 
 /// Role of an operator in a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,13 +13,13 @@ pub enum Role {
     Row,
     /// An elementwise operator.
     Element,
-    /// A view, or a reordering that the reader handles itself: no kernel.
+    /// A view, or a reordering that the operator that reads it handles: no kernel.
     Free,
     /// An operator in a kernel of its own.
     Apart,
 }
 
-/// Kinds of each role, but [`Role::Apart`]; see [`role`].
+/// Operator kinds of each role except [`Role::Apart`]; see [`role`].
 const ROLES: [(Role, &str); 4] = [
     (
         Role::Product,
@@ -58,8 +58,8 @@ const ROLES: [(Role, &str); 4] = [
     ),
 ];
 
-/// Role of an operator kind. A reduction counts as one along the last axis, and an operator that may be a
-/// view as one that copies; a caller that knows better overrides the role.
+/// Role of an operator kind. A reduction is taken to be along the last axis, and an operator that may be a view is
+/// taken to copy; a caller that knows better overrides the role.
 pub fn role(kind: &str) -> Role {
     let kind: String =
         kind.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();

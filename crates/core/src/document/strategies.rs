@@ -36,7 +36,7 @@ pub struct StrategyProblemDocument {
     pub usage_limit: Option<i64>,
 }
 
-/// Columns of the nodes: entry i of each is of node i.
+/// Columns of the nodes; entry i of each column belongs to node i.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyNodesDocument {
@@ -48,7 +48,7 @@ pub struct StrategyNodesDocument {
     pub usages: Vec<Vec<i64>>,
 }
 
-/// Columns of the edges: entry i of each is of edge i.
+/// Columns of the edges; entry i of each column belongs to edge i.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyEdgesDocument {
@@ -103,29 +103,30 @@ pub struct StrategyBoundDocument {
 
 /// Evidence for a Lagrangian bound: prices of usage, and a reparametrization of the costs at these prices.
 ///
-/// The problem is changed in this order: merges; every node with one allowed strategy is folded into its neighbours; edges
-/// whose costs are a sum of a term of each end are folded into the ends; eliminations; messages. Allowed strategies of a
-/// node are those that cost less than the cutoff and have an allowed partner across every edge.
+/// The problem is changed in this order: nodes are merged; every node with one allowed strategy is folded into its
+/// neighbours; edges whose costs are the sum of a term for each end are folded into their ends; nodes are eliminated;
+/// messages are applied. Allowed strategies of a node are those that cost less than the cutoff and have an allowed
+/// partner across every edge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyCertificateDocument {
     /// The bound that the evidence proves.
     pub cost: f64,
-    /// Cost at or above which a strategy or a pair is not allowed, since a plan with it costs at least that; the bound is
-    /// at most this. Null for those of 10^18 alone.
+    /// Cost at or above which a strategy or a pair is not allowed, since a plan that contains it costs at least as
+    /// much; the bound is at most this cost. Null if only costs of 10^18 or more are not allowed.
     #[serde(default)]
     pub cutoff: Option<i64>,
-    /// Times, and the price of a unit of usage at each.
+    /// Times, each with the price of a unit of usage at that time.
     pub prices: Vec<(i64, f64)>,
     /// Pairs `[kept, merged]`: every allowed strategy of the first allows one strategy of the second, which is merged into
     /// it.
     pub merged: Vec<[u32; 2]>,
-    /// Nodes in the order of their elimination: each has at most two neighbours then.
+    /// Nodes in the order of their elimination, each with at most two neighbours at that point.
     pub eliminated: Vec<u32>,
     /// The order of the remaining nodes.
     pub order: Vec<u32>,
-    /// Messages of the edges between remaining nodes, in the order of their earlier and then of their later end:
-    /// what an edge adds to each allowed strategy of the earlier and of the later end, and subtracts from its own
+    /// Messages of the edges between remaining nodes, ordered by the earlier and then by the later end of the edge:
+    /// what an edge adds to each allowed strategy of its earlier and of its later end, and subtracts from its own
     /// costs.
     pub messages: Vec<[Vec<f64>; 2]>,
 }

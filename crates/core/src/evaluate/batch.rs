@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::simulate::{Flow, Simulator, Template};
 use crate::tolerance;
 
-/// Evaluates placements of one problem one after the other, with the memory that they share.
+/// Evaluates placements of one problem one after another, reusing memory between them.
 #[derive(Debug, Clone)]
 pub struct Values<'p> {
     problem: &'p Problem,
@@ -25,8 +25,8 @@ impl<'p> Values<'p> {
         Values { problem, simulation }
     }
 
-    /// The value of a placement, or infinity if it violates a constraint: the value of [`evaluate`], which also returns
-    /// its parts.
+    /// The value of a placement, or infinity if the placement violates a constraint. This is the value of [`evaluate`],
+    /// which also returns loads and violations.
     ///
     /// # Panics
     /// If the placement was made for another graph or cluster.
@@ -43,7 +43,7 @@ impl<'p> Values<'p> {
         };
         let mut violations = Vec::new();
         check_colocation(problem, placement, &mut violations);
-        // Such a placement cannot be simulated, whatever its other faults.
+        // A priority that is not a permutation cannot be simulated, whatever else is wrong with the placement.
         if !violations.is_empty() || !is_permutation(placement.priority(), graph.operator_count()) {
             return f64::INFINITY;
         }

@@ -52,8 +52,9 @@ pub(super) fn check_device_counts(
     }
 }
 
-/// The replicas of a stage are in the pool of its named device. A placement does not name their devices, so
-/// the rule holds iff no pool is overdrawn. A pool that is a whole kind is covered by [`check_device_counts`].
+/// Checks that replicas fit into their pools. The replicas of a stage are in the pool of its named device. A placement
+/// does not name the replicas, so the rule holds iff no pool is overdrawn. If a pool is a whole kind,
+/// [`check_device_counts`] covers it.
 pub(super) fn check_pools(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
     let mut stages: BTreeMap<usize, Vec<&DeviceLoad>> = BTreeMap::new();
     for device in devices {
@@ -90,8 +91,9 @@ pub(super) fn check_order(
     }
 }
 
-/// One sweep in topological order for every 64 devices: a device is in the set `left` of an operator if a forward path that
-/// has left the device reaches it. O(devices / 64 · (operators + edges)).
+/// Checks that splits are convex, in one sweep in topological order for every 64 devices. A device is in the set `left`
+/// of an operator if a forward path that has left the device reaches the operator. O(devices / 64 · (operators +
+/// edges)).
 pub(super) fn check_convexity(
     problem: &Problem,
     placement: &Placement,

@@ -41,7 +41,7 @@ struct Calls<'a> {
     placement: &'a Placement,
     used: Vec<DeviceId>,
     slot: Keyed<DeviceId, usize>,
-    /// Index of the device in `used`, and number, of every call; sorted.
+    /// For every call, the index of its device in `used` and its number; sorted.
     numbers: Keyed<u32, (usize, u32)>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Calls<'a> {
         timeline.schedule(&Offload::of_pools(self.problem, &pools), &sites, &calls)
     }
 
-    /// The devices in use with their loads, checked for support, memory and their number of calls.
+    /// The devices in use with their loads. Checks support, memory and the number of calls.
     fn devices(&self, timeline: &Timeline, violations: &mut Vec<Violation>) -> Vec<DeviceLoad> {
         let (graph, cluster) = (self.problem.graph(), self.problem.cluster());
         let mut devices: Vec<DeviceLoad> =
@@ -141,7 +141,7 @@ impl<'a> Calls<'a> {
         })
     }
 
-    /// Times of the calls, by start.
+    /// Start and finish of the calls, ordered by start.
     fn times(&self, timeline: &Timeline) -> Vec<CallTimes> {
         let timed = self.numbers.iter().zip(timeline.calls()).map(|(&(slot, call), sums)| CallTimes {
             device: self.used[slot],

@@ -9,9 +9,9 @@ use crate::schedule::StageTimes;
 use crate::simulate::{Flow, Ports, Simulator};
 use crate::tolerance;
 
-/// Evaluates a placement with [`Simulator`]. A device's load is the time of its compute and of the transfers
-/// through its ports, and its memory is the peak; an uplink's load is the time of its transfers. Without
-/// contention there are no ports and these transfer times are zero. The split rule is ignored.
+/// Evaluates a placement with [`Simulator`]. The load of a device is the time of its compute and of the transfers
+/// through its ports, and its memory is the peak; the load of an uplink is the time of its transfers. Without
+/// contention there are no ports, and the times of transfers are zero. The split rule is ignored.
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let flow = Flow::from_placement(problem, placement);

@@ -1,7 +1,7 @@
 //! The value of a placement, and every constraint it violates.
 //!
-//! This is the single definition of a placement's value: every solver's result is evaluated here before it is
-//! reported. It works on operators and tensors, not on contracted units.
+//! This is the single definition of a placement's value: the result of every solver is evaluated here before it is
+//! reported. The evaluation works on operators and tensors, not on contracted units.
 
 mod batch;
 mod constraint;
@@ -34,12 +34,12 @@ pub struct DeviceLoad {
     pub device: DeviceId,
     /// Devices that share the stage.
     pub replicas: u32,
-    /// Load per pass, divided among replicas, synchronisation included; the second is zero unless training is
+    /// Load of each pass, divided among replicas and including synchronisation. The second is zero unless training is
     /// `separate`.
     pub pass_loads: [f64; 2],
-    /// Sums per pass, before division.
+    /// Sums of each pass, before division among replicas.
     pub sums: [PassSums; 2],
-    /// Seconds of the load to synchronise replicas and gradients of shared parameters.
+    /// Seconds of the load that synchronise replicas and the gradients of shared parameters.
     pub synchronised: f64,
     /// Times of the stage for one microbatch under a pipeline schedule; otherwise zero.
     pub times: StageTimes,
@@ -48,7 +48,7 @@ pub struct DeviceLoad {
 }
 
 impl DeviceLoad {
-    /// A device of a placement with all sums at zero.
+    /// A device of a placement, with all sums at zero.
     fn new(placement: &Placement, device: DeviceId) -> DeviceLoad {
         DeviceLoad {
             device,
@@ -84,8 +84,8 @@ pub struct Evaluation {
     pub value: f64,
     /// The devices in use, in pipeline order if there is one.
     pub devices: Vec<DeviceLoad>,
-    /// Load per pass of every group's uplink. For the makespan, its busy seconds; for latency zero, because
-    /// that model has no uplinks.
+    /// Load of every group's uplink in each pass. For the makespan it is the busy seconds; for latency it is zero,
+    /// because that model has no uplinks.
     pub uplinks: Vec<[f64; 2]>,
     /// The calls in order of their start; empty unless the objective is latency.
     pub calls: Vec<CallTimes>,
@@ -142,7 +142,7 @@ pub enum Violation {
         /// Bytes of the device's memory.
         limit: f64,
     },
-    /// A tensor against the pipeline order.
+    /// A tensor that goes against the pipeline order.
     #[error("the tensor from `{producer}` to `{consumer}` goes against the order of the stages")]
     Order {
         /// Producer of the tensor.
@@ -243,7 +243,7 @@ fn slots(problem: &Problem, used: &[DeviceId]) -> Keyed<DeviceId, usize> {
     slot
 }
 
-/// Memory of each device in use, by its index among them.
+/// Memory of each device in use, in the order of the devices in use.
 fn device_bytes(problem: &Problem, used: usize, slot_of: impl Fn(OpId) -> usize) -> Vec<DeviceBytes> {
     let mut ops = vec![Vec::new(); used];
     for op in problem.graph().operators() {

@@ -10,21 +10,21 @@ use crate::schedule::{Pipeline, ScheduleError, Stage, StageTimes};
 use crate::stage_load::StageLoad;
 
 /// Returns the pipeline of a contiguous placement, for [`Pipeline::run`]. Its stage times are the loads that
-/// [`evaluate`](super::evaluate) scores, communication included, so both give the same iteration time unless an uplink
-/// takes longer than the devices. The number of microbatches is the objective's.
+/// [`evaluate`](super::evaluate) computes, communication included, so both give the same iteration time unless an
+/// uplink takes longer than the devices. The number of microbatches is that of the objective.
 ///
 /// Under interleaved 1F1B a device runs `chunks` stages, which a placement cannot express. Each stage is therefore
-/// divided into `chunks` chunks: its units in topological order, cut where the compute before the cut is nearest to an
-/// equal share. The chunks of all stages, in pipeline order, are assigned to the devices in turn, as the schedule
-/// requires. The time of a chunk is its time on the device that it is assigned to, including the tensors that it cuts
-/// there. A device holds a shared parameter and synchronises its gradient once for all of its chunks. Other schedules
-/// have one chunk per stage.
+/// divided into `chunks` chunks: its units are taken in topological order and cut where the compute before the cut is
+/// nearest to an equal share. The chunks of all stages, in pipeline order, are assigned to the devices in turn, as the
+/// schedule requires. The time of a chunk is its time on the device to which it is assigned, including the tensors that
+/// the division cuts. A device holds a shared parameter, and synchronises its gradient, once for all of its chunks.
+/// Other schedules have one chunk per stage.
 ///
 /// O(operators + pins + units · chunks).
 ///
 /// # Errors
-/// An invalid number of chunks, a unit on several devices or on one that cannot run it, and a stage with fewer units
-/// than chunks.
+/// If the number of chunks is invalid, if a unit is on several devices or on one that cannot run it, or if a stage has
+/// fewer units than chunks.
 ///
 /// # Panics
 /// If the objective is not the iteration time under a schedule, or the placement was made for another problem.
@@ -107,10 +107,10 @@ fn chunks_of(
     Ok(all)
 }
 
-/// The memory that a device holds once for all of its chunks: its copies of shared parameters, and their gradients.
+/// The shared parameters and gradients that a device holds once for all of its chunks.
 #[derive(Debug, Clone, Default)]
 struct OnDevice {
-    /// Units on the device by the gradient that they have a pin in.
+    /// For each gradient, the number of units on the device that have a pin in it.
     readers: FxHashMap<NetId, usize>,
     gradients: FxHashSet<NetId>,
     parameters: FxHashSet<SharedId>,
@@ -125,7 +125,7 @@ impl OnDevice {
         }
     }
 
-    /// Parameters of a chunk that an earlier chunk of the device holds.
+    /// Shared parameters of a chunk that an earlier chunk of the device already holds.
     fn parameters(&mut self, units: &Units, part: &[UnitId]) -> Shared {
         let mut held = Shared { bytes: 0.0, synchronised: 0.0 };
         let mut own = FxHashSet::default();
@@ -139,7 +139,7 @@ impl OnDevice {
         held
     }
 
-    /// Seconds to synchronise the gradients that a chunk is the first of the device to read, with other devices.
+    /// Seconds to synchronise, with other devices, the gradients that this chunk is the first on the device to read.
     fn gradients(&mut self, units: &Units, part: &[UnitId], pool: usize) -> f64 {
         let mut seconds = 0.0;
         for &net in part.iter().flat_map(|&unit| units.nets_of(unit)) {
@@ -184,7 +184,7 @@ fn stage(
         let bytes = load.memory().bytes();
         stage.fixed_bytes = bytes.fixed;
         stage.activation_bytes = bytes.activations + bytes.stash;
-        // A running microbatch has more than its stash, or never holds all of it at once.
+        // A running microbatch needs more than its stash, or less if it never holds the whole stash at once.
         let beyond = bytes.peak - bytes.stash;
         stage.fixed_bytes += beyond.min(0.0);
         stage.workspace_bytes = beyond.max(0.0);

@@ -1,16 +1,16 @@
-//! The steady state of a pipeline: the activities of devices and uplinks in one period once it is full.
+//! The steady state of a pipeline: what devices and uplinks do in one period once the pipeline is full.
 //!
-//! The value of a placement for throughput is its period: from one batch to the next. Here is a schedule that keeps it. Every
-//! device works through its operators in the order of the model ([`Graph::work_order`](crate::graph::Graph::work_order)),
-//! receives a tensor before the first operator that reads it and sends one after the operator that makes it, once a period.
-//! Under serial communication it does one thing at a time; where communication overlaps, the lanes for it are apart. The
-//! forward and the backward pass lie in the period where they hand batches on soonest; with separate training the period
-//! is that of the forward pass, then that of the backward pass. A stage on several devices runs every batch on all of
-//! them, each its share. Replicas, and devices with copies of a parameter, then synchronise gradients while they do
-//! nothing else. A tensor is received once
-//! it is sent and has crossed the uplinks between.
+//! The value of a placement for throughput is its period, the time from one batch to the next. This module constructs a
+//! schedule with that period. Every device works through its operators in the order of the model
+//! ([`Graph::work_order`](crate::graph::Graph::work_order)), receives a tensor before the first operator that reads it,
+//! and sends a tensor after the operator that produces it, each once a period. Under serial communication a device does
+//! one thing at a time; where communication overlaps, it has lanes of its own. The forward and the backward pass are
+//! placed in the period where they hand batches on soonest; with separate training the period consists of that of the
+//! forward pass, then that of the backward pass. A stage on several devices divides every batch among them. Replicas,
+//! and devices with copies of a parameter, then synchronise gradients while they do nothing else. A tensor is received
+//! once it has been sent and has crossed the uplinks on its route.
 //!
-//! The schedule is one of many: others with the same period may have a lower latency.
+//! This schedule is one of many: others with the same period may have a lower latency.
 
 use rustc_hash::FxHashMap;
 use thiserror::Error;
@@ -31,26 +31,26 @@ use crate::tolerance::VALUE_RELATIVE;
 pub struct SteadyState {
     /// Seconds from one batch to the next: the value of the placement.
     pub period: f64,
-    /// Seconds from the beginning of a batch to the end of all that is done for it.
+    /// Seconds from the beginning of a batch to the end of all work for it.
     pub latency: f64,
-    /// Maximum number of batches between their beginning and their end at once.
+    /// Maximum number of batches that have begun and not ended at any time.
     pub in_flight: u32,
-    /// The devices in use, in the order of the evaluation.
+    /// The devices in use, in the order of [`evaluate`](super::evaluate).
     pub devices: Vec<SteadyDevice>,
     /// The load of every group's uplink.
     pub uplinks: Vec<f64>,
-    /// All work for a batch.
+    /// All tasks for a batch.
     pub tasks: Vec<SteadyTask>,
 }
 
-/// Tasks of a device in a period; if the stage has replicas, those of each replica.
+/// The work of a device in a period; if the stage has replicas, the work of each replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyDevice {
     /// The device.
     pub device: DeviceId,
     /// Devices that share the stage.
     pub replicas: u32,
-    /// Seconds that the device is busy as the evaluation counts them, at most the period.
+    /// Seconds that the device is busy, as the evaluation counts them; at most the period.
     pub load: f64,
     /// Seconds of compute.
     pub compute: f64,
@@ -58,19 +58,19 @@ pub struct SteadyDevice {
     pub sent: f64,
     /// Seconds in which the device receives.
     pub received: f64,
-    /// Seconds in which the device synchronises its replicas and its gradients of shared parameters.
+    /// Seconds in which the device synchronises gradients: with its replicas, and those of shared parameters.
     pub synchronised: f64,
-    /// Maximum number of batches at once between the first thing that the device does for them and the last,
+    /// Maximum number of batches at any time for which the device has begun its first task and not ended its last,
     /// synchronisation aside.
     pub in_flight: u32,
 }
 
-/// Something that is done once for every batch.
+/// A task that is done once for every batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyTask {
     /// The device or uplink that does the work.
     pub place: Place,
-    /// Action of the task.
+    /// The work that the task does.
     pub work: SteadyWork,
     /// Seconds from the beginning of the batch until the task starts.
     pub start: f64,
@@ -79,22 +79,22 @@ pub struct SteadyTask {
 }
 
 impl SteadyTask {
-    /// When the task starts within a period, and the batch that it is for: 0 for the one begun in this period, 1 for
-    /// the one before it.
+    /// Seconds from the beginning of a period to the start of the task, and the batch that the task belongs to: 0 for
+    /// the batch begun in this period, 1 for the batch before it, and so on.
     pub fn within(&self, period: f64) -> (f64, u32) {
         if period <= 0.0 {
             return (0.0, 0);
         }
-        // A start within rounding error of the next period counts as its beginning.
+        // A start within rounding error before a period begins counts as the beginning of that period.
         let age = (self.start / period + VALUE_RELATIVE).floor().max(0.0);
         ((self.start - age * period).max(0.0), age as u32)
     }
 }
 
-/// A device or an uplink, which does the work of a task.
+/// A device or an uplink that does the work of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// A device, by its place among [`SteadyState::devices`].
+    /// A device, by its index in [`SteadyState::devices`].
     Device(usize),
     /// An uplink, by the index of its group.
     Uplink(usize),
@@ -113,23 +113,23 @@ pub enum SteadyWork {
     Receive(TensorId),
     /// The gradient of a shared parameter crosses an uplink.
     CrossGradient(usize),
-    /// A device synchronises its gradients with its replicas, and with others that hold the same parameters.
+    /// A device synchronises its gradients with its replicas, and with other devices that hold the same parameters.
     Synchronise,
 }
 
 /// Why a placement has no steady state.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum NoSteadyState {
-    /// The objective is not a pipeline.
+    /// The objective does not pipeline batches.
     #[error("a plan for {} runs one batch at a time", .0.name())]
     OneBatch(ObjectiveKind),
-    /// The value is an iteration.
+    /// The value is the time of an iteration.
     #[error("under a schedule the pipeline fills and drains in every iteration")]
     Iteration,
-    /// An operator has no time.
+    /// An operator cannot run on its device.
     #[error(transparent)]
     Unsupported(Violation),
-    /// The value is not a time.
+    /// The value is not finite.
     #[error("the placement has no finite value")]
     NotFinite,
 }
@@ -137,7 +137,7 @@ pub enum NoSteadyState {
 /// The steady state of a placement, in O((operators + pins) log (operators + pins)).
 ///
 /// # Errors
-/// Why the placement has no steady state.
+/// The reason why the placement has no steady state.
 ///
 /// # Panics
 /// If the placement was made for another graph or cluster.
@@ -160,14 +160,14 @@ pub fn steady(problem: &Problem, placement: &Placement) -> Result<SteadyState, N
     let mut layout = Layout::new(problem, placement, &evaluation);
     layout.operators();
     layout.gradients();
-    // A task of zero duration ends immediately.
+    // If the period is zero, all tasks take no time and start at zero.
     if evaluation.value > 0.0 {
         layout.modulo.run();
     }
     Ok(layout.state())
 }
 
-/// A task of the schedule, with its action.
+/// A task of the schedule, with the work that it does.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     number: u32,
@@ -176,7 +176,7 @@ struct Known {
     seconds: f64,
 }
 
-/// The lanes of a device, by pass; the communication mode determines which are separate.
+/// The lanes of a device for each pass; the communication mode determines which lanes are separate.
 #[derive(Debug, Clone, Copy)]
 struct Lanes {
     receives: [usize; 2],
@@ -184,26 +184,26 @@ struct Lanes {
     sends: [usize; 2],
 }
 
-/// The tasks of a placement on their way into a schedule.
+/// The tasks of a placement before they are scheduled.
 struct Layout<'a> {
     problem: &'a Problem,
     evaluation: &'a Evaluation,
-    /// The place of each device among those in use.
+    /// The index of each device among those in use.
     slot: Keyed<DeviceId, usize>,
     placement: &'a Placement,
-    /// Seconds of each separately scored pass.
+    /// Seconds of each pass, as they are scored.
     passes: [f64; 2],
     modulo: Modulo,
     /// Lanes of each device in use.
     lanes: Vec<Lanes>,
-    /// Window after which each device in use synchronises gradients; `None` if it synchronises none.
+    /// The window after which each device in use synchronises gradients; `None` if the device synchronises none.
     windows: Vec<Option<usize>>,
-    /// Window of each group's uplink in each pass, and its lane once something crosses.
+    /// Window of each group's uplink in each pass, and its lane once a tensor crosses the uplink.
     uplinks: Vec<[(usize, Option<usize>); 2]>,
-    /// When the devices in use get their first operators.
+    /// Position of each device in use in the order of the pipeline.
     turns: Vec<usize>,
     known: Vec<Known>,
-    /// Gradients, with the places that have to be done before.
+    /// Gradients that cross uplinks, each with the indices of the devices that must finish before.
     gradients: Vec<(Known, Vec<usize>)>,
 }
 
@@ -240,7 +240,7 @@ impl<'a> Layout<'a> {
         self.slot[self.placement.device_of(op)]
     }
 
-    /// The places of the devices in the order of the pipeline, otherwise in that of their first operators.
+    /// Position of each device in the pipeline; if the placement has no order, by the first operator of each device.
     fn turns_of(&self, used: usize) -> Vec<usize> {
         if !self.placement.stages().is_empty() {
             return (0..used).collect();
@@ -256,14 +256,15 @@ impl<'a> Layout<'a> {
         turns.into_iter().map(|turn| turn.unwrap_or(next)).collect()
     }
 
-    /// Rank of a lane: devices in the direction of the pass; within a device, the lane that is needed first.
+    /// Rank of a lane: devices are ranked in the direction of the pass; within a device, the lane that is needed first
+    /// comes first.
     fn rank(&self, pass: usize, place: usize, within: usize) -> usize {
         let count = self.turns.len();
         let turn = if pass == 0 { self.turns[place] } else { 2 * count - 1 - self.turns[place] };
         4 * turn + within
     }
 
-    /// The windows of the passes under separate training, the last without the time that replicas need to
+    /// The windows of the two passes under separate training, the second shortened by the seconds that replicas need to
     /// synchronise; otherwise `None`.
     fn passes_apart(&mut self, synchronised: f64) -> Option<[usize; 2]> {
         let [forward, backward] = self.passes;
@@ -303,7 +304,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The lane of an uplink, in the turn of the first device that sends something over it.
+    /// The lane of an uplink, ranked after the first device that sends a tensor over the uplink.
     fn uplink(&mut self, pass: usize, group: usize, sender: usize) -> usize {
         let (window, lane) = self.uplinks[group][pass];
         let lane = lane.unwrap_or_else(|| self.modulo.lane(window, self.rank(pass, sender, 3)));
@@ -329,11 +330,11 @@ impl<'a> Layout<'a> {
         self.problem.cluster().group_of_kind(self.kind(place))
     }
 
-    /// Operators in the order of the model, with receptions before them and transmissions after them.
+    /// Adds the tasks of operators in the order of the model, with receptions before them and transmissions after them.
     fn operators(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
         let mut task_of = Keyed::filled(0, graph.operator_count());
-        // The task that the receiver of a tensor waits for, then the task that receives it.
+        // `sent` has the tasks that the receiver of a tensor waits for, `received` the task that receives the tensor.
         let mut sent: FxHashMap<(TensorId, usize), Vec<u32>> = FxHashMap::default();
         let mut received: FxHashMap<(TensorId, usize), u32> = FxHashMap::default();
         for op in graph.work_order() {
@@ -400,7 +401,7 @@ impl<'a> Layout<'a> {
         self.modulo.wait(task, made);
         let mut crossing = FxHashMap::default();
         let mut groups: Vec<usize> = crossed(problem, &self.evaluation.devices, &places).collect();
-        // First out of the group that it is made in, then into others.
+        // The uplink of the producer's group comes first, then those of the readers' groups.
         groups.sort_by_key(|&group| self.group(home) != Some(group));
         for group in groups {
             let lane = self.uplink(pass, group, home);
@@ -419,7 +420,7 @@ impl<'a> Layout<'a> {
         places.iter().filter(|&&place| place != home).map(route).collect()
     }
 
-    /// Gradients of shared parameters on uplinks, in no order, once the operators are done.
+    /// Adds the gradients of shared parameters that cross uplinks, in any order, after the operators.
     fn gradients(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
         let pass = 1;
@@ -445,7 +446,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Start of the first and end of the last task that each device does for a batch, synchronisation aside.
+    /// Start of the first and end of the last task of each device for a batch, synchronisation aside.
     fn spans(&self) -> Vec<[f64; 2]> {
         let mut spans = vec![[f64::INFINITY, 0.0]; self.evaluation.devices.len()];
         for task in &self.known {
@@ -458,7 +459,7 @@ impl<'a> Layout<'a> {
         spans
     }
 
-    /// Schedules the work after the operators of a batch, and returns the outcome.
+    /// Schedules the gradients and synchronisations that follow the operators of a batch, and returns the steady state.
     fn state(mut self) -> SteadyState {
         let period = self.evaluation.value;
         let spans = self.spans();
@@ -505,7 +506,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Maximum number of overlapping intervals of a length, one beginning every period.
+/// Maximum number of intervals of `seconds` seconds that overlap, if one begins every period.
 fn at_once(seconds: f64, period: f64) -> u32 {
     if period <= 0.0 {
         return 1;

@@ -1,5 +1,5 @@
-//! The bottleneck load: time per sample of a full pipeline. Under a schedule, the time of an iteration with
-//! these loads.
+//! The bottleneck load, which is the time per sample of a full pipeline; under a schedule, the time of an iteration
+//! with these loads.
 
 use super::constraint::{
     check_colocation, check_convexity, check_device_counts, check_order, check_pools, check_replicas,
@@ -134,7 +134,7 @@ fn add_gradients(
     }
 }
 
-/// Lists the devices of some operators, each once, in ascending order.
+/// Lists the devices of the operators `ops`, each once, in ascending order.
 fn list_places(ops: &[OpId], slot_of: impl Fn(OpId) -> usize, places: &mut Vec<usize>) {
     places.clear();
     places.extend(ops.iter().map(|&op| slot_of(op)));
@@ -168,7 +168,7 @@ pub(super) fn check_memory(problem: &Problem, device: &DeviceLoad, violations: &
     }
 }
 
-/// Iteration time. An uplink is a resource like a device and carries its load once per microbatch.
+/// Iteration time. An uplink is a resource like a device, and carries its load once per microbatch.
 fn iterate(objective: &Objective, devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> f64 {
     let stages: Vec<StageTimes> = devices.iter().map(|device| device.times).collect();
     let microbatches = f64::from(objective.rules().microbatches);
@@ -176,7 +176,7 @@ fn iterate(objective: &Objective, devices: &[DeviceLoad], uplinks: &[[f64; 2]]) 
     iteration(objective.rules().schedule, &stages, objective.rules().microbatches).max(carried)
 }
 
-/// The largest load, or the largest forward load and the largest backward load.
+/// The largest load; with separate passes, the largest forward load and the largest backward load.
 pub(super) fn slowest(devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> [f64; 2] {
     [0, 1].map(|pass| {
         let loads = devices.iter().map(|device| device.pass_loads[pass]);
@@ -184,8 +184,8 @@ pub(super) fn slowest(devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> [f64; 2] 
     })
 }
 
-/// The groups whose uplink a tensor, or the gradient of a shared parameter, crosses, ascending: those with pins on both
-/// sides. O(places log places), independent of the number of groups.
+/// The groups whose uplinks a tensor, or the gradient of a shared parameter, crosses, ascending: those that have pins
+/// both inside and outside. O(places log places), independent of the number of groups.
 pub(super) fn crossed(
     problem: &Problem,
     devices: &[DeviceLoad],

@@ -413,7 +413,7 @@ fn resolve_pins(document: &GraphDocument, names: &FxHashMap<&str, OpId>) -> Resu
     let total: usize = document.tensors.iter().map(|tensor| tensor.consumers.len() + 1).sum();
     check_size("pins", total)?;
     let mut pins: Vec<(TensorId, OpId)> = Vec::with_capacity(total);
-    // The tensor that last named an operator, to find repetitions without sorting.
+    // The last tensor that named each operator, to find repetitions without sorting.
     let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
     for (index, tensor) in document.tensors.iter().enumerate() {
         let mut producer = None;
@@ -489,8 +489,8 @@ fn resolve_readers(
     Ok(pairs)
 }
 
-/// Class per operator, numbered by first appearance, and (class, operator) pairs in operator order. Operators with
-/// the same colocation name share a class, and so do the readers of a parameter marked `together`.
+/// The class of each operator, numbered by first appearance, and (class, operator) pairs in operator order. Operators
+/// with the same colocation name share a class, as do the readers of a parameter marked `together`.
 fn colocation_classes(
     document: &GraphDocument,
     readers: &[(u32, OpId)],
@@ -527,7 +527,7 @@ fn name_cycle(graph: &Graph, start: OpId) -> Vec<String> {
         .find(|component| component.contains(&start) && component.len() > 1)
         .unwrap_or_else(|| vec![start]);
     let inside: rustc_hash::FxHashSet<OpId> = component.iter().copied().collect();
-    // Every operator of a component has a successor in it, so the walk must repeat an operator.
+    // Every operator of a component has a successor in the component, so the walk must repeat an operator.
     let mut walk = vec![start];
     let mut place: FxHashMap<OpId, usize> = FxHashMap::from_iter([(start, 0)]);
     loop {

@@ -2,7 +2,7 @@
 //!
 //! A tensor has one producer and any number of consumers; together they are its *pins*. A set of operators is charged
 //! per tensor that it cuts, not per edge: a sender pays once however many devices read its output, and each receiver
-//! pays once however many of its operators do.
+//! pays once however many of its operators read that output.
 //!
 //! Adjacency is in compressed sparse rows: one array of tensor ids per direction, with an offset per operator.
 //! [`Graph`] implements petgraph's visit traits, which provide topological order, reachability and strongly connected
@@ -55,7 +55,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Checks a document and builds its graph, in time linear in its size.
+    /// Checks a document and builds its graph, in time linear in the size of the document.
     ///
     /// # Errors
     /// The first defect found, with its operator or tensor and its JSON path.
@@ -63,7 +63,7 @@ impl Graph {
         builder::build(document.into())
     }
 
-    /// The graph with the colocation classes of some pairs of operators merged. The document is unchanged.
+    /// The graph, with the colocation classes of each given pair of operators merged. The document is unchanged.
     /// O(operators + pairs).
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Graph {
         let mut merged = UnionFind::new(self.class_count());
@@ -190,7 +190,7 @@ impl Graph {
         self.classes.row(class)
     }
 
-    /// Whether a step has a backward pass, so that gradients exist.
+    /// Whether the graph has a backward pass, so that gradients exist.
     pub fn has_backward(&self) -> bool {
         self.has_backward
     }
@@ -226,7 +226,7 @@ impl Graph {
     }
 
     /// Bytes of an operator's own parameters whose gradient its replicas synchronise. Without a backward pass there is
-    /// no gradient; a graph of version 1 may omit its backward pass, so there the gradient is always assumed.
+    /// no gradient. A graph of version 1 may omit its backward pass, so version 1 always assumes a gradient.
     pub fn synchronised_bytes(&self, op: OpId) -> f64 {
         match self.is_version_2() && !self.has_backward {
             true => 0.0,
@@ -234,8 +234,8 @@ impl Graph {
         }
     }
 
-    /// The operators in execution order of a device: a topological order in which the forward pass comes first and
-    /// ties go to the operator that comes first in the document. O((operators + edges) log operators).
+    /// The operators in the order in which a device executes them: a topological order in which the forward pass comes
+    /// first and ties go to the operator that comes first in the document. O((operators + edges) log operators).
     pub fn work_order(&self) -> Vec<OpId> {
         let mut waiting: Keyed<OpId, usize> =
             self.operators().map(|op| self.predecessors(op).len()).collect();

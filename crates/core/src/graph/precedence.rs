@@ -5,9 +5,9 @@ use crate::document::Pass;
 use crate::ids::Keyed;
 
 impl Graph {
-    /// The pairs of operators of which the first must not be on a later stage: producer and consumer of a forward tensor,
-    /// consumer and producer of a backward one. The latter follows from the forward tensors if both classes have forward
-    /// operators.
+    /// Pairs of operators of which the first must not be on a later stage than the second: producer and consumer of a
+    /// forward tensor, and consumer and producer of a backward tensor. The latter pairs follow from the forward tensors
+    /// if both classes have forward operators.
     pub(crate) fn stage_precedences(&self) -> impl Iterator<Item = (OpId, OpId)> {
         let mut has_forward = Keyed::filled(false, self.class_count());
         for op in self.operators().filter(|&op| self.is_forward(op)) {

@@ -6,10 +6,10 @@ use crate::document::Pass;
 /// Whether each operator is a *weight gradient*: the rest of the backward pass does not depend on it, so a schedule may
 /// defer it.
 ///
-/// A weight gradient is an operator of the backward pass whose results only updates read and that branches off the
-/// chain of input gradients: it reads a gradient, produced in the backward pass, that another backward operator with a
-/// backward successor also reads. The branch distinguishes the gradient of a layer's weights, next to which the
-/// gradient of its inputs continues, from the last operator of an unsplit backward pass, which has no backward
+/// A weight gradient is an operator of the backward pass whose results are read only by updates and which branches off
+/// the chain of input gradients: it reads a gradient, produced in the backward pass, that another backward operator
+/// with a backward successor also reads. The branch tells the gradient of a layer's weights, beside which the gradient
+/// of its inputs continues the chain, from the last operator of an unsplit backward pass, which has no backward
 /// successor either. Unrecognised weight gradients run with the input gradients, which is slower but never wrong.
 /// O(edges).
 pub fn weight_gradients(graph: &Graph) -> Vec<bool> {

@@ -11,17 +11,17 @@ use crate::objective::PassSums;
 pub struct StageTimes {
     /// Seconds of the forward pass.
     pub forward: f64,
-    /// Seconds of the backward pass; if that is split, of the gradient of the stage's inputs.
+    /// Seconds of the backward pass; if that pass is split, only of the gradient of the stage's inputs.
     pub backward: f64,
-    /// Seconds of the gradient of the stage's weights if that is separate, otherwise zero.
+    /// Seconds of the gradient of the stage's weights if the backward pass is split, otherwise zero.
     pub weight: f64,
 }
 
 impl StageTimes {
-    /// Times of a stage on `replicas` replicas for one microbatch, from the sums of its passes on one device. Each pass
-    /// is a load under the objective's communication mode. `deferred` seconds of the backward pass are weight gradients,
-    /// which only compute; all communication belongs to the rest of their pass. `synchronised` seconds are added to the
-    /// backward pass.
+    /// Times of a stage on `replicas` replicas for one microbatch, from the sums of its passes on one device. The time
+    /// of each pass is its load under the objective's communication mode. `deferred` seconds of the backward pass are
+    /// weight gradients, which only compute, so all communication belongs to the rest of that pass. `synchronised`
+    /// seconds are added to the backward pass.
     pub fn new(
         objective: &Objective,
         sums: &[PassSums; 2],
@@ -43,15 +43,15 @@ impl StageTimes {
     }
 }
 
-/// Seconds of an iteration of `microbatches` microbatches through `stages`, one per device, whose times include all
-/// communication. Only the zero-bubble schedule runs weight gradients separately; the others run them with the backward
-/// pass.
+/// Seconds of an iteration of `microbatches` microbatches through `stages`, each on a device of its own, whose times
+/// include all communication. Only the zero-bubble schedule runs weight gradients separately; the others run them with
+/// the backward pass.
 ///
 /// Under GPipe the forward passes are a permutation flow shop with equal jobs, and so are the backward passes, which
 /// begin when the forward passes end: Σ f + (m − 1) max f + Σ b + (m − 1) max b, in O(stages). Under 1F1B and
-/// zero-bubble it is the longest path, slot by slot (see [`orders`](super::orders)), in O(stages · microbatches) time
-/// and O(stages) memory. Without a schedule only one microbatch is in flight: m times one microbatch through all
-/// stages.
+/// zero-bubble the time is the longest path, computed slot by slot (see [`orders`](super::orders)), in O(stages ·
+/// microbatches) time and O(stages) memory. Without a schedule only one microbatch is in flight, so the iteration takes
+/// m times as long as one microbatch through all stages.
 ///
 /// # Panics
 /// If the schedule is interleaved 1F1B, whose stages share devices: use [`interleaved`].
@@ -72,8 +72,9 @@ pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -
     }
 }
 
-/// In a slot every stage runs F of its microbatch after the previous stage in the same slot, then B after the next
-/// stage in the previous slot. Two numbers per stage suffice: when it is free, and when its last B ended.
+/// Seconds of an iteration under 1F1B or zero-bubble. In a slot every stage runs F of a microbatch after the previous
+/// stage has run it in the same slot, then B of another after the next stage has run it in the previous slot. Two
+/// numbers per stage suffice: when the stage is free, and when its last B ended.
 fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
     let count = stages.len() as u64;
     let mut free = vec![0.0f64; stages.len()];
@@ -90,7 +91,7 @@ fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
             }
             if is_due(slot, count - 1 - stage as u64) {
                 let whole = if is_split { times.backward } else { times.backward + times.weight };
-                // The entry of the next stage is still that of the previous slot.
+                // The entry of the next stage still belongs to the previous slot.
                 *free = free.max(ended[stage + 1]) + whole;
                 ended[stage] = *free;
             }
@@ -102,8 +103,9 @@ fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
     free.into_iter().fold(0.0, f64::max)
 }
 
-/// Seconds of an iteration of `microbatches` microbatches through `stages` under interleaved 1F1B, stage k on device
-/// k mod `devices`: the longest path over the orders of the devices, in O(stages · microbatches) time and memory.
+/// Seconds of an iteration of `microbatches` microbatches through `stages` under interleaved 1F1B, with stage k on
+/// device k mod `devices`: the longest path through the orders of the devices, in O(stages · microbatches) time and
+/// memory.
 ///
 /// # Errors
 /// A pipeline that cannot be scheduled or has too many tasks.
@@ -114,7 +116,7 @@ pub fn interleaved(stages: &[StageTimes], devices: u32, microbatches: u32) -> Re
     let mut ends = [f64::NAN; 2].map(|none| vec![none; count * microbatches]);
     let mut free = vec![0.0f64; devices as usize];
     let mut next = vec![0usize; devices as usize];
-    // A task that ends can let the device of the previous or the next stage continue.
+    // When a task ends, the device of the previous or of the next stage may be able to continue.
     let mut open: Vec<usize> = (0..devices as usize).collect();
     while let Some(device) = open.pop() {
         let before = next[device];
@@ -146,8 +148,8 @@ pub fn interleaved(stages: &[StageTimes], devices: u32, microbatches: u32) -> Re
     Ok(free.into_iter().fold(0.0, f64::max))
 }
 
-/// Idle share of the time of `devices` devices in an iteration, from their total busy seconds. Zero if the iteration
-/// takes no time.
+/// Idle share of the time of `devices` devices in an iteration of `iteration` seconds, of which they are busy for
+/// `busy` seconds in total. Zero if the iteration takes no time.
 pub fn bubble(busy: f64, devices: usize, iteration: f64) -> f64 {
     let time = devices as f64 * iteration;
     if time > 0.0 { (1.0 - busy / time).max(0.0) } else { 0.0 }

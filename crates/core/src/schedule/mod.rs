@@ -1,13 +1,13 @@
-//! Pipeline schedules: the tasks of every device of a pipeline, microbatch by microbatch, and the time that they take.
+//! Pipeline schedules: the tasks of every device of a pipeline, for every microbatch, and the time that they take.
 //!
 //! # The rules
 //!
-//! An iteration trains on a batch of m microbatches. Stage i of p runs the forward pass F of each in `forward` seconds
-//! and its backward pass B in `backward` seconds; if the backward pass is split, B computes only the gradient of the
-//! inputs, and the gradient W of the weights takes another `weight` seconds at any later time. F of stage i waits for F
-//! of stage i − 1, B of stage i for its own F and for B of stage i + 1, W for its own B. A device runs one task at a
-//! time, in an order fixed by the schedule; nothing else determines when a task starts, so an iteration is the longest
-//! path over these dependencies and the orders.
+//! An iteration trains on a batch of m microbatches. Stage i of p runs the forward pass F of each microbatch in
+//! `forward` seconds and its backward pass B in `backward` seconds. If the backward pass is split, B computes only the
+//! gradient of the inputs, and the gradient W of the weights takes another `weight` seconds at any later time. F of
+//! stage i waits for F of stage i − 1, B of stage i for its own F and for B of stage i + 1, and W for its own B. A
+//! device runs one task at a time, in an order fixed by the schedule. Nothing else determines when a task starts, so
+//! the time of an iteration is the longest path through these dependencies and orders.
 //!
 //! | schedule | tasks of a device in order | published |
 //! | --- | --- | --- |
@@ -20,13 +20,13 @@
 //!
 //! The *bubble* is the idle share of the devices' time during an iteration: 1 − (total busy time) / (devices ·
 //! iteration). For equal stages it is (p − 1) / (m + p − 1) under GPipe and 1F1B and (p − 1) / (v m + p − 1) under
-//! interleaved 1F1B. (The paper of the latter divides the idle time by the busy time instead: (p − 1) / (v m).)
+//! interleaved 1F1B. (The paper on interleaved 1F1B divides the idle time by the busy time instead: (p − 1) / (v m).)
 //!
 //! # Two implementations
 //!
-//! [`iteration`] and [`interleaved`] compute only the time, in O(stages · microbatches) or by a closed form, for searches.
-//! [`Pipeline::run`] builds a [`Flow`](crate::simulate::Flow) of all tasks and runs it on the makespan engine, which
-//! also gives the timeline, the critical path and the memory over time.
+//! [`iteration`] and [`interleaved`] compute only the time, in O(stages · microbatches) or by a closed form, for use in
+//! searches. [`Pipeline::run`] builds a [`Flow`](crate::simulate::Flow) of all tasks and runs it on the makespan
+//! engine, which also gives the timeline, the critical path and the memory over time.
 
 mod error;
 mod iteration;

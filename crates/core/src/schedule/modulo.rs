@@ -1,15 +1,15 @@
-//! Modulo schedules: tasks that recur once a period.
+//! Modulo schedules: tasks that recur once every period.
 //!
-//! A pipeline that is full begins a batch every P seconds, so a task that starts s seconds after its batch was begun also
-//! starts at s + P, s + 2P and so on. Two tasks of one resource are apart for ever iff they are apart modulo P, and a task
-//! may follow its predecessors by any number of periods. So every acyclic set of tasks has a schedule of period P as soon
-//! as no resource takes longer than P.
+//! A full pipeline begins a batch every P seconds, so a task that starts s seconds after its batch was begun also
+//! starts at s + P, s + 2P and so on. Two tasks of one resource never overlap iff they do not overlap modulo P, and a
+//! task may follow its predecessors by any number of periods. So every acyclic set of tasks has a schedule of period P
+//! as long as no resource is busy for longer than P.
 //!
-//! Here the tasks of a *lane*, which are those of a resource or of one pass on it, run back to back in a given order, once
-//! a period. The position of the lane within the period is the only choice. Lanes are laid one after the other, each so late
-//! that no task waits for one that is scheduled already; a task whose inputs come later than that runs in the first of its
-//! turns after their arrival. A chain of stages so hands a batch on without a pause, and a pipeline of forward and backward
-//! passes runs one of each in turn, as 1F1B does.
+//! Here the tasks of a *lane*, which are those of a resource or of one pass on it, run back to back in a given order,
+//! once a period. The only choice is the position of the lane within the period. Lanes are placed one after another,
+//! each late enough that no task waits for a task that is already scheduled. A task whose inputs are scheduled later
+//! runs in the first turn of its lane after they arrive. A chain of stages thus hands a batch on without a pause, and a
+//! pipeline of forward and backward passes alternates between them, as 1F1B does.
 //!
 //! Literature: Rau, "Iterative modulo scheduling", MICRO 1994, for the terms.
 
@@ -19,13 +19,13 @@ use crate::csr::Csr;
 use crate::ids::Keyed;
 use crate::tolerance::VALUE_RELATIVE;
 
-/// The part of the period left for some lanes.
+/// A part of the period that is available to some lanes.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     /// When the window begins, modulo the period; `None` until its first lane is placed.
     start: Option<f64>,
     seconds: f64,
-    /// Whether the lanes of the window are of one resource, so that they must not overlap.
+    /// Whether the lanes of the window belong to one resource, so that they must not overlap.
     is_resource: bool,
 }
 
@@ -36,61 +36,62 @@ struct Lane {
     /// Tasks of the lane in the order in which they run.
     tasks: Vec<u32>,
     seconds: f64,
-    /// When the lane begins for the first time.
+    /// Seconds until the lane first begins.
     start: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Task {
     lane: usize,
-    /// Seconds of the lane before the task.
+    /// Seconds of the tasks that precede this one in its lane.
     offset: f64,
     seconds: f64,
     is_last: bool,
     start: Option<f64>,
 }
 
-/// Tasks, their lanes and the tasks that they wait for; after scheduling, their starts.
+/// Tasks, their lanes and what they wait for; after scheduling, also their starts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Modulo {
     period: f64,
     windows: Vec<Window>,
     lanes: Vec<Lane>,
     tasks: Keyed<u32, Task>,
-    /// A task, and a task that it waits for.
+    /// Pairs of a task and a task that it waits for.
     waits: Vec<(u32, u32)>,
 }
 
 impl Modulo {
-    /// A schedule without tasks, of a period that is positive and finite.
+    /// A schedule without tasks, with a period that is positive and finite.
     pub(crate) fn new(period: f64) -> Modulo {
         Modulo { period, ..Modulo::default() }
     }
 
-    /// A part of the period for lanes of several resources, one each, beginning with the first lane unless stated.
+    /// Adds a window for lanes of different resources, at most one lane each. Unless `start` is given, the window
+    /// begins with its first lane.
     pub(crate) fn window(&mut self, start: Option<f64>, seconds: f64) -> usize {
         self.windows.push(Window { start, seconds, is_resource: false });
         self.windows.len() - 1
     }
 
-    /// The whole period for at most two lanes of one resource.
+    /// Adds a window of the whole period for at most two lanes of one resource.
     pub(crate) fn resource(&mut self) -> usize {
         self.windows.push(Window { start: None, seconds: self.period, is_resource: true });
         self.windows.len() - 1
     }
 
-    /// A lane in a window. Among the lanes with tasks left, the one with the lowest rank is placed first.
+    /// Adds a lane to a window. Of the lanes that have tasks left, the one with the lowest rank is placed first.
     pub(crate) fn lane(&mut self, window: usize, rank: usize) -> usize {
         self.lanes.push(Lane { window, rank, ..Lane::default() });
         self.lanes.len() - 1
     }
 
-    /// A task at the end of a lane.
+    /// Adds a task to the end of a lane.
     pub(crate) fn task(&mut self, lane: usize, seconds: f64) -> u32 {
         self.push(lane, seconds, false)
     }
 
-    /// A task at the end of a lane that [`run`](Modulo::run) leaves to [`finish`](Modulo::finish).
+    /// Adds a task to the end of a lane; [`run`](Modulo::run) leaves it to [`finish`](Modulo::finish).
     pub(crate) fn last_task(&mut self, lane: usize, seconds: f64) -> u32 {
         self.push(lane, seconds, true)
     }
@@ -103,22 +104,23 @@ impl Modulo {
         number
     }
 
-    /// Makes a task wait for another of its batch. In the same lane, the other must come first.
+    /// Makes a task wait for another task of its batch. If both are in one lane, the other must come first.
     pub(crate) fn wait(&mut self, task: u32, on: u32) {
         self.waits.push((task, on));
     }
 
-    /// When a task starts, in seconds from the beginning of its batch.
+    /// Start of a task, in seconds from the beginning of its batch.
     pub(crate) fn start(&self, task: u32) -> f64 {
         self.tasks[task].start.unwrap_or(0.0)
     }
 
-    /// When a task ends.
+    /// End of a task, in seconds from the beginning of its batch.
     pub(crate) fn end(&self, task: u32) -> f64 {
         self.start(task) + self.tasks[task].seconds
     }
 
-    /// Schedules all tasks but the last ones, in O((tasks + waits) log lanes). The waits have no cycle.
+    /// Schedules all tasks except those of [`last_task`](Modulo::last_task), in O((tasks + waits) log lanes). Waits
+    /// must not form a cycle.
     pub(crate) fn run(&mut self) {
         let count = self.tasks.len();
         let inputs = Csr::from_pairs(count, &self.waits);
@@ -149,7 +151,7 @@ impl Modulo {
         }
     }
 
-    /// Places a lane so that no task with known inputs waits, and returns these tasks.
+    /// Places a lane such that its tasks with known inputs never wait. Returns these tasks.
     fn lay(&mut self, lane: usize, inputs: &Csr<u32>) -> Vec<u32> {
         let mut known = Vec::new();
         let mut is_known = rustc_hash::FxHashSet::default();
@@ -174,7 +176,7 @@ impl Modulo {
         known
     }
 
-    /// Starts a lane at the earliest time from `start` on that keeps it in its window.
+    /// Starts a lane at the earliest time, not before `start`, that keeps the lane in its window.
     fn fit(&mut self, lane: usize, start: f64) -> f64 {
         let rounding = self.rounding();
         let Lane { window, seconds, .. } = self.lanes[lane];
@@ -190,7 +192,7 @@ impl Modulo {
             start + (self.period - into)
         };
         if window.is_resource {
-            // The time left by the first lane is one interval, from its end to its beginning a period later.
+            // The first lane leaves one interval free: from its end to its beginning a period later.
             *window = Window { start: Some(start + seconds), seconds: window.seconds - seconds, ..*window };
         }
         self.lanes[lane].start = Some(start);
@@ -207,12 +209,12 @@ impl Modulo {
         self.tasks[task].start = Some(self.turn(start + offset, from));
     }
 
-    /// The first moment from `from` on that is `first` or whole periods after it.
+    /// The first time, not before `from`, that is a whole number of periods after `first`.
     fn turn(&self, first: f64, from: f64) -> f64 {
         first + ((from - first - self.rounding()) / self.period).ceil().max(0.0) * self.period
     }
 
-    /// The first moment from `from` on at which a window ends.
+    /// The first time, not before `from`, at which a window ends.
     pub(crate) fn end_of_window(&self, window: usize, from: f64) -> f64 {
         let Window { start, seconds, .. } = self.windows[window];
         start.map_or(from, |start| self.turn(start + seconds, from))
@@ -224,7 +226,7 @@ impl Modulo {
     }
 }
 
-/// Removes a task from the waits of its readers.
+/// Removes a finished task from the waits of its readers.
 fn release(task: u32, readers: &Csr<u32>, missing: &mut Keyed<u32, usize>, ready: &mut Vec<u32>) {
     for &reader in readers.row(task) {
         missing[reader] -= 1;

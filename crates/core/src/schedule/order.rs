@@ -6,7 +6,7 @@ use crate::document::Schedule;
 /// Maximum number of tasks of a pipeline that are listed individually.
 const MAX_TASKS: usize = 1 << 22;
 
-/// Type of a task.
+/// The kind of work that a task does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// The forward pass.
@@ -34,11 +34,12 @@ pub struct Task {
 /// - GPipe: F₀ … F₍ₘ₋₁₎, then B₀ … B₍ₘ₋₁₎.
 /// - 1F1B on device i: in slot x, F of microbatch x, then B of microbatch x − (p − 1 − i), each if there is such a
 ///   microbatch.
-/// - Zero-bubble (ZB-H1): as 1F1B, then W of microbatch x − (p − 1). So every device holds the activations of at most
-///   p microbatches, on the first device as long as on the last.
+/// - Zero-bubble (ZB-H1): as 1F1B, then W of microbatch x − (p − 1). Every device thus holds the activations of at most
+///   p microbatches, the first device for as long as the last.
 /// - Interleaved 1F1B with v stages per device: device i first runs 2 (p − 1 − i) + (v − 1) p forward passes, then
-///   forward and backward passes alternately. The k-th forward pass is for its stage number ⌊(k mod p v) / p⌋ and for
-///   microbatch p ⌊k / (p v)⌋ + k mod p; the k-th backward pass likewise, its stages from the last to the first.
+///   alternates between forward and backward passes. Its k-th forward pass belongs to its stage number ⌊(k mod p v) /
+///   p⌋ and to microbatch p ⌊k / (p v)⌋ + k mod p; so does its k-th backward pass, with stages counted from the last to
+///   the first.
 ///
 /// O(tasks).
 ///
@@ -85,7 +86,7 @@ fn gpipe(stage: u32, microbatches: u32) -> Vec<Task> {
     all(Work::Forward).chain(all(Work::Backward)).collect()
 }
 
-/// The slots of 1F1B and, with separate weight gradients, of ZB-H1.
+/// The tasks of a stage, slot by slot, under 1F1B or, with separate weight gradients, under ZB-H1.
 fn slots(stage: u32, devices: u32, microbatches: u32, is_split: bool) -> Vec<Task> {
     let behind = [(Work::Forward, 0), (Work::Backward, devices - 1 - stage), (Work::Weight, devices - 1)];
     let behind = &behind[..if is_split { 3 } else { 2 }];

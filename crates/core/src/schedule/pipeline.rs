@@ -14,7 +14,7 @@ pub struct Stage {
     pub times: StageTimes,
     /// Bytes that one microbatch keeps from its forward pass to the end of its backward pass.
     pub activation_bytes: f64,
-    /// Resident bytes, reduced by the bytes that the stage counts too often with its activations.
+    /// Resident bytes, minus bytes that the activations of the stage count too often.
     pub fixed_bytes: f64,
     /// Workspace bytes while the stage runs.
     pub workspace_bytes: f64,
@@ -31,9 +31,9 @@ pub struct Pipeline {
     pub devices: u32,
     /// The stages in the order of the pipeline.
     pub stages: Vec<Stage>,
-    /// Seconds of a transfer over each boundary between two stages, forwards and backwards, if the stage times do not
-    /// include them; otherwise empty. A link carries one microbatch at a time, and all boundaries between the same
-    /// two devices share it.
+    /// Seconds of a transfer over each boundary between two stages, forward and backward, if the stage times do not
+    /// include them; otherwise empty. A link carries one microbatch at a time, and all boundaries between the same two
+    /// devices share one link.
     pub transfers: Vec<[f64; 2]>,
 }
 
@@ -52,7 +52,8 @@ pub struct Run {
     pub peak_bytes: Vec<f64>,
     /// Tasks of each device in order, each with its time interval.
     pub tasks: Vec<Vec<(Task, Span)>>,
-    /// The simulated flow: the operators are the tasks of the first device in order, then of the second.
+    /// The simulated flow. Its operators are the tasks of the first device in order, then those of the second, and so
+    /// on.
     pub flow: Flow,
     /// The timeline, for the critical path.
     pub timeline: Timeline,
@@ -62,7 +63,7 @@ impl Pipeline {
     /// Runs an iteration, in O(tasks log tasks).
     ///
     /// # Errors
-    /// A pipeline that cannot be scheduled, and negative or non-finite values.
+    /// If the pipeline cannot be scheduled, or if a value is negative or not finite.
     pub fn run(&self) -> Result<Run, ScheduleError> {
         let orders = orders(self.schedule, self.devices, self.stages.len(), self.microbatches)?;
         if !self.transfers.is_empty() && self.transfers.len() + 1 != self.stages.len() {
@@ -88,8 +89,9 @@ impl Pipeline {
         })
     }
 
-    /// Builds the flow. The order of a device is a chain of tensors of zero bytes; the activations of a microbatch are
-    /// a tensor from its forward pass to its backward pass, or to the weight gradient if that is separate.
+    /// Builds the flow. A chain of tensors of zero bytes fixes the order of tasks on a device. The activations of a
+    /// microbatch are a tensor from its forward pass to its backward pass, or to its weight gradient if that is
+    /// separate.
     fn flow(&self, orders: &[Vec<Task>]) -> Result<Flow, ScheduleError> {
         let (count, microbatches) = (self.stages.len() as u32, self.microbatches);
         let mut flow = FlowBuilder::new(Rules::PORTS, self.devices, 2 * self.devices, false);
@@ -140,7 +142,7 @@ impl Pipeline {
         Ok(flow.finish()?)
     }
 
-    /// Sends a result to the neighbouring stage over a link of the sender's, one for each direction.
+    /// Sends a result to the neighbouring stage over a link of the sender, which has one for each direction.
     fn send(&self, flow: &mut FlowBuilder, from: u32, task: Task, (next, to): (Task, u32)) {
         let device = |stage: u32| stage % self.devices;
         let (here, there) = (device(task.stage), device(next.stage));

@@ -6,13 +6,13 @@ use std::collections::BinaryHeap;
 /// Maximum number of items kept sorted.
 const SOON: usize = 32;
 
-/// A priority queue, smallest item first. The first items are sorted, and only the overflow is in a heap: a
-/// step on a few devices has few pending events at any time, and a new one is due soon or among these few.
+/// A priority queue, smallest item first. The first items are kept sorted, and only the overflow is in a heap: a step
+/// on a few devices has few pending events at any time, and a new event usually belongs among the first.
 #[derive(Debug)]
 pub(super) struct Agenda<T> {
-    /// The first items, the smallest one last. Empty only if the queue is empty.
+    /// The first items, with the smallest last. Empty only if the queue is empty.
     soon: Vec<T>,
-    /// The items after all of `soon`.
+    /// The items that come after all of `soon`.
     later: BinaryHeap<Reverse<T>>,
 }
 
@@ -59,7 +59,7 @@ impl<T: Ord + Copy> Agenda<T> {
         next
     }
 
-    /// Moves the first of the later items to the sorted ones.
+    /// Moves the first items of the heap to the sorted items.
     #[cold]
     fn refill(&mut self) {
         while self.soon.len() < SOON / 2
@@ -88,7 +88,7 @@ impl<T: Clone> Clone for Agenda<T> {
         Agenda { soon: self.soon.clone(), later: self.later.clone() }
     }
 
-    /// Does not allocate if the memory suffices.
+    /// Does not allocate if the existing memory suffices.
     fn clone_from(&mut self, from: &Agenda<T>) {
         self.soon.clone_from(&from.soon);
         self.later.clone_from(&from.later);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// For any sequence of insertions and removals, the smallest item is removed.
+        /// After any sequence of insertions and removals, the smallest item is removed next.
         #[test]
         fn the_least_is_next(steps in prop::collection::vec(prop::option::weighted(0.6, 0..1000u32), 0..1000)) {
             let (mut agenda, mut all) = (Agenda::default(), Vec::new());

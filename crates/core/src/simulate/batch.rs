@@ -6,7 +6,7 @@ use super::{Flow, Simulator, Template};
 use crate::placement::Placement;
 use crate::problem::Problem;
 
-/// Makespan and peak memory of one step of a placement.
+/// Makespan and peak memory of a placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// Seconds of the step.

@@ -8,8 +8,8 @@ use super::flow::{Copy, Flow, MOST, Operator, Shared, Task, Tensor, Transfer};
 use crate::ids::Id;
 use crate::tolerance::LARGEST_SUM;
 
-/// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
-/// transfers of a tensor right after it.
+/// Adds operators, tensors and transfers to a flow: first all operators, then each tensor, immediately followed by its
+/// transfers, each with the copies that it delivers.
 #[derive(Debug, Clone)]
 pub struct FlowBuilder {
     pub(super) flow: Flow,
@@ -22,7 +22,7 @@ impl FlowBuilder {
         FlowBuilder::over(Flow::default(), rules, devices, ports, has_priority)
     }
 
-    /// Starts a flow in the memory of a flow that is no longer needed; otherwise like [`FlowBuilder::new`].
+    /// Starts a flow that reuses the memory of a flow no longer needed; otherwise like [`FlowBuilder::new`].
     pub fn over(mut flow: Flow, rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
         flow.rules = rules;
         flow.has_priority = has_priority;
@@ -59,11 +59,11 @@ impl FlowBuilder {
         self.flow.tasks.push(Task { operator, ..Task::default() })
     }
 
-    /// Adds a tensor of an operator that has been added, with its readers on the same device, and returns its
-    /// index.
+    /// Adds a tensor that an operator added before produces, with its readers on the producer's device, and returns the
+    /// tensor's index.
     ///
     /// # Panics
-    /// If there is no such operator.
+    /// If the producer has not been added.
     pub fn tensor(&mut self, producer: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) -> u32 {
         self.tensor_on(self.flow.tasks[producer].operator.device, producer, bytes, readers)
     }
@@ -82,9 +82,9 @@ impl FlowBuilder {
         self.flow.tensors.push(Tensor { producer, home, transfers, announced: false })
     }
 
-    /// Adds a transfer of the tensor added last and returns its index. It holds its ports for `seconds`,
-    /// after which it has arrived at all its destinations, and then for `gap`. The copies that it delivers
-    /// are added next.
+    /// Adds a transfer of the tensor added last and returns the transfer's index. The transfer holds its ports for
+    /// `seconds`, after which it has arrived at all its destinations, and then for another `gap` seconds. Add the
+    /// copies that it delivers next.
     ///
     /// # Panics
     /// If there is no tensor.
@@ -112,8 +112,8 @@ impl FlowBuilder {
         self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
     }
 
-    /// Makes the transfer added last deliver no copy. Instead, its arrival releases the home copy to the
-    /// readers there, who may otherwise read it when the producer ends.
+    /// Makes the transfer added last deliver no copy. Instead, its arrival releases the home copy to the readers on the
+    /// home device, which could otherwise read the tensor when its producer ends.
     ///
     /// # Panics
     /// If there is no transfer, or another one already releases the home copy.
@@ -146,7 +146,7 @@ impl FlowBuilder {
         }
     }
 
-    /// Returns the flow without validating its contents, which is the caller's responsibility.
+    /// Returns the flow without validating its contents, for which the caller is responsible.
     pub(super) fn finish_checked(mut self) -> Flow {
         self.end_tables();
         let largest = self.flow.operator_count().max(self.flow.transfer_count());

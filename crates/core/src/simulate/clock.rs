@@ -10,16 +10,16 @@ pub(super) struct Clock {
     events: Agenda<Event>,
     /// Number of events scheduled so far.
     foreseen: u32,
-    /// Number of the current instant.
+    /// Number of instants before the current one.
     pub(super) instant: u32,
-    /// Number of requests so far.
+    /// Number of requests made so far.
     requests: u32,
     /// Number of events that have happened.
     pub(super) happened: u32,
 }
 
-/// An event packed into one integer, so that events compare as integers: time, then tie-breaker, then kind
-/// and index. Times are non-negative, so their order is that of their bits.
+/// An event packed into one integer, so that events are ordered as integers: by time, then tie-breaker, then kind and
+/// index. Times are non-negative, so their bits have the same order as the times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event(u128);
 
@@ -78,20 +78,20 @@ impl Clock {
         time
     }
 
-    /// Returns the number of an event that is scheduled now.
+    /// Returns the next number for a scheduled event.
     pub(super) fn number(&mut self) -> u32 {
         self.foreseen += 1;
         self.foreseen
     }
 
-    /// Takes the next event at the current time.
+    /// Takes the next event if it is due at the current time.
     #[inline]
     pub(super) fn due(&mut self) -> Option<Event> {
         let due = self.events.peek().is_some_and(|event| event.time() == self.now);
         if due { self.pop() } else { None }
     }
 
-    /// Takes the next event, at a later time.
+    /// Takes the next event and advances the time to it.
     #[inline]
     pub(super) fn advance(&mut self) -> Option<Event> {
         let event = self.pop()?;
@@ -111,7 +111,7 @@ impl Clock {
         self.events.is_empty()
     }
 
-    /// Returns the sort key of a request: time or number, then index.
+    /// Returns the sort key of a request: its time or its number, then the index.
     #[inline]
     pub(super) fn stamp(&mut self, ties: Ties, index: u32) -> u64 {
         let stamp = match ties {
@@ -130,7 +130,7 @@ impl Clone for Clock {
         Clock { events: self.events.clone(), ..*self }
     }
 
-    /// Does not allocate if the memory suffices.
+    /// Does not allocate if the existing memory suffices.
     fn clone_from(&mut self, from: &Clock) {
         let mut events = std::mem::take(&mut self.events);
         events.clone_from(&from.events);

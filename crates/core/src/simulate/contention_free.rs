@@ -3,18 +3,18 @@
 //! Every edge is a separate transfer, even to a reader on the same device, and takes delay + bytes · seconds per
 //! byte from its sender's row to its receiver's column. Devices serve operators in the order of their requests.
 //!
-//! The published simulator is a set of processes over one queue of events, ordered by time and then by the order in which
-//! they were scheduled. Consequences at the same time are scheduled as well and wait for their turn:
+//! The published simulator is a set of processes that share a queue of events, ordered by time and then by the order in
+//! which they were scheduled. Consequences at the same time are scheduled as well, and wait for their turn:
 //!
-//! 1. An operator ends. Its device is free, but the next operator only starts when it is scheduled: the end schedules
-//!    first "the device is free", then "the outputs are available".
-//! 2. The outputs are available: their transfers start, in the order of the edges, those without duration included.
+//! 1. An operator ends. Its device is free, but the next operator does not start at once: the end first schedules
+//!    "the device is free", then "the outputs are available".
+//! 2. The outputs are available. Their transfers start in the order of the edges, including those without duration.
 //! 3. A transfer ends, which schedules "it has arrived".
-//! 4. The tensor has arrived. The last input of an operator schedules "the operator requests its device", and so does
-//!    the start of the run for every operator without inputs.
+//! 4. The tensor has arrived. The last input of an operator to arrive schedules "the operator requests its device". For
+//!    an operator without inputs, the start of the run schedules it.
 //! 5. An operator requests its device and joins its queue.
-//! 6. A device that is free when requested, or becomes free, is given to the first of its queue, which schedules the
-//!    start of that operator.
+//! 6. A device that is free when requested, or becomes free, is given to the first operator in its queue, and the start
+//!    of that operator is scheduled.
 
 use super::builder::FlowBuilder;
 use super::error::{FlowError, count, known};
@@ -28,7 +28,7 @@ pub struct ContentionFree<'a> {
     pub placement: &'a [u32],
     /// Seconds of every operator on its device.
     pub seconds: &'a [f64],
-    /// Producer, consumer and bytes, in the order of sending.
+    /// Producer, consumer and bytes of every edge, in the order of sending.
     pub edges: &'a [(u32, u32, f64)],
     /// Seconds before the first byte, from row to column; one row and one column per device.
     pub delay: &'a [Vec<f64>],
@@ -40,7 +40,7 @@ impl ContentionFree<'_> {
     /// Returns the flow: operators as given, one tensor and one transfer per edge, no ports.
     ///
     /// # Errors
-    /// Tables of different lengths, indices or values out of range, cycles.
+    /// If tables differ in length, if indices or values are out of range, or if there is a cycle.
     pub fn flow(&self) -> Result<Flow, FlowError> {
         let (operators, devices) = (self.seconds.len(), self.delay.len());
         count("devices of operators", self.placement.len(), operators)?;

@@ -15,13 +15,14 @@ use super::timeline::{Activity, NOBODY, Span, Timeline};
 pub struct Simulator {
     pub(super) timeline: Timeline,
     pub(super) state: RunState,
-    /// Devices that may have an operator to start, and transfers that may be first in the queues of all their
+    /// Devices that may have an operator to start. `movable` has transfers that may be first in the queues of all their
     /// ports.
     idle: Queue,
     movable: Queue,
     /// Operators that the current event makes ready.
     woken: Vec<u32>,
-    /// Steps that are still due at this instant, in the order in which they were scheduled.
+    /// Steps that are still due at this instant, in the order in which they were scheduled. Used by [`Instant::InTurn`]
+    /// only.
     steps: VecDeque<Step>,
 }
 
@@ -36,8 +37,8 @@ impl Simulator {
         &self.timeline
     }
 
-    /// Runs a flow, in O((operators + readers + transfers) log operators) apart from requests of one instant
-    /// that must overtake each other in a queue. Allocates nothing once it has run a flow as large.
+    /// Runs a flow, in O((operators + readers + transfers) log operators), not counting requests of one instant that
+    /// must overtake each other in a queue. Allocates nothing once it has run a flow of that size.
     pub fn run(&mut self, flow: &Flow) -> &Timeline {
         self.begin(flow);
         self.go_on(flow, &[], f64::INFINITY, NO_PAUSE);
@@ -45,9 +46,9 @@ impl Simulator {
         &self.timeline
     }
 
-    /// Runs a flow, but stops as soon as the makespan is known to be at least `limit`: when an operator starts
-    /// whose end plus tail is too late. A tail is a lower bound on the seconds from the end of an operator to
-    /// the end of the step. If the result is `None`, there is no timeline either.
+    /// Runs a flow, but stops as soon as the makespan is known to be at least `limit`: when an operator starts whose
+    /// end plus tail reaches the limit. A tail is a lower bound on the seconds from the end of an operator to the end
+    /// of the step. If the result is `None`, there is no timeline either.
     ///
     /// # Panics
     /// If `tails` does not have one entry per operator.
@@ -61,12 +62,12 @@ impl Simulator {
         (self.timeline.makespan < limit).then_some(&self.timeline)
     }
 
-    /// Resets to the start of a flow, with the operators without inputs ready.
+    /// Resets to the start of a flow, and marks operators without inputs as ready.
     pub(super) fn begin(&mut self, flow: &Flow) {
         let timeline = &mut self.timeline;
         timeline.makespan = 0.0;
         timeline.last = None;
-        // The run overwrites every entry.
+        // The run overwrites every entry that is read later.
         timeline.operators.resize(flow.operator_count(), Span::default());
         timeline.transfers.resize(flow.transfer_count(), Span::default());
         timeline.arrived_by.resize(flow.operator_count(), None);
@@ -80,13 +81,13 @@ impl Simulator {
         }
     }
 
-    /// Restores the state in which another run has paused.
+    /// Restores the state in which another run paused.
     pub(super) fn resume(&mut self, state: &RunState) {
         self.state.clone_from(state);
         self.clear();
     }
 
-    /// Drops the start candidates that a stopped run leaves.
+    /// Drops the pending starts and steps that a stopped run has left.
     fn clear(&mut self) {
         self.idle.clear();
         self.movable.clear();
@@ -94,8 +95,8 @@ impl Simulator {
         self.steps.clear();
     }
 
-    /// Runs until the makespan is known to be at least `limit`, or until `pause` events have happened and
-    /// everything that can start at their time has started, or else to the end.
+    /// Runs until the makespan is known to be at least `limit`, or until `pause` events have happened and everything
+    /// that can start at that time has started, or to the end.
     pub(super) fn go_on(&mut self, flow: &Flow, tails: &[f64], limit: f64, pause: u32) -> Stop {
         match flow.rules.instant {
             Instant::InTurn => Run::<true>::new(flow, self, tails).go_on(limit, pause),
@@ -126,17 +127,17 @@ pub(super) enum Stop {
     Late,
 }
 
-/// A pause that is never reached: more events than a run has.
+/// A pause that no run reaches, because no run has that many events.
 pub(super) const NO_PAUSE: u32 = u32::MAX;
 
-/// A step of the consequences of an event.
+/// One of the consequences of an event.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// A transfer has arrived, and its readers have the copies.
     Arrived(u32),
     /// A ready operator requests its device.
     Asks(u32),
-    /// An operator has got its device, and starts.
+    /// An operator has been given its device, and starts.
     Starts(u32),
     /// A device is free for the next operator in its queue.
     Freed(u32),
@@ -146,11 +147,11 @@ enum Step {
     Ends(Kind),
 }
 
-/// A simulator running a flow. [`Instant::InTurn`] is compiled separately, because there every [`Step`] waits for its
-/// turn, and elsewhere a step follows the one before at once.
+/// A run of a flow in a simulator. [`Instant::InTurn`] is compiled separately, because there every [`Step`] waits for
+/// its turn, whereas under the other rules each step is taken at once.
 struct Run<'a, const IN_TURN: bool> {
     flow: &'a Flow,
-    /// Tails of the operators, if the run stops once one of them ends too late; otherwise empty.
+    /// Tails of the operators if the run may stop early; otherwise empty.
     tails: &'a [f64],
     timeline: &'a mut Timeline,
     state: &'a mut RunState,
@@ -191,8 +192,8 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         Stop::Late
     }
 
-    /// Returns the next event, after starting everything that starts before it; `None` instead of a later
-    /// event once `pause` events have happened.
+    /// Returns the next event after starting everything that starts before it. Once `pause` events have happened,
+    /// returns `None` in place of an event at a later time.
     #[inline]
     fn next(&mut self, pause: u32) -> Option<Event> {
         loop {
@@ -206,8 +207,8 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         }
     }
 
-    /// Starts one operator or transfer, if any can start now. Usually none can, so that check is inlined and
-    /// the start is not.
+    /// Starts one operator or transfer, if any can start now. Usually none can, so that check is inlined and the actual
+    /// start is not.
     #[inline]
     fn start_something(&mut self) -> bool {
         match self.flow.rules.instant {
@@ -217,7 +218,7 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         }
     }
 
-    /// Takes the first step that waits for its turn. Events that were scheduled before this instant precede all of them.
+    /// Takes the first step that is waiting for its turn. Events scheduled before this instant precede all such steps.
     #[inline]
     fn take_next_step(&mut self) -> bool {
         match self.steps.pop_front() {
@@ -231,7 +232,7 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         true
     }
 
-    /// Takes a step, in its turn or at once.
+    /// Takes a step when its turn comes, or at once.
     #[inline]
     fn then(&mut self, step: Step) {
         if IN_TURN {
@@ -249,7 +250,7 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
             Step::Starts(op) => self.start(op),
             Step::Freed(device) => self.wake(device),
             Step::Sends(op) => self.send(op),
-            // Only steps in turn end anything, and they are taken by `take_next_step`.
+            // Only steps that wait for their turn include ends, and `take_next_step` takes these.
             Step::Ends(_) => {}
         }
     }
@@ -295,8 +296,8 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         });
     }
 
-    /// Schedules an event `after` seconds from now and returns its time. Simultaneous events are in the order of their
-    /// producers, or in the order in which they were scheduled.
+    /// Schedules an event `after` seconds from now and returns its time. Simultaneous events are ordered by their
+    /// producers, or by the order in which they were scheduled.
     #[inline]
     fn foresee(&mut self, after: f64, producer: u32, kind: Kind) -> f64 {
         let clock = &mut self.state.clock;
@@ -332,7 +333,7 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         self.then(Step::Sends(op));
     }
 
-    /// Gives the outputs of an operator to its readers at home, and requests their transfers.
+    /// Delivers the outputs of an operator to readers on its device, and requests their transfers to other devices.
     fn send(&mut self, op: u32) {
         let flow = self.flow;
         for &tensor in flow.outputs_of(&flow.tasks[op]) {
@@ -347,12 +348,12 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         self.wake_readers(Activity::Operator(op));
     }
 
-    /// Drops one holder of a copy; returns the bytes freed (0 until the last).
+    /// Removes one holder of a copy. Returns the bytes freed, zero unless it was the last holder.
     #[inline]
     fn let_go(&mut self, copy: u32) -> f64 {
         let holds = &mut self.state.holds[copy];
         *holds -= 1;
-        // Branch-free, because the branch would be unpredictable.
+        // Branch-free, because a branch would be unpredictable.
         let mask = u64::from(*holds == 0).wrapping_neg();
         f64::from_bits(self.flow.copies[copy].bytes.to_bits() & mask)
     }
@@ -367,7 +368,7 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         }
     }
 
-    /// Marks operators as ready whose last input was just delivered, in index order.
+    /// Marks operators as ready whose last input has just been delivered, in index order.
     #[inline]
     fn wake_readers(&mut self, by: Activity) {
         if self.woken.is_empty() {
@@ -401,7 +402,7 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         self.then(Step::Freed(device));
     }
 
-    /// Lets a device continue if it is free and an operator waits for it.
+    /// Lets a device continue if the device is free and an operator waits for it.
     #[inline]
     fn wake(&mut self, device: u32) {
         if self.state.devices[device].is_busy || self.state.queues[device].first().is_none() {
@@ -463,8 +464,8 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         }
     }
 
-    /// Starts a transfer if it is first in the queues of all its ports. A transfer without ports is considered
-    /// once and starts.
+    /// Starts a transfer if it is first in the queues of all its ports. A transfer without ports starts when it is
+    /// considered for the first time.
     #[inline(never)]
     fn start_transfer(&mut self, transfer: u32) -> bool {
         let flow = self.flow;
@@ -499,7 +500,7 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
         }
     }
 
-    /// Gives the copies of a transfer that has arrived to their readers.
+    /// Delivers the copies of a transfer that has arrived to their readers.
     fn has_arrived(&mut self, transfer: u32) {
         let [first, last] = self.flow.transfers[transfer].copies;
         for copy in first..last {

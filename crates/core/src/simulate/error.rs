@@ -39,7 +39,7 @@ pub enum FlowError {
         /// Number of valid indices.
         count: usize,
     },
-    /// More items than events can number.
+    /// More items than event numbers can represent.
     #[error("{count} {what}, more than {MOST}")]
     TooMany {
         /// Kind of the items.
@@ -57,7 +57,7 @@ pub enum FlowError {
         /// Expected number.
         expected: usize,
     },
-    /// A reader on a device other than that of the copy it reads.
+    /// A reader on a device other than that of the copy that it reads.
     #[error("operator {reader} reads copy {copy}, which is on another device")]
     Elsewhere {
         /// The operator.
@@ -81,7 +81,7 @@ pub(super) fn count(what: &'static str, found: usize, expected: usize) -> Result
     }
 }
 
-/// Checks that an index is below the number of valid ones.
+/// Checks that an index is below the number of items.
 pub(super) fn known(what: &'static str, item: usize, index: u32, count: usize) -> Result<(), FlowError> {
     match (index as usize) < count {
         true => Ok(()),
@@ -89,7 +89,7 @@ pub(super) fn known(what: &'static str, item: usize, index: u32, count: usize) -
     }
 }
 
-/// Number of operators that can run: those neither on a cycle nor downstream of one.
+/// Number of operators that can run: those that are neither on a cycle nor downstream of one.
 pub(super) fn runnable(flow: &Flow) -> usize {
     let mut waits = flow.waits.clone();
     let mut open: Vec<u32> = waits.ids().filter(|&operator| waits[operator] == 0).collect();

@@ -1,12 +1,12 @@
 //! The engine's input: a step as flat arrays.
 //!
 //! A flow has *operators*, each with its device and its seconds there; *tensors*, each with its producer; *copies*, one
-//! for each device that a tensor is on, each with its readers there; *transfers*, which bring a tensor from the home
-//! copy to copies elsewhere; and *ports*, each of which carries one transfer at a time. Everything is numbered in the
-//! order in which it was added, which is the order of [`Ties::Index`](super::Ties::Index).
+//! for each device that holds a tensor, with its readers there; *transfers*, which bring a tensor from its home copy to
+//! copies on other devices; and *ports*, each of which carries one transfer at a time. All items are numbered in the
+//! order in which they were added, which is the order of [`Ties::Index`](super::Ties::Index).
 //!
-//! The copies of a tensor have consecutive numbers, the home copy first, and so have the transfers of a tensor. The
-//! engine then needs only tables of offsets.
+//! The copies of a tensor have consecutive numbers, with the home copy first, and so do its transfers. The engine then
+//! needs only tables of offsets.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ pub(super) const MOST: usize = 1 << 30;
 pub struct Operator {
     /// Index of the device.
     pub device: u32,
-    /// Rank of the operator in the queue of the device: the lowest goes first, ties by index. Ignored unless the flow
-    /// has priorities.
+    /// Rank of the operator in the queue of its device: the lowest rank runs first, ties by index. Ignored unless the
+    /// flow has priorities.
     pub rank: u32,
     /// Seconds that the operator runs.
     pub seconds: f64,
     /// Seconds that the device pauses after the operator.
     pub pause: f64,
-    /// Resident bytes: parameters and optimiser state; negative if the other figures count bytes too often.
+    /// Resident bytes: parameters and optimiser state. Negative if the other figures count bytes more than once.
     pub fixed_bytes: f64,
     /// Bytes of workspace while the operator runs.
     pub workspace_bytes: f64,
@@ -58,24 +58,24 @@ pub(super) struct Copy {
     pub(super) bytes: f64,
 }
 
-/// A tensor. Like the copies, the table of tensors ends with a sentinel.
+/// A tensor. The table of tensors ends with a sentinel, as does that of copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tensor {
     pub(super) producer: u32,
     pub(super) home: u32,
     /// Half-open range of the tensor's transfers.
     pub(super) transfers: [u32; 2],
-    /// Whether the tensor's readers at home wait for a transfer, rather than for the producer alone.
+    /// Whether the tensor's readers on its home device wait for a transfer, rather than for the producer alone.
     pub(super) announced: bool,
 }
 
 /// A parameter that operators share.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shared {
-    /// Bytes on every device with a reader, counted once per device.
+    /// Bytes on every device that has a reader, counted once per device.
     pub(super) bytes: f64,
     pub(super) readers: Vec<u32>,
-    /// Seconds by device to synchronise the gradient of the parameter if several devices hold the parameter.
+    /// For every device, seconds to synchronise the gradient of the parameter if several devices hold the parameter.
     pub(super) seconds: Keyed<u32, f64>,
 }
 
@@ -99,13 +99,14 @@ pub struct Flow {
     pub(super) rules: Rules,
     pub(super) has_priority: bool,
     pub(super) port_count: u32,
-    /// Number of operators and transfers in use, which is the number of events apart from pauses and gaps.
+    /// Number of operators and of transfers in use, which is the number of events apart from the ends of pauses and
+    /// gaps.
     pub(super) events: u32,
     pub(super) tasks: Keyed<u32, Task>,
     pub(super) tensors: Keyed<u32, Tensor>,
     pub(super) transfers: Keyed<u32, Transfer>,
     pub(super) copies: Keyed<u32, Copy>,
-    /// Number of holders of each copy: its readers, and of a home copy also the producer and the transfers.
+    /// Number of holders of each copy: its readers, and for a home copy also the producer and the transfers.
     pub(super) holds: Keyed<u32, u32>,
     pub(super) readers: Keyed<u32, u32>,
     pub(super) ports: Keyed<u32, u32>,
@@ -153,7 +154,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// The configuration of the engine that the flow runs under.
+    /// The rules under which the flow runs.
     pub fn rules(&self) -> Rules {
         self.rules
     }
@@ -193,7 +194,7 @@ impl Flow {
         self.transfers[transfer].producer
     }
 
-    /// Seconds until a transfer has arrived, and seconds of the gap of its ports after that.
+    /// Seconds until a transfer has arrived, and seconds for which its ports then remain occupied.
     pub fn transfer_seconds(&self, transfer: u32) -> [f64; 2] {
         let transfer = &self.transfers[transfer];
         [transfer.seconds, transfer.gap]
@@ -258,8 +259,8 @@ impl Flow {
         self.synchronisation = synchronising.iter().copied().fold(0.0, f64::max);
     }
 
-    /// Number of holders of a tensor's home copy besides its readers: its producer, its transfers and, for a kept
-    /// output without readers, the model.
+    /// Number of holders of a tensor's home copy other than its readers: its producer, its transfers and, for an output
+    /// without readers that is kept, the model.
     pub(super) fn holds_at_home(&self, tensor: u32, transfers: u32) -> u32 {
         let Tensor { home, .. } = self.tensors[tensor];
         let is_output = self.keeps_outputs && transfers == 0 && self.readers_of(home).is_empty();

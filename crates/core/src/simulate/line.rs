@@ -13,9 +13,9 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 struct Port {
     is_held: bool,
-    /// The last transfer that left the port and the number of that instant, as one key.
+    /// The last transfer that left the port, and the number of the instant at which it did, as one key.
     left: u64,
-    /// Waiting transfers by request. The transfer that holds the port is no longer in the queue.
+    /// Waiting transfers in the order of their requests. The transfer that holds the port is no longer in the queue.
     line: Queue,
 }
 
@@ -31,7 +31,7 @@ impl Lines {
         self.ports.resize_with(ports, Port::default);
     }
 
-    /// Adds a transfer to the queue of a port, after all lower keys.
+    /// Adds a transfer to the queue of a port. The queue is ordered by key.
     #[inline]
     pub(super) fn join(&mut self, port: u32, key: u64) {
         self.ports[port].line.push(key);
@@ -50,8 +50,8 @@ impl Lines {
         port.line.first().filter(|_| !port.is_held).map(low)
     }
 
-    /// Gives the port to the first transfer in its queue. Returns the key of the transfer that left the port
-    /// last, greater for later times; zero if the port was never held.
+    /// Gives the port to the first transfer in its queue. Returns the key of the transfer that left the port last,
+    /// which is greater for later times; zero if the port was never held.
     #[inline]
     pub(super) fn take(&mut self, port: u32) -> u64 {
         let port = &mut self.ports[port];
@@ -74,7 +74,7 @@ impl Clone for Lines {
         Lines { ports: self.ports.clone() }
     }
 
-    /// Does not allocate if the memory suffices.
+    /// Does not allocate if the existing memory suffices.
     fn clone_from(&mut self, from: &Lines) {
         self.ports.clone_from(&from.ports);
     }
@@ -85,7 +85,7 @@ impl Clone for Port {
         Port { line: self.line.clone(), ..*self }
     }
 
-    /// Does not allocate if the memory suffices.
+    /// Does not allocate if the existing memory suffices.
     fn clone_from(&mut self, from: &Port) {
         self.is_held = from.is_held;
         self.left = from.left;

@@ -1,11 +1,11 @@
 //! Placeto's published simulator: one outgoing bus per device, and no port for incoming tensors.
 //!
-//! A tensor is one output of an operator. It occupies the bus of its device once, however many devices read
-//! it, and reaches all of them after bytes / bandwidth; the bus is free again a gap later. When an operator
-//! ends, its outputs with readers elsewhere request the bus, in the order in which they first appear among
-//! its edges that leave the device. A device pauses for a launch gap after each operator of non-zero cost.
-//! Queues and buses are first in, first out. At one instant, arrivals take effect first, by producer, then
-//! buses start, then operators, each by device. The makespan includes the last gap.
+//! A tensor is one output of an operator. It occupies the bus of its device once, however many devices read it, and
+//! reaches all of them after the time bytes / bandwidth; the bus is free again after a further gap. When an operator
+//! ends, its outputs with readers on other devices request the bus, in the order in which they first appear among the
+//! edges that leave the device. A device pauses for a launch gap after each operator of non-zero cost. Queues and buses
+//! are first in, first out. At one instant, arrivals take effect first, ordered by producer; then buses start, then
+//! operators, each ordered by device. The makespan includes the last gap.
 
 use super::builder::FlowBuilder;
 use super::error::{FlowError, count, known};
@@ -24,8 +24,8 @@ pub struct OutBus<'a> {
     pub seconds: &'a [f64],
     /// Bytes of every operator's outputs.
     pub output_bytes: &'a [Vec<f64>],
-    /// Producer, consumer and index of the producer's output that it reads. If two edges join the same
-    /// operators, the output of the last one counts, at the position of the first.
+    /// Producer, consumer, and index of the producer's output that the consumer reads. If two edges join the same
+    /// operators, the output of the last edge counts, at the position of the first.
     pub edges: &'a [(u32, u32, u32)],
     /// Pause of a device after an operator of non-zero cost.
     pub launch_gap: f64,
@@ -36,11 +36,11 @@ pub struct OutBus<'a> {
 }
 
 impl OutBus<'_> {
-    /// Returns the flow: operators as given, tensors and transfers by device and operator, one port per
-    /// device.
+    /// Returns the flow. Operators are as given, tensors and transfers are ordered by device and operator, and each
+    /// device has one port.
     ///
     /// # Errors
-    /// Tables of different lengths, indices or values out of range, cycles.
+    /// If tables differ in length, if indices or values are out of range, or if there is a cycle.
     pub fn flow(&self) -> Result<Flow, FlowError> {
         let operators = self.seconds.len();
         count("devices of operators", self.placement.len(), operators)?;
@@ -51,7 +51,7 @@ impl OutBus<'_> {
             flow.operator(Operator { device, seconds, pause, ..Operator::default() });
         }
         let edges = self.edges_by_operator()?;
-        // Buses that could start at one instant start by device: transfers are numbered accordingly.
+        // Buses that can start at the same instant start in the order of devices, so transfers are numbered by device.
         let mut by_device: Vec<usize> = (0..operators).collect();
         by_device.sort_by_key(|&op| self.placement[op]);
         for op in by_device {
@@ -88,8 +88,8 @@ impl OutBus<'_> {
     fn add_outputs(&self, flow: &mut FlowBuilder, op: usize, edges: &[(u32, u32)]) -> Result<(), FlowError> {
         let home = self.placement[op];
         let mut seen = vec![false; self.output_bytes[op].len()];
-        // An output requests the bus at the position of its first reader elsewhere; without such a reader it
-        // makes no request.
+        // An output requests the bus at the position of its first reader on another device, or not at all if there is
+        // no such reader.
         let (stay, leave): (Vec<_>, Vec<_>) =
             edges.iter().partition(|edge| self.placement[edge.0 as usize] == home);
         for (_, output) in leave.into_iter().chain(stay) {

@@ -82,7 +82,7 @@ impl<'p> Fabric<'p> {
         if let Some(seconds) = self.by_matrix(tensor, from, to) {
             return Route { seconds, ports: [egress, ingress, None, None] };
         }
-        // The table has zero for hosts.
+        // The cost table has zero for hosts.
         let mut seconds = costs.transfer(tensor, kinds[0]).max(costs.transfer(tensor, kinds[1]));
         let mut groups = kinds.map(|kind| cluster.group_of_kind(kind));
         if groups[0] == groups[1] {
@@ -95,8 +95,8 @@ impl<'p> Fabric<'p> {
         Route { seconds, ports: [egress, ingress, leaving, entering] }
     }
 
-    /// Seconds until readers on the producer's device have a tensor, without other delays: the diagonal of
-    /// the matrix, used only by execution without contention.
+    /// Seconds until readers on the producer's device can read a tensor if nothing else delays it. This is the diagonal
+    /// of the matrix, used only by execution without contention.
     pub(super) fn at_home(&self, tensor: TensorId, device: DeviceId) -> f64 {
         self.by_matrix(tensor, device, device).unwrap_or(0.0)
     }

@@ -1,10 +1,10 @@
 //! Software prefetching of a run's tables.
 //!
-//! A run reads its tables roughly from front to back, since operators mostly run roughly in index order, but
-//! not in an order that the hardware can predict. It would therefore wait for every cache line to come from
-//! memory, which takes as long as the rest of its work. Sequential reads load many lines at a time. So a run
-//! periodically reads a stretch of each table only to bring it into the cache. If operators run in a very
-//! different order, this does not help and costs a few percent of the run.
+//! A run reads its tables roughly from front to back, since most operators run roughly in index order, but not in an
+//! order that the hardware can predict. Without prefetching it would wait for every cache line to come from memory,
+//! which takes as long as the rest of its work. Sequential reads load many lines at a time, so a run periodically reads
+//! a stretch of each table just to bring it into the cache. If operators run in a very different order, this does not
+//! help and costs a few percent of the run.
 
 use std::hint::black_box;
 
@@ -12,14 +12,14 @@ use super::flow::Flow;
 use super::state::RunState;
 use super::timeline::Timeline;
 
-/// Events between two prefetches.
+/// Number of events between two prefetches.
 const STRETCH: u32 = 512;
 
-/// Prefetch distance in events. An operator may run before others of lower index, but its data must stay in
-/// the cache until it runs.
+/// Prefetch distance in events. It covers operators that run before others of lower index, but is short enough for the
+/// data to stay in the cache until it is used.
 const LEAD: u32 = 1024;
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// Whether a prefetch is due.
@@ -49,7 +49,7 @@ pub(super) fn read(flow: &Flow, state: &RunState, timeline: &Timeline) {
     stretch.read(&timeline.left_by);
 }
 
-/// Window of upcoming events: starts at event `first` of `of` events.
+/// Window of upcoming events that starts at event `first` of `of` events.
 struct Stretch {
     first: u64,
     of: u64,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The empty queue. All keys are lower.
+/// Key that stands for an empty queue; all real keys are lower.
 const NONE: u64 = u64::MAX;
 
 /// A priority queue of keys, lowest first. Most keys arrive in ascending order and are in a deque; the others
@@ -11,7 +11,7 @@ const NONE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Queue {
     first: u64,
-    /// The remaining keys that arrived in order.
+    /// The remaining keys that arrived in ascending order.
     line: VecDeque<u64>,
     others: BinaryHeap<Reverse<u64>>,
 }
@@ -77,7 +77,7 @@ impl Clone for Queue {
         Queue { first: self.first, line: self.line.clone(), others: self.others.clone() }
     }
 
-    /// Does not allocate if the memory suffices.
+    /// Does not allocate if the existing memory suffices.
     fn clone_from(&mut self, from: &Queue) {
         self.first = from.first;
         self.line.clone_from(&from.line);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// For any sequence of insertions and removals, the lowest key goes first.
+        /// After any sequence of insertions and removals, the lowest key comes first.
         #[test]
         fn the_lowest_goes_first(steps in prop::collection::vec(prop::option::weighted(0.6, 0..1000u64), 0..300)) {
             let (mut queue, mut all) = (Queue::default(), Vec::new());

@@ -1,34 +1,33 @@
 //! Incremental simulation of schedules that differ little from one another.
 //!
-//! A search evaluates the makespan after one or a few operators move, for one schedule and very many such
-//! moves. Rebuilding every flow and running it from the beginning would repeat all work that a move does not
-//! affect. A [`Rerun`] changes one flow in place ([`room`](super::room)), in time proportional to the tensors
-//! of the moved operators, and starts where the move can first take effect: it keeps states of the run of the
-//! current schedule, spread evenly over its events, and resumes from the last one before that moment.
+//! A search evaluates the makespan of one schedule after each of very many moves of one or a few operators. Rebuilding
+//! every flow and running it from the beginning would repeat all the work that a move does not affect. A [`Rerun`]
+//! changes one flow in place ([`room`](super::room)), in time proportional to the tensors of the moved operators, and
+//! starts where the move can first take effect. It keeps states from the run of the current schedule, spread evenly
+//! over the events, and resumes from the last state before that moment.
 //!
 //! # First effect of a move
 //!
-//! Call a tensor *touched* if a moved operator reads or produces it. Suppose that up to some moment nothing
-//! has read any data that the move changes. By induction over the events, everything up to that moment is the
-//! same in both runs, to the last bit. It remains to see when the changed data is read:
+//! Call a tensor *touched* if a moved operator reads or produces it. Suppose that up to some moment, nothing has read
+//! any data that the move changes. By induction over the events, everything up to that moment is the same in both runs,
+//! to the last bit. It remains to determine when the changed data is read:
 //!
-//! - The device, rank and seconds of an operator are first read when it is ready, which is when the last of
-//!   its inputs has arrived. That is no earlier than the first end of a producer of its inputs; without
-//!   inputs, at time 0.
-//! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of a
-//!   moved operator this is the end of its producer; for an output it is later than the moment of the
-//!   previous item.
-//! - The copies that a reader of a touched tensor releases are read when the reader ends, so after the
-//!   tensor's producer.
-//! - The number of holders of a copy is first changed when its producer ends. An earlier state is right
-//!   except for the numbers of touched tensors, which are overwritten from the current flow.
-//! - Resident bytes, such as parameters, are added to a device's peak at the end, and the outputs of an
-//!   operator take the same bytes on any device.
+//! - The device, rank and seconds of an operator are first read when it is ready, which is when the last of its inputs
+//!   has arrived. That is no earlier than the first end of any producer of its inputs; for an operator without inputs
+//!   it is time 0.
+//! - The readers, transfers and ports of a tensor are first read when its producer ends. For an input of a moved
+//!   operator, that is the end of the input's producer; for an output it is later than the moment of the previous item.
+//! - The copies that a reader of a touched tensor releases are read when the reader ends, hence after the tensor's
+//!   producer.
+//! - The number of holders of a copy first changes when its producer ends. An earlier state is correct except for the
+//!   numbers of touched tensors, which are overwritten from the current flow.
+//! - Resident bytes, such as parameters, are added to a device's peak at the end, and the outputs of an operator take
+//!   the same number of bytes on any device.
 //!
-//! A change of devices thus takes effect no earlier than the first end of a producer of the moved operators'
-//! inputs. A change of ranks alone takes effect no earlier than the operators are ready. A run may resume
-//! from a state if it was taken at an earlier time: it is taken when everything that starts at its time has
-//! started, so everything at its time has happened. At equal times it would be too late.
+//! A change of devices thus takes effect no earlier than the first end of a producer of the moved operators' inputs. A
+//! change of ranks alone takes effect no earlier than the time at which the operators are ready. A run may resume from
+//! a state only if the state has an earlier time than the first effect. A state is stored after everything at its time
+//! has happened and everything that can start then has started, so at an equal time it would come too late.
 //!
 //! So a rerun gives the same result as a run from the beginning, to the last bit, including peaks of memory.
 
@@ -45,39 +44,39 @@ use crate::cluster::DeviceId;
 use crate::graph::{OpId, TensorId};
 use crate::problem::Problem;
 
-/// Span of a transfer that is not in use: it never starts.
+/// Span of a transfer that is not in use and thus never starts.
 const NEVER: Span = Span { start: f64::INFINITY, end: f64::INFINITY };
 
-/// A change of a schedule.
+/// A change to a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Moves an operator to a device.
     Device(OpId, DeviceId),
-    /// Sets the rank of an operator in the queues, in a schedule with ranks.
+    /// Sets the rank of an operator in the queues, if the schedule has ranks.
     Rank(OpId, u32),
 }
 
-/// Simulates a schedule and changes of it.
+/// Simulates a schedule and changes to it.
 ///
-/// First [`settle`](Rerun::settle) on a schedule. Then [`change`](Rerun::change) it, evaluate the makespan
-/// with [`run_below`](Rerun::run_below), and either [`take_back`](Rerun::take_back) the changes or
-/// [`keep`](Rerun::keep) them. Timelines refer to [`flow`](Rerun::flow), which has room: only its transfers
-/// with a destination are in use. The others have no ports and a span that begins and ends at infinity.
+/// First [`settle`](Rerun::settle) on a schedule. Then [`change`](Rerun::change) it, evaluate the makespan with
+/// [`run_below`](Rerun::run_below), and either [`take_back`](Rerun::take_back) the changes or [`keep`](Rerun::keep)
+/// them. Timelines refer to [`flow`](Rerun::flow), which has room for changes: only its transfers with a destination
+/// are in use. The others have no ports, and spans that begin and end at infinity.
 ///
-/// Keeps about sixteen states, each of 4 bytes per operator and per copy that has room. Evaluations allocate
-/// nothing once that memory exists.
+/// Keeps about sixteen states, each of 4 bytes per operator and per copy for which the flow has room. Evaluations
+/// allocate nothing once that memory exists.
 #[derive(Debug, Clone)]
 pub struct Rerun<'p> {
     template: Template<'p>,
     tails: Vec<f64>,
-    /// The changed schedule and its flow.
+    /// The changed schedule; `flow` is its flow.
     device_of: Vec<DeviceId>,
     flow: Flow,
-    /// The tensor that is being rewritten.
+    /// Holds the tensor that is being rewritten.
     piece: FlowBuilder,
     /// Runs the changed schedule.
     simulator: Simulator,
-    /// Time of the state of the settled schedule from which its last run resumed, and whether that run ended.
+    /// Time of the state from which the last run resumed, and whether that run ended.
     resumed: f64,
     has_ended: bool,
     outcome: Outcome,
@@ -85,9 +84,9 @@ pub struct Rerun<'p> {
     settled: Timeline,
     /// States of the run of the settled schedule.
     snapshots: Snapshots,
-    /// Number of states before the changes. Later ones belong to runs of the changed schedule.
+    /// Number of states from before the changes. Later states belong to runs of the changed schedule.
     unchanged: usize,
-    /// Inverses of the changes, applied from the last to the first.
+    /// Inverses of the changes, to be applied from the last to the first.
     back: Vec<Change>,
     touched: Vec<TensorId>,
     is_touched: Vec<bool>,
@@ -96,8 +95,8 @@ pub struct Rerun<'p> {
 }
 
 impl<'p> Rerun<'p> {
-    /// Creates the reruns of a problem. The tail of an operator is a lower bound on the seconds from its end
-    /// to the end of the step, in any schedule. Takes the time of [`Template::new`].
+    /// Creates the reruns of a problem. The tail of an operator is a lower bound, in any schedule, on the seconds from
+    /// the operator's end to the end of the step. Takes the time of [`Template::new`].
     ///
     /// # Panics
     /// If `tails` does not have one entry per operator.
@@ -123,7 +122,7 @@ impl<'p> Rerun<'p> {
         }
     }
 
-    /// Replaces the tails, which only shorten runs below a limit.
+    /// Replaces the tails, which only serve to end runs below a limit early.
     ///
     /// # Panics
     /// If `tails` does not have one entry per operator.
@@ -132,19 +131,19 @@ impl<'p> Rerun<'p> {
         self.tails = tails;
     }
 
-    /// The flow of the schedule with its changes.
+    /// The flow of the schedule, including its changes.
     pub fn flow(&self) -> &Flow {
         &self.flow
     }
 
-    /// The timeline of the settled schedule, without the changes since.
+    /// The timeline of the settled schedule, without later changes.
     pub fn timeline(&self) -> &Timeline {
         &self.settled
     }
 
-    /// Settles on a schedule and runs it: `device_of` has the device of every operator by index, `ranks` the position
-    /// of every operator in the priority, or is empty. Changes that were neither kept nor taken back are dropped. Takes
-    /// the time of building and running a flow, and of copying a state about sixteen times.
+    /// Settles on a schedule and runs it. `device_of` has the device of every operator by index; `ranks` has the
+    /// position of every operator in the priority, or is empty. Changes that were neither kept nor taken back are
+    /// dropped. Takes the time of building and running a flow, plus that of copying about sixteen states.
     ///
     /// # Panics
     /// If the schedule was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
@@ -162,8 +161,8 @@ impl<'p> Rerun<'p> {
         &self.settled
     }
 
-    /// Changes the settled schedule, in addition to earlier changes, in O(pins of the moved operators'
-    /// tensors · (log pins + log inputs of a reader) + their room).
+    /// Changes the settled schedule, in addition to earlier changes. Takes O(pins of the moved operators' tensors ·
+    /// (log pins + log inputs of a reader) + the room of these tensors).
     ///
     /// # Panics
     /// If an operator or a device is unknown, or a rank is given in a schedule without ranks.
@@ -180,15 +179,15 @@ impl<'p> Rerun<'p> {
         self.write_touched();
     }
 
-    /// Runs the changed schedule; `None` if its makespan is at least `limit`. Takes the time of copying a
-    /// state and of the events after the changes first take effect.
+    /// Runs the changed schedule; `None` if its makespan is at least `limit`. Takes the time of copying a state, plus
+    /// that of the events after the changes first take effect.
     pub fn run_below(&mut self, limit: f64) -> Option<&Outcome> {
         self.run(limit);
         (self.has_ended && self.outcome.makespan < limit).then_some(&self.outcome)
     }
 
-    /// Takes back the changes made since the schedule was settled or changes were kept, in the time that they
-    /// took.
+    /// Takes back the changes made since the schedule was settled or changes were last kept. Takes as long as making
+    /// them did.
     pub fn take_back(&mut self) {
         while let Some(change) = self.back.pop() {
             self.apply(change);
@@ -201,8 +200,8 @@ impl<'p> Rerun<'p> {
         self.forget_changes();
     }
 
-    /// Settles on the changed schedule. Needs no run if the last one ended. States from after the changes
-    /// first take effect are dropped; runs that would have resumed from them store them again.
+    /// Settles on the changed schedule. Needs no run if the last run ended. States from after the changes first take
+    /// effect are dropped; runs that would have resumed from them store them again.
     pub fn keep(&mut self) -> &Timeline {
         if !self.has_ended {
             self.run(f64::INFINITY);
@@ -230,7 +229,7 @@ impl<'p> Rerun<'p> {
         self.has_ended = false;
     }
 
-    /// Whether the schedule already has what a change sets.
+    /// Whether the schedule already has the device or rank that a change sets.
     fn is_so(&self, change: Change) -> bool {
         match change {
             Change::Rank(op, rank) => self.flow.operator(op.0).rank == rank,
@@ -238,7 +237,7 @@ impl<'p> Rerun<'p> {
         }
     }
 
-    /// Lower bound on the time at which a change takes effect, in the run of the settled schedule.
+    /// Lower bound on the time at which a change takes effect in the run of the settled schedule.
     fn felt(&self, change: Change) -> f64 {
         match change {
             Change::Rank(op, _) => self.settled.ready(op.0),
@@ -250,7 +249,7 @@ impl<'p> Rerun<'p> {
         }
     }
 
-    /// Applies a change, except to the tensors that it touches. Returns the inverse change.
+    /// Applies a change, except for rewriting the tensors that it touches. Returns the inverse change.
     fn apply(&mut self, change: Change) -> Change {
         match change {
             Change::Rank(op, rank) => {
@@ -314,7 +313,7 @@ impl<'p> Rerun<'p> {
                     snapshots.push(&simulator.state);
                     pause = snapshots.next(&simulator.state);
                 }
-                // From here on the states differ from those of the settled schedule.
+                // From here on, states differ from those of the settled schedule.
                 Stop::Paused => pause = NO_PAUSE,
             }
         }
@@ -326,9 +325,9 @@ impl<'p> Rerun<'p> {
     }
 }
 
-/// Turns a state of the settled schedule into one of a flow that differs in the tensors whose producers have
-/// not ended. (Before the changes take effect these are all touched tensors; but a state stored after a first
-/// change may be later than the effect of a second one.)
+/// Turns a state of the settled schedule into a state of a flow that differs from it in touched tensors whose producers
+/// have not ended. (Before the changes take effect, no producer of a touched tensor has ended. But a state stored after
+/// a first change may be later than the first effect of a second one.)
 fn adapt(state: &mut RunState, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
     let is_to_come = |tensor: &&TensorId| {
         let producer = flow.tensors[tensor.0].producer;
@@ -353,7 +352,7 @@ impl Timeline {
         self.arrived_by[op].map_or(0.0, |by| self.span(by).end)
     }
 
-    /// Copies everything up to a moment from another timeline.
+    /// Copies everything up to a time from another timeline.
     fn begin_as(&mut self, other: &Timeline, until: f64) {
         for op in self.operators.ids() {
             if other.operators[op].start <= until {

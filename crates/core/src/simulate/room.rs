@@ -1,13 +1,12 @@
 //! In-place changes of flows.
 //!
-//! When operators of a flow move, tensors are sent to other devices, and a compact flow would have to be
-//! renumbered. A flow with *room* has as many copies and transfers per tensor as any placement could require,
-//! and four ports per transfer. Those in use come first. The others have no readers and no destinations, and
-//! are never requested.
+//! When operators of a flow move, tensors are sent to other devices, and a compact flow would have to be renumbered. A
+//! flow with *room* reserves as many copies and transfers per tensor as any placement could require, and four ports per
+//! transfer. Those in use come first. The others have no readers and no destinations, and are never requested.
 //!
-//! So the number of a transfer differs from that in the compact flow of the same placement, but any two
-//! transfers in use have the same order: tensors are in the same order, and so are the transfers of a tensor.
-//! Ties depend only on the order of numbers, so both flows run identically.
+//! So the number of a transfer is not the one in the compact flow of the same placement, but any two transfers in use
+//! have the same order in both flows: tensors are in the same order, and so are the transfers of each tensor. Ties
+//! depend only on the order of numbers, so both flows run identically.
 
 use super::builder::FlowBuilder;
 use super::flow::{Copy, Flow, Tensor, Transfer};
@@ -24,8 +23,8 @@ impl Transfer {
 }
 
 impl FlowBuilder {
-    /// Reserves room for `transfers` transfers of the tensor added last, its existing ones included, each
-    /// with one copy. All tensors before it must already have room.
+    /// Reserves room for `transfers` transfers of the tensor added last, including its existing ones, each with one
+    /// copy. All earlier tensors must already have room.
     pub(super) fn leave_room(&mut self, transfers: usize) {
         let flow = &mut self.flow;
         let number = flow.tensors.ids().next_back().expect("room is for the tensor added last");
@@ -42,8 +41,8 @@ impl FlowBuilder {
 }
 
 impl Flow {
-    /// Rewrites a tensor of a flow with room: with the copies and transfers of the only tensor of `by`, which
-    /// has the same readers. Takes O(room + readers log inputs of a reader).
+    /// Rewrites a tensor of a flow with room: it gets the copies and transfers of the only tensor of `by`, which has
+    /// the same readers. Takes O(room + readers · log inputs of a reader).
     pub(super) fn replace(&mut self, tensor: u32, by: &FlowBuilder) {
         let by = &by.flow;
         let [about, next] = [tensor, tensor + 1].map(|index| self.tensors[index]);

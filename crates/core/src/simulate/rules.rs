@@ -1,31 +1,32 @@
-//! Rules in which the simulators differ.
+//! Rules that differ between the simulators.
 
-/// Order of simultaneous requests for one device or port.
+/// Order of simultaneous requests for the same device or port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
-    /// Requests are in order of their index: that of the operator in the queue of a device, that of the transfer in the
-    /// queue of a port.
+    /// Requests are ordered by index: that of the operator in the queue of a device, that of the transfer in the queue
+    /// of a port.
     Index,
-    /// Requests are in the order in which they were made.
+    /// Requests are ordered as they were made.
     Request,
 }
 
 /// Order of everything that can happen at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
-    /// Everything that ends, then operators start, then transfers.
+    /// First everything that ends takes effect, then operators start, then transfers.
     OperatorsFirst,
-    /// Everything that ends, then transfers start, then operators.
+    /// First everything that ends takes effect, then transfers start, then operators.
     TransfersFirst,
-    /// Everything takes effect one by one in the order in which it was scheduled, as in an event queue with a number for
-    /// each event. An activity that ends schedules what follows: an operator, that its device is free and then that its
-    /// outputs are sent; a transfer, that its readers have it; the last input of an operator, that it asks for its
-    /// device; a device that is free or asked for, that the first of its queue starts.
+    /// Everything takes effect one by one in the order in which it was scheduled, as in an event queue that numbers its
+    /// events. An activity that ends schedules its consequences. The end of an operator schedules that its device is
+    /// free and then that its outputs are sent; the end of a transfer, that its readers have the tensor; the last input
+    /// of an operator, that the operator requests its device; a device that is free or requested, that the first
+    /// operator in its queue starts.
     InTurn,
 }
 
-/// A configuration of the engine. The other differences between simulators (ports, gaps, the unit of a
-/// transfer) are in the [`Flow`](super::Flow) itself.
+/// A configuration of the engine. All other differences between the simulators (ports, gaps, the unit of a transfer)
+/// are expressed in the [`Flow`](super::Flow) itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// Order of simultaneous requests.

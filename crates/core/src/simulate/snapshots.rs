@@ -1,19 +1,19 @@
-//! Snapshots of one run in time order.
+//! Snapshots of one run, in time order.
 
 use super::engine::NO_PAUSE;
 use super::state::RunState;
 
-/// Approximate number of states kept per run.
+/// Approximate number of states that are kept per run.
 const STATES: u32 = 16;
 
-/// States of one run between its events, evenly spaced, and spare memory for more. States are missing only at
-/// the end; they are added when a run gets there.
+/// States of one run, evenly spaced over its events, with spare memory for more. States may be missing only at the end
+/// of the run; they are added when a run gets there.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshots {
     states: Vec<RunState>,
     /// Number of states that belong to the run.
     count: usize,
-    /// Events between two states.
+    /// Number of events between two states.
     every: u32,
 }
 
@@ -29,7 +29,7 @@ impl Snapshots {
         self.count
     }
 
-    /// Number of states before a moment.
+    /// Number of states with an earlier time than `moment`.
     pub(super) fn count_before(&self, moment: f64) -> usize {
         self.states[..self.count].partition_point(|state| state.clock.now < moment)
     }
@@ -58,7 +58,7 @@ impl Snapshots {
         self.count += 1;
     }
 
-    /// Number of events after which the state that follows this one is to be kept.
+    /// Number of events after which the next state is to be stored.
     pub(super) fn next(&self, state: &RunState) -> u32 {
         (state.clock.happened / self.every + 1).checked_mul(self.every).unwrap_or(NO_PAUSE)
     }

@@ -6,28 +6,28 @@ use super::line::Lines;
 use super::queue::Queue;
 use crate::ids::Keyed;
 
-/// Everything that the rest of a run depends on besides the flow, once everything that can start at a moment
-/// has started. The past is in the timeline.
+/// Everything that the rest of a run depends on besides the flow, at a moment when everything that can start has
+/// started. The past is in the timeline.
 #[derive(Debug, Default)]
 pub(super) struct RunState {
     pub(super) clock: Clock,
     pub(super) devices: Keyed<u32, Device>,
-    /// Ready operators by device; a key has the rank or the time of the request in the upper half and the
-    /// index in the lower.
+    /// Ready operators of each device. A key has the rank, or the time or number of the request, in its upper half, and
+    /// the index in its lower half.
     pub(super) queues: Keyed<u32, Queue>,
     pub(super) lines: Lines,
     /// Number of copies that each operator still waits for.
     pub(super) waits: Keyed<u32, u32>,
     /// Number of remaining holders of each copy.
     pub(super) holds: Keyed<u32, u32>,
-    /// Lower bound on the makespan, from the started operators and the tails.
+    /// Lower bound on the makespan, from the tails of the operators that have started.
     pub(super) least: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Device {
     pub(super) is_busy: bool,
-    /// Bytes in use, without resident ones.
+    /// Bytes in use, without resident bytes.
     pub(super) bytes: f64,
     /// Maximum of `bytes` so far.
     pub(super) peak: f64,
@@ -69,7 +69,7 @@ impl Clone for RunState {
         state
     }
 
-    /// Does not allocate if the memory suffices.
+    /// Does not allocate if the existing memory suffices.
     fn clone_from(&mut self, from: &RunState) {
         let RunState { clock, devices, queues, lines, waits, holds, least } = from;
         self.clock.clone_from(clock);

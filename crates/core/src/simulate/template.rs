@@ -2,20 +2,20 @@
 //!
 //! # With ports
 //!
-//! The project's own rules, in which every device has ports. Every device except a host has a port for outgoing
-//! and one for incoming tensors; data is already in a host's memory, so a host has none. Every group has an
-//! uplink, one port for both directions, on the route of everything that leaves or enters the group. A tensor is
-//! sent once to each other device that has readers of it, and its transfer holds all ports on its route for as
-//! long as the slowest of their links alone would take: latency + bytes / bandwidth, or the seconds measured for
-//! the class. If the cluster has a matrix, the matrix gives the seconds instead, and uplinks are on no route.
-//! Between hosts without groups a transfer needs no port and no time.
+//! The project's own rules, in which devices have ports. Every device except a host has one port for outgoing and one
+//! for incoming tensors; a host has none, because data is already in its memory. Every group has an uplink, one port
+//! for both directions, which is on the route of everything that leaves or enters the group. A tensor is sent once to
+//! each other device that has readers of it, and its transfer holds all ports on its route for as long as the slowest
+//! of their links alone would take: latency + bytes / bandwidth, or the seconds measured for the class. If the cluster
+//! has a matrix, the matrix gives the seconds instead, and no route has uplinks. Between hosts without groups a
+//! transfer needs no port and no time.
 //!
 //! # Without contention
 //!
-//! The rules of GiPH's simulator for any problem: a tensor is sent to every reader separately, in the same
-//! seconds as above and without contention. On its own device a tensor is available immediately, or after the
-//! diagonal entry of the matrix. The outputs of an operator are sent in document order, each tensor to its
-//! readers in the order in which it names them, to those on its own device at the position of the first.
+//! The rules of GiPH's simulator, applied to any problem: a tensor is sent to every reader separately, with the same
+//! seconds as above and without contention. On its own device a tensor is available immediately, or after the diagonal
+//! entry of the matrix. The outputs of an operator are sent in document order. Each tensor goes to its readers in the
+//! order in which it names them, and to all readers on its own device at the position of the first of these.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub struct Template<'p> {
     /// Fixed bytes and workspace of every operator.
     bytes: Vec<[f64; 2]>,
     shared: Arc<[Shared]>,
-    /// Readers of a tensor on its own device, and readers elsewhere with their devices.
+    /// Readers of a tensor on its own device. `away` has the readers elsewhere, with their devices.
     at_home: Vec<u32>,
     away: Vec<(u32, u32)>,
 }
@@ -75,9 +75,9 @@ impl<'p> Template<'p> {
         }
     }
 
-    /// Returns the flow of a placement, as [`Flow::from_placement`] does: `device_of` has the device of every operator by
-    /// index, `ranks` the position of every operator in the priority, or is empty. Reuses the memory of a flow
-    /// that is no longer needed. Takes O(operators + pins log pins of a tensor).
+    /// Returns the flow of a placement, as [`Flow::from_placement`] does. `device_of` has the device of every operator
+    /// by index; `ranks` has the position of every operator in the priority, or is empty. Reuses the memory of a flow
+    /// that is no longer needed. Takes O(operators + pins · log pins of a tensor).
     ///
     /// # Panics
     /// If the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
@@ -89,7 +89,7 @@ impl<'p> Template<'p> {
         flow.finish_checked()
     }
 
-    /// Returns the flow of a placement with room for every possible set of transfers of each tensor, so that the flow
+    /// Returns the flow of a placement, with room for every set of transfers that a tensor may need, so that the flow
     /// can be changed in place; otherwise like [`Template::flow`].
     pub(super) fn roomy_flow(&mut self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> Flow {
         let (problem, graph) = (self.problem, self.problem.graph());
@@ -106,7 +106,7 @@ impl<'p> Template<'p> {
         flow.finish_checked()
     }
 
-    /// A flow with operators and no tensors yet.
+    /// A flow that has operators but no tensors yet.
     fn start(&self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> FlowBuilder {
         let problem = self.problem;
         let devices = problem.cluster().device_count() as u32;
@@ -195,12 +195,11 @@ impl<'p> Template<'p> {
 }
 
 impl Flow {
-    /// Returns the flow of a placement: operators and tensors by their index in the graph, transfers by tensor
-    /// and then by destination (without contention, in the order in which the tensor names its readers), ports in
-    /// the numbering of [`Ports`](super::Ports). The queues are ordered by the placement's priority if it has
-    /// one; operators missing from it come last, and for operators named twice the first mention counts. An
-    /// operator takes no time on a device that cannot run it. Takes O(operators · pools + pins log pins of a
-    /// tensor).
+    /// Returns the flow of a placement. Operators and tensors are numbered by their index in the graph, transfers by
+    /// tensor and then by destination (without contention, in the order in which the tensor names its readers), ports
+    /// in the numbering of [`Ports`](super::Ports). The queues are ordered by the placement's priority if it has one;
+    /// operators missing from the priority come last, and for operators named twice the first mention counts. An
+    /// operator takes no time on a device that cannot run it. Takes O(operators · pools + pins · log pins of a tensor).
     ///
     /// # Panics
     /// If the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
@@ -221,7 +220,7 @@ impl Template<'_> {
     }
 }
 
-/// Position of every operator in the placement's priority; empty if it has none.
+/// Position of every operator in the placement's priority; empty if the placement has no priority.
 fn ranks(placement: &Placement, operators: usize) -> Vec<u32> {
     if placement.priority().is_empty() {
         return Vec::new();

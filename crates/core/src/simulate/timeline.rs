@@ -3,7 +3,7 @@
 use super::Flow;
 use crate::ids::Keyed;
 
-/// No transfer.
+/// Stands for no transfer.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Time interval in seconds since the start of the step.
@@ -24,7 +24,7 @@ pub enum Activity {
     Transfer(u32),
 }
 
-/// The last thing that the start of an activity waited for.
+/// The last thing that an activity waited for before it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Nothing; the activity started with the step.
@@ -58,9 +58,9 @@ pub struct Timeline {
     pub(super) synchronisation: f64,
     /// Activity that delivered the last input of each operator.
     pub(super) arrived_by: Keyed<u32, Option<Activity>>,
-    /// The operator that ran before each one on its device.
+    /// The operator that ran on the same device before each operator.
     pub(super) ran_before: Keyed<u32, Option<u32>>,
-    /// The last transfer that left the ports before each one, or [`NOBODY`].
+    /// The last transfer that left the ports before each transfer, or [`NOBODY`].
     pub(super) left_by: Keyed<u32, u32>,
     pub(super) last: Option<Activity>,
 }
@@ -81,7 +81,7 @@ impl Timeline {
         &self.operators
     }
 
-    /// Time interval of every transfer, without gaps of the ports.
+    /// Time interval of every transfer, excluding the gaps of its ports.
     pub fn transfers(&self) -> &[Span] {
         &self.transfers
     }
@@ -104,9 +104,9 @@ impl Timeline {
         }
     }
 
-    /// The critical path: from the activity of the last event back to one that began with the step, each the
-    /// reason why the one before it in the list did not start earlier. Each ends when the one before it
-    /// starts, or by a pause or gap earlier. Takes time linear in the length of the path.
+    /// The critical path: from the activity of the last event back to an activity that began with the step. Each
+    /// activity is the reason why the one before it in the list did not start earlier. It ends when that one starts, or
+    /// a pause or gap earlier. Takes time linear in the length of the path.
     ///
     /// # Panics
     /// If the timeline belongs to another flow.

@@ -1,5 +1,5 @@
-//! No bound exceeds the best placement, and each exceeds the cheaper bounds somewhere; heads and tails hold
-//! in every timeline.
+//! No bound exceeds the best placement, and each exceeds the cheaper bounds on some problem; heads and tails hold in
+//! every timeline.
 
 use rand::RngExt;
 use stagewright_core::bound::makespan::{Reach, tails};
@@ -17,8 +17,8 @@ use stagewright_core::tolerance::round_down;
 
 use super::{exhaustive, random};
 
-/// Number of problems of few operators, whose placements are all tried, and of more operators, for which
-/// `SAMPLES` placements are tried.
+/// Number of problems with few operators, for which all placements are tried, and of problems with more operators, for
+/// which `SAMPLES` placements are tried.
 const SMALL: u64 = 2500;
 const LARGE: u64 = 400;
 const SAMPLES: u64 = 150;
@@ -27,7 +27,7 @@ const SAMPLES: u64 = 150;
 const BOUNDS: [&dyn Bound; 8] =
     [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &Segments, &Destructive];
 
-/// Checks that every operator starts at its head or later, and that its tails follow its end.
+/// Checks that every operator starts at its head or later, and ends at least its tail before the end of the step.
 fn check_reach(
     number: u64,
     problem: &Problem,
@@ -49,7 +49,7 @@ fn check_reach(
     }
 }
 
-/// The bounds in their order; checks that none exceeds `value`.
+/// The values of the bounds, in the order of `BOUNDS`; checks that none exceeds `value`.
 fn values(number: u64, problem: &Problem, value: f64) -> [f64; BOUNDS.len()] {
     BOUNDS.map(|bound| {
         assert!(bound.applies(problem), "{}", bound.name());
@@ -91,7 +91,8 @@ fn no_bound_passes_the_best_placement() {
     );
 }
 
-/// A random placement of classes on devices that can run them, mostly on one device, with a random priority.
+/// A random placement of whole classes on devices that can run them, most of them on one device, with a random
+/// priority.
 fn sample(number: u64, problem: &Problem, reach: &Reach<'_>) -> Placement {
     let mut rng = seed::stream(0x5A3, number);
     let graph = problem.graph();

@@ -94,9 +94,9 @@ fn a_chain_is_its_own_path() {
     assert_eq!(ends, [[0.0, 1.0, 5.0], [1.0, 2.0, 3.0], [3.0, 3.0, 0.0]]);
 }
 
-/// A source, four branches of two operators, and a join, so far apart that one device runs everything. To
-/// prove that those sets contain the first operators of the branches as well, the sets must reach beyond the
-/// inputs of the join.
+/// A source, four branches of two operators, and a join, so far apart that one device runs everything. A proof that the
+/// sets of operators on this device include the first operators of the branches has to look beyond the inputs of the
+/// join.
 #[test]
 fn what_is_too_far_is_on_one_device() {
     let branches: Vec<(usize, Vec<usize>, f64)> =
@@ -109,7 +109,7 @@ fn what_is_too_far_is_on_one_device() {
     assert_eq!(value(&OneMachine, &problem), round_down(14.0));
 }
 
-/// Seven readers of one tensor: on the second device none can start before 11, when one device has run
+/// Seven readers of one tensor: on the second device no reader can start before 11, by which time one device has run
 /// everything.
 #[test]
 fn devices_that_start_late_do_less() {
@@ -118,8 +118,8 @@ fn devices_that_start_late_do_less() {
     assert_eq!(value(&Energetic, &problem), round_down(8.0));
 }
 
-/// A wide middle between a source and a join, all close: two devices share it from 1 and from 2 on, and one
-/// of them must finish its share one second before the join begins.
+/// Many operators between a source and a join, with short transfers: two devices share them, starting at 1 and at 2,
+/// and one of the devices must finish its share one second before the join begins.
 #[test]
 fn work_between_heads_and_tails() {
     let middle: Vec<usize> = (1..=8).collect();
@@ -127,14 +127,14 @@ fn work_between_heads_and_tails() {
     small.tensors.push((0, middle.clone(), 1.0));
     small.tensors.extend(middle.iter().map(|&operator| (operator, vec![9], 0.0)));
     let problem = small.on(2);
-    // Ten seconds of work on two devices, one of which can start at 2 and must end 1 before the end.
+    // Ten seconds of work on two devices, one of which can start at 2 and must stop 1 before the end.
     assert_eq!(value(&Energetic, &problem), round_down(6.5));
     assert!(value(&Energetic, &problem) > value(&OneMachine, &problem).max(value(&Fluid, &problem)));
     assert_eq!(strongest(&problem).source, "energetic");
 }
 
-/// A class of two with another operator between them that is too far from any other device: 1 + 5 + 1 on one
-/// device. And a class with two tails: whichever operator is last, 2 + 2 and a tail of 3.
+/// A class of two operators, with another operator between them that is too far from any other device: 1 + 5 + 1 on one
+/// device. Then a class of two operators with tails: whichever of them runs last, 2 + 2 and a tail of 3.
 #[test]
 fn a_class_runs_on_one_device() {
     let mut small = Small::new(&[1.0, 5.0, 1.0], &[(0, &[1], 3.0), (1, &[2], 3.0)]);
@@ -152,8 +152,8 @@ fn a_class_runs_on_one_device() {
     assert!(same(optimum(&problem).expect("a placement"), 7.0));
 }
 
-/// Two tensors between operators that are pinned to different devices: one after another through ports,
-/// simultaneously without contention.
+/// Two tensors between operators that are pinned to different devices: transferred one after the other through ports,
+/// at the same time without contention.
 #[test]
 fn ports_carry_one_tensor_after_another() {
     let apart = |execution| {
@@ -169,8 +169,8 @@ fn ports_carry_one_tensor_after_another() {
     }
 }
 
-/// Three readers of a tensor on two devices: two of them run one after another, which is missed by bounds that ignore
-/// that a device runs whole operators and that an operator must be on one of the two devices.
+/// Three readers of a tensor on two devices: two of them must run one after the other. Bounds miss this if they ignore
+/// that a device runs whole operators, and that each operator must be on one of the two devices.
 #[test]
 fn what_is_apart_from_one_of_two_devices_is_together() {
     for bytes in [0.0, 1e-9] {
@@ -182,7 +182,7 @@ fn what_is_apart_from_one_of_two_devices_is_together() {
     }
 }
 
-/// If every operator fits somewhere but not all of them together, any step is refuted.
+/// If every operator fits somewhere but all of them do not fit together, every target is refuted.
 #[test]
 fn operators_that_fit_only_alone_have_no_destructive_bound() {
     let small = Small::new(&[1.0, 1.0], &[(0, &[1], 1.0)]);
@@ -191,14 +191,14 @@ fn operators_that_fit_only_alone_have_no_destructive_bound() {
     assert_eq!(Destructive.compute(&problem), None);
 }
 
-/// An operator that fits nowhere has no bound: there is nothing to bound.
+/// If an operator fits nowhere, there is no placement to bound.
 #[test]
 fn an_operator_that_fits_nowhere_has_no_bound() {
     let sized = |memory| {
         let small = Small::new(&[1.0, 1.0], &[(0, &[1], 1.0)]);
         Small { memory: Some(memory), parameters: 4.0, ..small }.on(2)
     };
-    // A device with one of them holds its parameters and the tensor.
+    // A device that runs one of the operators holds its parameters and the tensor.
     assert!(Reach::new(&sized(4.0)).is_none() && OneMachine.compute(&sized(4.0)).is_none());
     assert!(Reach::new(&sized(5.0)).is_some() && optimum(&sized(5.0)).is_some());
 }

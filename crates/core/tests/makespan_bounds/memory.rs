@@ -1,4 +1,4 @@
-//! The bound of memory: against every placement and priority of small problems with too little of it, and by hand.
+//! The memory bound, compared with every placement and priority of small problems with too little memory, and by hand.
 
 use stagewright_core::bound::{
     Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, MemoryPrices, OneMachine, Windows, strongest_of,
@@ -12,8 +12,8 @@ use super::{exhaustive, random};
 
 const OTHERS: [&dyn Bound; 6] = [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows];
 
-/// Counts the problems with a feasible placement, those where the bound passes all others, and those where it then reaches
-/// the optimum.
+/// Counts the problems with a feasible placement, those on which the memory bound exceeds all other bounds, and those
+/// on which it then reaches the optimum.
 fn attack(problems: impl Iterator<Item = Problem>) -> [u32; 3] {
     let mut counts = [0; 3];
     for (number, problem) in problems.enumerate() {

@@ -1,4 +1,4 @@
-//! Lower bounds on the makespan: against every placement and priority of small problems, and by hand.
+//! Lower bounds on the makespan, compared with every placement and priority of small problems, and by hand.
 
 mod attack;
 mod by_hand;

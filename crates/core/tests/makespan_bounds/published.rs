@@ -1,6 +1,6 @@
-//! The bounds against the makespans of HEFT that GiPH publishes, for task graphs on heterogeneous devices.
+//! The bounds compared with the makespans of HEFT that GiPH publishes, for task graphs on heterogeneous devices.
 //!
-//! Its rules have no ports: transfers do not contend. All bounds are valid for them as well.
+//! GiPH's execution model has no ports: transfers do not contend. All bounds hold for it as well.
 
 use stagewright_core::bound::{CLOSED_FORMS, strongest};
 
@@ -18,6 +18,6 @@ fn heft_takes_no_less_than_the_bounds() {
         }
         ratios += task.heft_makespan / strongest(&problem).value;
     }
-    // HEFT is within 6% of the bounds on average; without communication in them it would be 31%.
+    // HEFT is within 6% of the bounds on average. If the bounds ignored communication, it would be within 31%.
     assert!(ratios / 48.0 < 1.06, "{}", ratios / 48.0);
 }

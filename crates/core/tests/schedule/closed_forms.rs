@@ -1,4 +1,4 @@
-//! The published times and bubbles.
+//! Iteration times and bubbles compared with the published formulas.
 
 use stagewright_core::document::Schedule;
 use stagewright_core::schedule::{ScheduleError, iteration};
@@ -57,7 +57,7 @@ fn interleaving_divides_the_bubble() {
 
 #[test]
 fn zero_bubble_has_the_published_bubble() {
-    // The order is designed for passes of about equal length: (p − 1)(F + B − W), Qi et al., table 2.
+    // The schedule is designed for passes of about equal length: (p − 1)(F + B − W), Qi et al., table 2.
     for (forward, backward, weight) in [(1.0, 1.0, 1.0), (1.0, 1.25, 0.75), (1.0, 1.1, 1.0)] {
         for (p, m) in [(1, 4), (2, 2), (2, 6), (4, 4), (4, 8), (8, 24)] {
             let pipeline = pipeline(Schedule::ZeroBubble, m, &vec![[forward, backward, weight]; p as usize]);

@@ -1,4 +1,4 @@
-//! The dependency rules as a longest path over all tasks, independent of the engine and of slots.
+//! The dependency rules as a longest path over all tasks, independent of the engine and of the computation by slots.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use stagewright_core::seed;
 
 use super::{close, pipeline, run, times};
 
-/// End of every task, by repeated sweeps over the tasks to a fixed point.
+/// The end of every task, found by repeated sweeps over the tasks until nothing changes.
 fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
     let is_split = pipeline.schedule == Schedule::ZeroBubble;
     let orders = orders(pipeline.schedule, pipeline.devices, pipeline.stages.len(), pipeline.microbatches)
@@ -110,8 +110,9 @@ fn every_task_ends_when_the_rules_say() {
 fn transfers_delay_the_next_stage_and_wait_for_their_link() {
     let mut pipeline = pipeline(Schedule::GPipe, 3, &[[1.0, 1.0, 0.0]; 2]);
     pipeline.transfers = vec![[2.0, 0.5]];
-    // F at 1, 2, 3 on the first; the link brings them at 3, 5, 7; F on the second ends at 8, B at 9, 10, 11.
-    // The last gradient arrives at 11.5, and its B ends at 12.5.
+    // The forward passes on the first stage end at 1, 2, 3, and the link delivers them at 3, 5, 7. The last forward
+    // pass on the second stage ends at 8, its backward passes at 9, 10, 11. The last gradient arrives at 11.5, and the
+    // backward pass that reads it ends at 12.5.
     let run = run(&pipeline);
     assert_eq!(run.seconds, 12.5);
     assert_eq!(run.busy, [6.0, 6.0]);

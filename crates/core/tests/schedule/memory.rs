@@ -1,4 +1,4 @@
-//! Activations are held from the forward pass to the end of the backward pass.
+//! Activations are held from their forward pass to the end of their backward pass.
 
 use stagewright_core::document::Schedule;
 use stagewright_core::schedule::{Pipeline, Stage};
@@ -30,7 +30,7 @@ fn a_device_holds_all_its_chunks() {
     let mut pipeline = with_memory(Schedule::Interleaved, 4, 4);
     pipeline.devices = 2;
     let run = run(&pipeline);
-    // 2 (p − 1 − i) + (v − 1) p forward passes come first, and one more before the first backward pass.
+    // 2 (p − 1 − i) + (v − 1) p forward passes, and one more before the first backward pass.
     assert_eq!(run.in_flight, [5, 3]);
     assert_eq!(run.peak_bytes, [251.0, 231.0]);
 }

@@ -1,4 +1,4 @@
-//! Pipeline schedules against their closed forms and against independently computed longest paths.
+//! Pipeline schedules compared with their closed forms and with independently computed longest paths.
 
 mod closed_forms;
 mod longest_path;
@@ -9,7 +9,7 @@ mod weights;
 use stagewright_core::document::Schedule;
 use stagewright_core::schedule::{Pipeline, Run, Stage, StageTimes};
 
-/// Stages with these times, one per device.
+/// Stages with the given times, one per device.
 fn pipeline(schedule: Schedule, microbatches: u32, times: &[[f64; 3]]) -> Pipeline {
     let stage = |&[forward, backward, weight]: &[f64; 3]| Stage {
         times: StageTimes { forward, backward, weight },

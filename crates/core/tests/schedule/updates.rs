@@ -1,4 +1,4 @@
-//! Work that an iteration does once: updates of the parameters and the synchronisation of gradients.
+//! Work done once per iteration: updates of the parameters and the synchronisation of gradients.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
 /// Two stages, each with a forward operator of 2 s and a backward operator of 3 s, and an update of 8 s on the second.
-/// Links move a byte a second. In version 2, `readers` share 4 bytes of parameters.
+/// Links carry one byte per second. In version 2, `readers` share 4 bytes of parameters.
 fn problem(readers: &[&str], objective: Objective) -> Problem {
     let mut builder = GraphBuilder::new("step");
     let of_pass = [(Pass::Forward, 2.0), (Pass::Backward, 3.0), (Pass::Update, 8.0)];
@@ -40,7 +40,7 @@ fn problem(readers: &[&str], objective: Objective) -> Problem {
     Problem::new(graph, cluster(), objective).expect("a problem")
 }
 
-/// 4 bytes of trained parameters.
+/// A trained parameter of 4 bytes with the given readers.
 fn tied(readers: &[&str]) -> ParameterDocument {
     ParameterDocument {
         name: "tied".to_owned(),
@@ -74,7 +74,7 @@ fn cluster() -> Cluster {
     cluster.expect("a sound cluster")
 }
 
-/// The value with one stage per device, the second with replicas.
+/// The value with one stage per device, and with `replicas` replicas of the second.
 fn value(readers: &[&str], replicas: u32, objective: Objective) -> f64 {
     let problem = problem(readers, Throughput { max_replicas: 2, ..objective.rules() }.into());
     let graph = problem.graph();
@@ -95,7 +95,8 @@ fn every_holder_of_a_shared_parameter_sends_and_receives_its_gradient() {
             let objective = Throughput { communication, ..Throughput::default() };
             assert_eq!(value(&readers, 1, objective.into()), 13.0 + 4.0, "{readers:?} {communication:?}");
         }
-        // Each of two replicas synchronises the shared gradient, and with each other that and 2 bytes of their own.
+        // Each of two replicas synchronises the shared gradient, then the two synchronise that gradient and 2 bytes of
+        // their own with each other.
         assert_eq!(value(&readers, 2, Objective::default()), 6.5 + 4.0 + 6.0, "{readers:?}");
     }
 }
@@ -106,8 +107,8 @@ fn an_iteration_updates_once() {
         let schedule = Schedule::GPipe;
         value(readers, replicas, Throughput { schedule, microbatches, ..Throughput::default() }.into())
     };
-    // The backward pass of the second stage takes 3 s and its share of 8 s of updates and 4 s of synchronisation; that
-    // of the first its share of the latter.
+    // The backward pass of the second stage takes 3 s, plus its share of 8 s of updates and 4 s of synchronisation.
+    // That of the first stage includes its share of the synchronisation.
     for microbatches in [1, 2, 4] {
         let (again, share) = (f64::from(microbatches - 1), 1.0 / f64::from(microbatches));
         let forward = 4.0 + again * 2.0;
@@ -121,20 +122,20 @@ fn an_iteration_updates_once() {
             "{microbatches} microbatches, replicas"
         );
     }
-    // Version 1 updates with every microbatch.
+    // Version 1 updates after every microbatch.
     assert_eq!(iteration(&[], 1, 4), 4.0 + 6.0 + (3.0 + 11.0) + 33.0);
     assert_eq!(iteration(&[], 2, 4), 3.0 + 6.0 + (3.0 + 5.5 + 2.0) + 3.0 * 7.5);
 }
 
-/// Peak memory of each device when the pipeline runs.
+/// Seconds and peak memory of each device when the pipeline is simulated.
 fn simulated(problem: &Problem, placement: &Placement, schedule: Schedule, chunks: u32) -> (f64, Vec<f64>) {
     let pipeline = pipeline(problem, placement, schedule, chunks).expect("a pipeline");
     let run = pipeline.run().expect("a schedule");
     (run.seconds, run.peak_bytes)
 }
 
-/// Two forward operators on one device and two backward operators on another: each of these reads another tensor, so
-/// their device never holds both at once.
+/// Two forward operators on one device and two backward operators on another. The backward operators read different
+/// tensors, so their device never holds both at once.
 #[test]
 fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
     let mut builder = GraphBuilder::new("step");
@@ -163,7 +164,8 @@ fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
     assert_eq!((seconds, &peaks[..2]), (evaluation.value, &memory[..]));
 }
 
-/// Four layers, of which interleaved 1F1B runs the first and the third on one device, with a parameter that some read.
+/// Four layers, of which interleaved 1F1B runs the first and the third on one device, with a parameter that `readers`
+/// share.
 fn interleaved(readers: &[&str]) -> (Problem, Placement) {
     let mut builder = GraphBuilder::new("step");
     for index in 0..4 {
@@ -201,8 +203,8 @@ fn chunks_of_a_device_share_its_copies() {
     // m + (p - 1)/v microbatches of 4 s.
     assert_eq!((seconds, &peaks[..2]), (18.0, &[4.0, 0.0][..]));
 
-    // With a reader on the second device, both synchronise: a quarter of 2 (m − 1)/m · 4 s per microbatch, in the first
-    // chunk of each that reads the parameter.
+    // If the second device has a reader, both devices synchronise: a quarter of 2 (m − 1)/m · 4 s per microbatch, in
+    // the first chunk of each device that reads the parameter.
     let (problem, placement) = interleaved(&["f2", "f0", "f1"]);
     let pipeline = pipeline(&problem, &placement, Schedule::Interleaved, 2).expect("a pipeline");
     let backward: Vec<f64> = pipeline.stages.iter().map(|stage| stage.times.backward).collect();

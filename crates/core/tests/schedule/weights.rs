@@ -3,7 +3,7 @@
 use stagewright_core::document::{OperatorDocument, Pass};
 use stagewright_core::graph::{Graph, GraphBuilder, weight_gradients};
 
-/// A graph of operators, whose first letter determines the pass, and tensors.
+/// A graph with the given operators and tensors. The first letter of an operator determines its pass.
 fn graph(operators: &[&str], tensors: &[(&str, &[&str])]) -> Graph {
     let mut builder = GraphBuilder::new("training");
     for &name in operators {
@@ -37,7 +37,8 @@ fn the_gradient_of_weights_branches_off_the_way_back() {
         ("b2-weight", &["u2"]),
         ("b1-weight", &["u1"]),
     ];
-    // The backward pass does not continue beyond the gradient of the first layer's weights, so it is not recognised.
+    // The backward pass does not continue beyond the first layer, so the weight gradient of that layer is not
+    // recognised.
     assert_eq!(found(&graph(&operators, tensors)), ["b2-weight"]);
 }
 

@@ -9,7 +9,7 @@ use stagewright_core::simulate::{
 
 use super::model::{Model, devices, host, kind, link, operators, ops, run, transfers};
 
-/// `count` devices of one kind, one second per byte.
+/// `count` devices of one kind, with links that take one second per byte.
 fn accelerators(count: u32) -> Model {
     Model::on(vec![kind("acc", count, link(0.0, 1.0), None)])
 }
@@ -36,14 +36,14 @@ fn what_enters_a_device_enters_one_after_the_other() {
     model.tensor(b, &[c], 2.0);
     model.tensor(a, &[c], 3.0);
     let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2]))));
-    // The second tensor was requested first.
+    // The transfer of the second tensor was requested first.
     assert_eq!(transfers(&timeline), [[4.0, 6.0], [1.0, 4.0]]);
     assert_eq!(timeline.makespan(), 7.0);
 }
 
 #[test]
 fn the_first_in_line_keeps_its_port_from_those_behind() {
-    // a -> c occupies the ports of a and c until 6; a -> d is first at d's port but waits for a's; b -> d
+    // a -> c occupies the ports of a and c until 6. a -> d is first in line at d's port but waits for a's, and b -> d
     // waits behind it.
     let mut model = accelerators(4);
     let [a, b, c, d] = [1.0, 2.0, 1.0, 1.0].map(|seconds| model.operator(seconds));
@@ -73,10 +73,10 @@ fn requests_of_one_time_stand_by_tensor_then_destination() {
     let [a, b, c, d] = [1.0, 1.0, 0.0, 0.0].map(|seconds| model.operator(seconds));
     model.tensor(b, &[c], 1.0);
     model.tensor(a, &[d, c], 1.0);
-    // Both end at 1; a runs on device 0, b on 1, c on 2 and d on 1.
+    // a and b end at 1. a runs on device 0, b on 1, c on 2 and d on 1.
     let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2, 1]))));
-    // Tensor 0 goes to device 2 before tensor 1 does; the transfer of tensor 1 to device 1 comes first and
-    // its ports are free.
+    // Tensor 0 goes to device 2 before tensor 1 does. The transfer of tensor 1 to device 1 was requested before that to
+    // device 2, and its ports are free.
     assert_eq!(transfers(&timeline), [[1.0, 2.0], [1.0, 2.0], [2.0, 3.0]]);
 }
 
@@ -103,8 +103,8 @@ fn an_operator_does_not_wait_for_a_transfer_that_takes_no_time() {
         ops(&[urgent, busy, other, far].map(|op| op as u32)),
     );
     let timeline = run(&Flow::from_placement(&model.problem(), &on));
-    // At 1 `other` is ready; `urgent` is not ready until the transfer has started, which is after operators
-    // start.
+    // At 1 `other` is ready. `urgent` is not ready before its transfer has started, and transfers start after operators
+    // do.
     assert_eq!(operators(&timeline)[urgent], [2.0, 3.0]);
     assert_eq!(operators(&timeline)[other], [1.0, 2.0]);
 }
@@ -118,11 +118,11 @@ fn uplinks_are_shared_and_slow_what_crosses_them() {
     model.tensor(a, &[b, c], 1.0);
     model.tensor(b, &[d], 1.0);
     model.tensor(b, &[e], 4.0);
-    // near0, near1, far0, far1 are devices 0 to 3; e stays in the box.
+    // near0, near1, far0 and far1 are devices 0 to 3; e stays in the box.
     let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2, 3, 0]))));
-    // a to near1 takes 1 inside the box. a to far0 crosses the uplink, 3 + 2 seconds, after it at a's port: 2
-    // to 7. b ends at 3; to far1 it needs the uplink, free at 7, and waits for it first in line at its own
-    // port; then e's 4 seconds.
+    // a to near1 takes 1 inside the box. a to far0 crosses the uplink in 3 + 2 seconds, after the transfer to near1 has
+    // left a's port: 2 to 7. b ends at 3, but its transfer to far1 needs the uplink, which is free at 7; it waits for
+    // the uplink as the first in line at its own port. Then follow the 4 seconds of the tensor that e reads.
     assert_eq!(transfers(&timeline), [[1.0, 2.0], [2.0, 7.0], [7.0, 12.0], [12.0, 16.0]]);
 }
 
@@ -131,7 +131,7 @@ fn hosts_have_no_ports_and_pay_only_the_link_of_the_other_end() {
     let mut model = Model::on(vec![kind("acc", 2, link(0.0, 1.0), None), host(2, None)]);
     let [a, b, c, d] = [1.0; 4].map(|seconds| model.operator(seconds));
     model.tensor(a, &[b, c, d], 2.0);
-    // From host0 to both accelerators simultaneously, and to the other host at no cost.
+    // host0 sends to both accelerators at the same time, and to the other host at no cost.
     let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[2, 0, 1, 3]))));
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [1.0, 3.0], [1.0, 1.0]]);
 }
@@ -157,7 +157,8 @@ fn a_tensor_goes_once_to_each_device_that_reads_it() {
     let flow = Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 1, 2, 0])));
     let timeline = run(&flow);
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [3.0, 5.0]]);
-    // Both readers on device 1 are ready at 3, the lower index first; the one at home need not wait.
+    // Both readers on device 1 are ready at 3, and the lower index runs first. The reader on the home device need not
+    // wait.
     assert_eq!(operators(&timeline)[b..], [[3.0, 4.0], [4.0, 5.0], [5.0, 6.0], [1.0, 2.0]]);
     assert_eq!(
         (0..2).map(|transfer| flow.destinations(transfer).collect()).collect::<Vec<Vec<_>>>(),
@@ -169,7 +170,7 @@ fn a_tensor_goes_once_to_each_device_that_reads_it() {
 #[test]
 fn queues_go_by_priority_or_else_by_time_and_index() {
     let mut model = accelerators(2);
-    // Without a priority x keeps device 0 busy until 4. a and b are ready at 1.5, c when early has run.
+    // Without a priority, x keeps device 0 busy until 4. a and b are ready at 1.5, c when early has run.
     let [a, b, c, x, late, early] = [1.0, 1.0, 1.0, 4.0, 1.5, 1.0].map(|seconds| model.operator(seconds));
     model.tensor(early, &[c], 0.0);
     model.tensor(late, &[b, a], 0.0);
@@ -178,7 +179,8 @@ fn queues_go_by_priority_or_else_by_time_and_index() {
     let starts = |placement: &Placement| -> Vec<f64> {
         run(&Flow::from_placement(&problem, placement)).operators().iter().map(|span| span.start).collect()
     };
-    // x has the lower index of those ready at 0; then come early, ready at 0 too, a and b, and c, ready at 5.
+    // x has the lowest index of the operators ready at 0. Then run early, also ready at 0, then a and b, then c, which
+    // is ready at 5.
     assert_eq!(starts(&Placement::new(on.clone())), [5.0, 6.0, 7.0, 0.0, 0.0, 4.0]);
     let by = |order: &[usize]| {
         let order: Vec<u32> = order.iter().map(|&op| op as u32).collect();
@@ -200,11 +202,11 @@ fn memory_is_held_from_start_to_last_need() {
     model.operators[c].workspace_bytes = 30.0;
     model.operators[c].activation_bytes = 1e9;
     let problem = model.problem();
-    // a holds 104; its unread output is freed with it. b adds 10 to the 4 that are being sent until 5.
+    // a holds 104; its unread output is freed when it ends. b adds 10 to the 4 bytes that are being sent until 5.
     let timeline = run(&Flow::from_placement(&problem, &Placement::new(devices(&[0, 0, 1]))));
     assert_eq!(timeline.peak_bytes(), [3104.0, 34.0]);
     let timeline = run(&Flow::from_placement(&problem, &Placement::new(devices(&[0, 1, 1]))));
-    // On device 1: b from 5 with 10, then c with 30, and the 4 until both have read it.
+    // On device 1, b runs from 5 with 10 bytes, then c with 30; the 4 bytes stay until both have read them.
     assert_eq!(timeline.peak_bytes(), [1104.0, 2034.0]);
 }
 
@@ -216,7 +218,7 @@ fn what_ends_makes_room_for_what_starts() {
     model.tensor(b, &[c], 7.0);
     model.operators[c].workspace_bytes = 6.0;
     let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 0, 0]))));
-    // 5, then 5 + 7 while b runs, then 7 + 6.
+    // 5 bytes, then 5 + 7 while b runs, then 7 + 6.
     assert_eq!(timeline.peak_bytes(), [13.0]);
 }
 
@@ -233,8 +235,8 @@ fn of_two_edges_between_a_pair_the_last_output_counts_at_the_place_of_the_first(
         bytes_per_second: 10.0,
     };
     let timeline = run(&step.flow().expect("a sound step"));
-    // Output 1 first, from 1 to 3; output 0 after the gap, from 5 to 6. The bus rests until 8, device 1 until
-    // 9.
+    // Output 1 is sent first, from 1 to 3, and output 0 after the gap, from 5 to 6. The bus then pauses until 8, device
+    // 1 until 9.
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [5.0, 6.0]]);
     assert_eq!(operators(&timeline), [[0.0, 1.0], [3.0, 4.0], [9.0, 9.0]]);
     assert_eq!(timeline.makespan(), 9.0);
@@ -263,8 +265,9 @@ fn an_empty_step_takes_no_time() {
     assert!(timeline.critical_path(&flow).is_empty());
 }
 
-/// At 3, the tensor for operator 4 arrives before operator 1 ends. But 4 must first receive it and request the device,
-/// while 2 is already waiting and starts first. So at 5, 2 ends before 4, and 3 asks for the device before 5.
+/// At 3, the tensor for operator 4 arrives before operator 1 ends. But operator 4 must first receive it and request the
+/// device, while 2 is already waiting and starts first. So at 5, operator 2 ends before 4, and 3 requests the device
+/// before 5.
 #[test]
 fn without_contention_what_follows_at_one_time_waits_for_its_turn() {
     let edges = [(0, 1, 1.0), (0, 2, 2.0), (0, 3, 1.0), (0, 4, 1.0), (2, 3, 0.0), (4, 5, 0.0)];

@@ -1,4 +1,4 @@
-//! The evaluation of a placement for the makespan.
+//! Evaluation of placements for the makespan.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use stagewright_core::placement::Placement;
 
 use super::model::{Model, devices, kind, link, ops};
 
-/// a -> b, one second each; the tensor takes two, or three over the uplink of the box that the second kind is
-/// in.
+/// a -> b, one second each. The tensor takes two seconds, or three over the uplink of the box to which the second kind
+/// belongs.
 fn pair() -> Model {
     let kinds = vec![kind("acc", 2, link(0.0, 1.0), None), kind("far", 1, link(0.0, 1.0), Some("box"))];
     let mut model = Model::on(kinds).group("box", link(1.0, 1.0));
@@ -110,7 +110,7 @@ fn rules_of_pipelines_are_refused() {
         change(&mut document);
         Objective::from_document(&document)
     };
-    // The split rule is not read.
+    // The split rule has no effect.
     for split in [Split::Contiguous, Split::Convex, Split::Free] {
         let objective = objective(&|document| document.split = split);
         assert_eq!(objective, Ok(Objective::Makespan { execution: Execution::Ports }));

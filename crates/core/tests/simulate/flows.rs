@@ -1,4 +1,4 @@
-//! Random flows under each configuration: the engine and the reference agree on everything, to the last bit.
+//! Random flows under each configuration: the engine and the reference agree on every result, to the last bit.
 //!
 //! Times and bytes are small integers, zero included, so that ties are frequent and sums are exact.
 
@@ -28,7 +28,7 @@ fn operators(rng: &mut ChaCha8Rng, devices: u32, pauses: bool, limit: usize) -> 
     (0..count).map(|_| operator()).collect()
 }
 
-/// Some later operators, in order.
+/// Draws readers of a tensor among the operators after its producer, in order.
 fn readers(rng: &mut ChaCha8Rng, producer: usize, count: usize) -> Vec<u32> {
     (producer + 1..count).filter(|_| rng.random_bool(0.3)).map(|op| op as u32).collect()
 }
@@ -43,7 +43,7 @@ fn by_device(operators: &[Operator], readers: &[u32], home: u32) -> (Vec<u32>, V
     (at_home, away.into_iter().map(|there| (there, on(there))).collect())
 }
 
-/// Ingress and egress ports, a shared port on some routes, tensors in any order of producers.
+/// A step with ingress and egress ports, a shared port on some routes, and tensors whose producers are in any order.
 fn with_ports(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
     let operators = operators(rng, devices, false, 9);
@@ -69,7 +69,7 @@ fn with_ports(rng: &mut ChaCha8Rng) -> Step {
     Step { rules: Rules::PORTS, devices, ports: 2 * devices + 1, has_priority, operators, tensors }
 }
 
-/// One bus per device, one transfer per tensor, pauses and gaps.
+/// A step with one bus per device, at most one transfer per tensor, pauses and gaps.
 fn with_buses(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
     let operators = operators(rng, devices, true, 9);
@@ -91,8 +91,8 @@ fn with_buses(rng: &mut ChaCha8Rng) -> Step {
     Step { rules: Rules::OUT_BUS, devices, ports: devices, has_priority: false, operators, tensors }
 }
 
-/// One transfer for every reader of a tensor elsewhere and one for all readers at home, no ports, tensors in
-/// any order of producers.
+/// A step without ports: tensors whose producers are in any order, with one transfer for each reader on another device,
+/// and one for all readers on the home device.
 fn without_contention(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
     let operators = operators(rng, devices, false, 20);
@@ -134,7 +134,7 @@ fn outcome(timeline: &Timeline) -> Outcome {
     }
 }
 
-/// Checks that the path leads from the last event to the beginning without a hole except for pauses and gaps.
+/// Checks that the critical path leads from the last event to the beginning without a hole except for pauses and gaps.
 fn check_path(flow: &Flow, timeline: &Timeline) {
     let path = timeline.critical_path(flow);
     let rest = |activity: Activity| match activity {

@@ -17,7 +17,7 @@ enum Event {
     IsThere(usize),
 }
 
-/// Events by time and number. Times are not negative, so their bits have their order.
+/// Events by time and number. Times are not negative, so the order of their bits is the order of the times.
 #[derive(Default)]
 struct Events {
     numbered: usize,
@@ -31,7 +31,8 @@ impl Events {
     }
 }
 
-/// The queue of a device: the next operator is the first to request it, or the one of the lowest rank.
+/// The queue of a device. The next operator is the one that requested the device first, or under a priority the one of
+/// the lowest rank.
 #[derive(Clone, Default)]
 struct Device {
     is_busy: bool,

@@ -15,7 +15,7 @@ pub(crate) fn link(latency_s: f64, seconds_per_byte: f64) -> LinkDocument {
     LinkDocument { latency_s, bandwidth: 1.0 / seconds_per_byte }
 }
 
-/// A kind of its own class.
+/// A kind whose class has the same name.
 pub(crate) fn kind(name: &str, count: u32, link: LinkDocument, group: Option<&str>) -> KindDocument {
     KindDocument {
         server: None,
@@ -34,7 +34,7 @@ pub(crate) fn host(count: u32, group: Option<&str>) -> KindDocument {
     KindDocument { host: true, link: None, ..kind("host", count, link(0.0, 1.0), group) }
 }
 
-/// A model to be extended, on a cluster.
+/// A model on a cluster, to which operators and tensors are added.
 pub(crate) struct Model {
     pub(crate) operators: Vec<OperatorDocument>,
     pub(crate) tensors: Vec<TensorDocument>,
@@ -45,7 +45,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// A model without operators, on devices of these kinds.
+    /// A model without operators, on devices of the given kinds.
     pub(crate) fn on(kinds: Vec<KindDocument>) -> Model {
         let (operators, tensors, groups) = (Vec::new(), Vec::new(), Vec::new());
         Model { operators, tensors, kinds, groups, matrix: None, pins: PinsDocument::default() }

@@ -16,13 +16,13 @@ use super::reference;
 use super::step::{Step, Tensor, Transfer};
 
 const INSTANCES: u64 = 1500;
-/// `acc0` and `acc1` in group 0, `far0` in group 1, `host0` in group 1, `out0` in none.
+/// `acc0` and `acc1` are in group 0, `far0` and `host0` in group 1, `out0` in no group.
 const KIND_OF: [usize; 5] = [0, 0, 1, 2, 3];
 const GROUP_OF: [Option<usize>; 5] = [Some(0), Some(0), Some(1), Some(1), None];
 const HOST: usize = 3;
 pub(crate) const DEVICES: u32 = 5;
 
-/// Integers, or reals of which no two sums are equal.
+/// Integers, or reals among which no two sums are equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Figures {
     Whole,
@@ -60,7 +60,7 @@ pub(crate) fn model_of(rng: &mut ChaCha8Rng, figures: Figures, count: usize, ten
         operator.parameter_bytes = figures.draw(rng);
         operator.optimizer_bytes = figures.draw(rng);
         operator.workspace_bytes = figures.draw(rng);
-        // Not counted: the stash consists of the tensors themselves.
+        // Not counted, since the tensors themselves make up the stash.
         operator.activation_bytes = figures.draw(rng);
     }
     for _ in 0..rng.random_range(0..tensors) {
@@ -91,7 +91,7 @@ fn placement(rng: &mut ChaCha8Rng, count: usize) -> Placement {
     }
 }
 
-/// The step of a placement, from the documents.
+/// The step of a placement, derived from the documents.
 fn step(model: &Model, placement: &Placement) -> Step {
     let device = |op: usize| placement.device_of(OpId(op as u32)).index();
     let class = |device: usize| model.kinds[KIND_OF[device]].class.as_str();
@@ -160,7 +160,7 @@ fn placements_take_what_the_reference_says() {
     let mut simulator = Simulator::new();
     for number in 0..INSTANCES {
         let (model, problem, placement) = instance(number, Figures::Whole);
-        // Reusing the memory of another flow must not affect the result.
+        // Reusing the memory of another flow must not change the result.
         let made = match flow.take() {
             Some(spare) => Template::new(&problem).flow_of(&placement, spare),
             None => Flow::from_placement(&problem, &placement),
@@ -176,8 +176,8 @@ fn placements_take_what_the_reference_says() {
     }
 }
 
-/// Bytes on a device at a moment, from the spans alone: a span that starts then counts, one that ends does
-/// not.
+/// Bytes on a device at a moment, derived from the spans alone. A span counts from its start up to, but not including,
+/// its end.
 fn bytes_at(step: &Step, spans: [&[Span]; 2], device: u32, now: f64) -> f64 {
     let [operators, moves] = spans;
     let mut bytes = 0.0;

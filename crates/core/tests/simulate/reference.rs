@@ -1,7 +1,7 @@
-//! A naive reference of the rules, without clever data structures.
+//! A naive reference implementation of the rules, without clever data structures.
 //!
-//! It keeps only starts, ends and the numbers of requests. Readiness, queue order and memory are recomputed
-//! each time from everything. [`in_turn`] has the rules of [`Instant::InTurn`].
+//! It keeps only starts, ends and the numbers of requests. Readiness, queue order and memory are recomputed from these
+//! each time. [`in_turn`] implements the rules of [`Instant::InTurn`].
 
 use stagewright_core::simulate::{Instant, Ties};
 
@@ -16,7 +16,7 @@ pub(crate) struct Outcome {
     pub(crate) peaks: Vec<f64>,
 }
 
-/// A started activity: its end, the time at which it leaves its device or ports, and which of the two has
+/// A started activity: its start and end, the time at which it frees its device or ports, and which of the two have
 /// taken effect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ran {
@@ -33,7 +33,7 @@ pub(super) struct State<'a> {
     pub(super) now: f64,
     pub(super) operators: Vec<Option<Ran>>,
     pub(super) moves: Vec<Option<Ran>>,
-    /// Time and number of the request of each operator for its device, and of each transfer for its ports.
+    /// Time and number of each operator's request for its device. `requested` has those of each transfer for its ports.
     ready: Vec<Option<(f64, usize)>>,
     requested: Vec<Option<(f64, usize)>>,
     counter: usize,
@@ -78,7 +78,7 @@ pub(crate) fn simulate(step: &Step) -> Outcome {
 }
 
 impl State<'_> {
-    /// Runs to the end. `start` starts one activity, if any can start.
+    /// Runs to the end. `start` starts one activity and returns true, or returns false if none can start.
     fn run(&mut self, start: impl Fn(&mut Self) -> bool) {
         self.find_ready();
         loop {
@@ -142,7 +142,7 @@ impl State<'_> {
         self.find_ready();
     }
 
-    /// Whether a tensor can be read by an operator.
+    /// Whether an operator can read a tensor.
     fn has_arrived(&self, tensor: usize, reader: u32) -> bool {
         let made = &self.step.tensors[tensor];
         let ended = |ran: &Option<Ran>| ran.is_some_and(|ran| ran.has_ended);
@@ -179,7 +179,7 @@ impl State<'_> {
         }
     }
 
-    /// Whether a request comes before another: by time and index, or by number.
+    /// Whether request `a` comes before request `b`: by time and then index, or by number.
     fn precedes(&self, a: (Option<(f64, usize)>, usize), b: (Option<(f64, usize)>, usize)) -> bool {
         let (Some(first), Some(second)) = (a.0, b.0) else { return a.0.is_some() };
         match self.step.rules.ties {
@@ -210,7 +210,7 @@ impl State<'_> {
         waiting.iter().copied().find(is_first)
     }
 
-    /// Starts an operator, if any can start: the first by device.
+    /// Starts one operator, on the first device that can start any; returns whether it did.
     fn start_operator(&mut self) -> bool {
         let next = (0..self.step.devices).find_map(|device| self.next_on(device));
         let Some(op) = next else { return false };

@@ -59,7 +59,7 @@ fn said(flow: &Flow, timeline: &Timeline) -> Said {
     }
 }
 
-/// A schedule, and runs of it from the beginning.
+/// A schedule that can be run from the beginning.
 struct Fresh<'p> {
     template: Template<'p>,
     simulator: Simulator,
@@ -74,13 +74,13 @@ impl Fresh<'_> {
         (flow, timeline)
     }
 
-    /// Checks a run of the schedule against a run from the beginning.
+    /// Checks that a run of the schedule agrees with a run from the beginning.
     fn agrees(&mut self, flow: &Flow, timeline: &Timeline, what: &str) {
         let (expected_flow, expected) = self.run();
         assert_eq!(said(flow, timeline), said(&expected_flow, &expected), "{what}");
     }
 
-    /// Random changes: operators move, ranks are exchanged or redrawn, so that some are equal.
+    /// Random changes: operators move, and ranks are exchanged or redrawn, possibly to equal ranks.
     fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Change> {
         let count = self.device_of.len();
         let mut changes = Vec::new();
@@ -117,7 +117,7 @@ fn problem(rng: &mut ChaCha8Rng, figures: Figures) -> Problem {
         false => (rng.random_range(10..40), 60),
     };
     let mut model = model_of(rng, figures, operators, tensors);
-    // Most inputs come from nearby operators, so that not everything depends on the first ones.
+    // Most inputs come from nearby operators, so that not everything depends on the first operators.
     for tensor in &mut model.tensors {
         let near = rng.random_range(1..10);
         tensor.consumers.truncate(near);
@@ -137,7 +137,7 @@ fn tails(problem: &Problem) -> Vec<f64> {
         };
         tails[op.index()] = graph.successors(op).iter().map(after).fold(0.0, f64::max);
     }
-    // The sums of the simulator, in another order, may be a little smaller.
+    // The simulator adds in another order, so its sums may be slightly smaller.
     tails.iter().map(|tail| tail * (1.0 - 1e-12)).collect()
 }
 
@@ -174,7 +174,7 @@ fn changed_schedules_run_as_from_the_beginning() {
             let what = format!("instance {instance}, move {number}");
             let before = (fresh.device_of.clone(), fresh.ranks.clone());
             let mut is_settled = true;
-            // A change, and sometimes another on top of it.
+            // One change, and sometimes a second on top of it.
             for _ in 0..rng.random_range(1..3) {
                 let changes = fresh.draw(&mut rng);
                 is_settled &= changes.is_empty();

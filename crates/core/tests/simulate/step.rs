@@ -25,7 +25,7 @@ pub(crate) struct Transfer {
     pub(crate) seconds: f64,
     pub(crate) gap: f64,
     pub(crate) ports: Vec<u32>,
-    /// Device and readers; empty if the transfer releases the home copy.
+    /// Destination devices, each with its readers; empty if the transfer releases the home copy.
     pub(crate) copies: Vec<(u32, Vec<u32>)>,
 }
 

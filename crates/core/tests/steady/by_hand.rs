@@ -13,8 +13,8 @@ use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-/// One stage per device: seconds of its forward operator and of its backward operator, if it has one. Between
-/// neighbours a tensor of the given seconds.
+/// A pipeline with one stage per device, given the seconds of its forward operator and of its backward operator, if it
+/// has one. A tensor of `seconds` seconds connects neighbouring stages.
 fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -> Problem {
     let mut builder = GraphBuilder::new("pipeline");
     let mut operator = |name: String, pass, seconds, stage: usize| {
@@ -67,7 +67,7 @@ fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -
     Problem::new(graph, cluster.expect("a sound cluster"), objective).expect("a problem")
 }
 
-/// Every stage on its own device, some of them on two.
+/// The steady state with every stage on its own device, or on two if it is among `replicated`.
 fn state(problem: &Problem, stages: u32, replicated: &[u32]) -> SteadyState {
     let graph = problem.graph();
     let stage = |op: OpId| graph.operator(op).name[1..].parse().expect("a number");
@@ -109,11 +109,11 @@ fn communication_that_overlaps_keeps_several_batches_on_a_device() {
         let objective = Throughput { communication, ..Throughput::default() };
         state(&pipeline(&[(4.0, None), (3.0, None), (4.0, None)], 2.0, objective.into()), 3, &[])
     };
-    // Two seconds to send, on the middle two to receive as well, side by side with the compute.
+    // Two seconds to send, and on the middle device two more to receive, at the same time as the compute.
     let duplex = value_of(Communication::Duplex);
     assert_eq!((duplex.period, duplex.latency), (4.0, 4.0 + 2.0 + 2.0 + 3.0 + 2.0 + 2.0 + 4.0));
     assert_eq!(in_flight(&duplex), [2, 2, 2]);
-    // The middle device can only send after it has received for the next batch.
+    // The middle device can only send once it has received for the next batch.
     let overlap = value_of(Communication::Overlap);
     assert_eq!((overlap.period, overlap.latency), (4.0, 4.0 + 2.0 + 2.0 + 4.0 + 2.0 + 2.0 + 4.0));
     assert_eq!(overlap.devices[1].load, 4.0);
@@ -138,7 +138,7 @@ fn separate_passes_have_a_part_of_the_period_each() {
     assert_eq!(state.period, 3.0 + 4.0);
     let starts: Vec<f64> =
         state.tasks.iter().filter(|task| task.seconds > 0.0).map(|task| task.start).collect();
-    // The second stage no longer fits after the first, nor the first after the second.
+    // The second stage no longer fits right after the first, nor the first right after the second.
     assert_eq!(starts, [0.0, 7.0, 10.0, 17.0]);
     assert_eq!((state.latency, in_flight(&state)), (18.0, vec![3, 1]));
 }
@@ -148,7 +148,7 @@ fn replicas_share_every_batch_and_synchronise_alone() {
     for communication in [Communication::Serial, Communication::Duplex] {
         let objective = Throughput { communication, max_replicas: 2, ..Throughput::default() };
         let state = state(&pipeline(&[(6.0, Some(4.0)), (2.0, Some(3.0))], 0.0, objective.into()), 2, &[0]);
-        // Half of ten seconds, and twice half of four bytes in each direction.
+        // Half of ten seconds, plus twice half of four bytes in each direction.
         assert_eq!((state.period, state.devices[0].load, state.devices[0].synchronised), (9.0, 9.0, 4.0));
         let [forward, backward, sync] =
             [SteadyWork::Operator(OpId(0)), SteadyWork::Operator(OpId(2)), SteadyWork::Synchronise].map(
@@ -160,7 +160,7 @@ fn replicas_share_every_batch_and_synchronise_alone() {
                     (task.start, task.seconds)
                 },
             );
-        // The backward pass takes its turn after the forward pass of the next batch.
+        // The backward pass runs after the forward pass of the next batch.
         assert_eq!((forward, backward, sync), ((0.0, 3.0), (12.0, 2.0), (14.0, 4.0)));
         assert_eq!((state.latency, state.in_flight, in_flight(&state)), (18.0, 2, vec![2, 1]));
     }

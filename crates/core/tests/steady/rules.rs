@@ -1,5 +1,5 @@
-//! Random placements of random problems under every communication and training mode: the properties derived here from
-//! graph and cluster alone hold for every task.
+//! Random placements of random problems under every communication and training mode. Every task has the properties that
+//! are derived here from the graph and the cluster alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use super::random::{Size, problem};
 
 const INSTANCES: u64 = 1500;
 
-/// The problem with a second group around the kinds without a group, so that tensors cross two uplinks.
+/// The problem with the kinds that had no group in a second group, so that tensors cross two uplinks.
 fn with_two_groups(problem: &Problem) -> Problem {
     let mut document = problem.cluster().document().clone();
     document
@@ -35,14 +35,15 @@ fn with_two_groups(problem: &Problem) -> Problem {
     Problem::new(problem.graph().clone(), cluster, *problem.objective()).expect("a valid problem")
 }
 
-/// Every operator on a device that can run it, some of them on two; in half of the cases in an order of stages.
+/// A placement with every operator on a device that can run it, some devices with two replicas; half of the placements
+/// have an order of stages.
 fn placement(rng: &mut impl Rng, problem: &Problem) -> Option<Placement> {
     let mut device_of = Vec::new();
     for op in problem.graph().operators() {
         let devices = problem.cluster().devices();
         let capable: Vec<DeviceId> =
             devices.filter(|&device| problem.seconds(op, problem.pool_of(device)).is_some()).collect();
-        // Mostly where its neighbour is, so that devices have runs of operators.
+        // Most operators join their neighbour, so that devices have runs of operators.
         let last =
             device_of.last().filter(|device| capable.contains(device) && rng.random_bool(0.5)).copied();
         device_of.push(
@@ -56,7 +57,7 @@ fn placement(rng: &mut impl Rng, problem: &Problem) -> Option<Placement> {
     Some(Placement::with_stages(device_of, stages, replicas))
 }
 
-/// All quantities that the rules need, derived independently.
+/// Checks the rules with quantities that are derived independently.
 struct Rules<'a> {
     problem: &'a Problem,
     placement: &'a Placement,
@@ -87,7 +88,7 @@ impl Rules<'_> {
         usize::from(!is_forward)
     }
 
-    /// Seconds of some tasks of a device.
+    /// Seconds of the tasks at a place whose work is wanted, in one pass or in both.
     fn sum(&self, place: Place, pass: Option<usize>, wanted: impl Fn(SteadyWork) -> bool) -> f64 {
         let tasks = self.state.tasks.iter().filter(|task| task.place == place && wanted(task.work));
         tasks
@@ -96,7 +97,7 @@ impl Rules<'_> {
             .sum()
     }
 
-    /// The load of a device from its tasks, in one pass or in both.
+    /// The load at a place, summed from its tasks, in one pass or in both.
     fn load(&self, place: Place, pass: Option<usize>) -> f64 {
         let sum = |wanted: fn(SteadyWork) -> bool| self.sum(place, pass, wanted);
         let compute = sum(|work| matches!(work, SteadyWork::Operator(_)));
@@ -108,7 +109,7 @@ impl Rules<'_> {
         self.problem.objective().rules().load(&sums, 1) + crossed
     }
 
-    /// The longest load of any device or uplink.
+    /// The largest load of any device or uplink.
     fn longest(&self, pass: Option<usize>) -> f64 {
         let places: BTreeSet<Place> = self.state.tasks.iter().map(|task| task.place).collect();
         places.into_iter().map(|place| self.load(place, pass)).fold(0.0, f64::max)
@@ -134,7 +135,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Tasks of one resource never run at once, whatever the batches.
+    /// Checks that tasks of one resource never overlap, whatever their batches.
     fn assert_alone(&self, tasks: &[&SteadyTask]) {
         let period = self.state.period;
         let mut spans: Vec<[f64; 2]> = Vec::new();
@@ -162,7 +163,7 @@ impl Rules<'_> {
         for place in places {
             let here = || self.state.tasks.iter().filter(move |task| task.place == place);
             for number in 0..3 {
-                // A synchronising task has all of them to itself.
+                // A synchronisation task occupies all lanes of its device.
                 self.assert_alone(
                     &here()
                         .filter(|task| lane(task.work).is_none_or(|lane| lane == number))
@@ -172,7 +173,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks that, under separate training, everything runs in the part of the period that its pass has.
+    /// Checks that, under separate training, every task runs in the part of the period that belongs to its pass.
     fn assert_passes(&self) {
         let forward = self.longest(Some(0));
         for task in self.state.tasks.iter().filter(|task| task.seconds > self.rounding()) {
@@ -196,7 +197,7 @@ impl Rules<'_> {
         assert!(task.start >= end - self.rounding(), "{}: {task:?} before {before:?}", self.case);
     }
 
-    /// The groups whose uplinks lie between two devices.
+    /// The groups whose uplinks a tensor between two devices crosses.
     fn between(&self, places: [usize; 2]) -> Vec<usize> {
         let cluster = self.problem.cluster();
         let groups =
@@ -257,7 +258,7 @@ impl Rules<'_> {
         assert_eq!(self.state.tasks.len(), expected + others, "{}", self.case);
     }
 
-    /// A synchronisation follows all other work of its device for the batch.
+    /// Checks that a synchronisation follows all operators of its device for the batch.
     fn assert_ends(&self) {
         for task in &self.state.tasks {
             let mine = |other: &&SteadyTask| {
@@ -269,7 +270,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Batches in flight, counted one by one.
+    /// Checks the batches in flight by counting them one by one.
     fn assert_in_flight(&self) {
         let period = self.state.period;
         let count = |tasks: &mut dyn Iterator<Item = &SteadyTask>| {
@@ -358,7 +359,7 @@ fn what_is_no_pipeline_has_no_steady_state() {
         }
         let schedule = Throughput { schedule: Schedule::OneFOneB, microbatches: 2, ..Throughput::default() };
         assert_eq!(period_of(schedule.into()), Err(NoSteadyState::Iteration));
-        // On no device at all nothing takes a finite time.
+        // With zero replicas, nothing takes a finite time.
         let nowhere = placement.used().into_iter().map(|device| (device, 0)).collect();
         let device_of = drawn.graph().operators().map(|op| placement.device_of(op)).collect();
         let nowhere = Placement::with_stages(device_of, Vec::new(), nowhere);
@@ -366,7 +367,7 @@ fn what_is_no_pipeline_has_no_steady_state() {
             steady(&drawn.with_objective(Objective::default()).expect("valid"), &nowhere),
             Err(NoSteadyState::NotFinite)
         );
-        // Everything on one device, which some operators cannot use.
+        // All operators on one device, which cannot run some of them.
         let device = placement.used()[0];
         let all = Placement::new(vec![device; drawn.graph().operator_count()]);
         let found = steady(&drawn.with_objective(Objective::default()).expect("valid"), &all);

@@ -9,14 +9,13 @@
 //! ```
 //!
 //! The importer reads the installation of the user; no number of the tables is part of this program. Kernels are timed
-//! one by one, repeatedly and with a warm cache, without the time to launch them from Python. Products at fp8 include the
-//! quantisation of the first operand, as the frameworks do it. `message_size` of a
-//! collective counts elements, so bytes are `message_size` times the width of the type; it is the size of the whole
-//! tensor on one device.
+//! one by one, repeatedly and with a warm cache, without the time to launch them from Python. Products at fp8 include
+//! the quantisation of the first operand, as the frameworks do it. `message_size` of a collective counts elements, so
+//! bytes are `message_size` times the width of the type; it is the size of the whole tensor on one device.
 //!
-//! Read are products, attention without a window, with operands and cache of one precision, and collectives. Everything
-//! else is skipped and counted in the notes: products with weights of fewer bits or scales per block, sliding windows,
-//! and caches of another precision.
+//! The importer reads products, attention without a window and with operands and cache of one precision, and
+//! collectives. Everything else is skipped and counted in the notes: products with weights of fewer bits or scales per
+//! block, sliding windows, and caches of another precision.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -42,10 +41,10 @@ const COMPLETE: f64 = 0.9;
 pub struct Options {
     /// Systems, such as `h100_sxm`; empty for all that have tables.
     pub systems: Vec<String>,
-    /// Framework, such as `vllm`. By default the first of `vllm`, `sglang`, `trtllm` and others, by name, with at least 90%
-    /// of the products of the framework that has the most for the system.
+    /// Framework, such as `vllm`. By default the first of `vllm`, `sglang`, `trtllm` and others, by name, with at least
+    /// 90% of the products of the framework that has the most for the system.
     pub framework: Option<String>,
-    /// Device class by system, instead of that of [`class_of`].
+    /// Device class by system, instead of the one that [`class_of`] gives.
     pub classes: BTreeMap<String, String>,
 }
 
@@ -148,7 +147,7 @@ fn systems_in(data: &Path) -> Vec<String> {
     entries(data).into_iter().filter(has_tables).collect()
 }
 
-/// Names in a folder, sorted; none if it cannot be read.
+/// Names in a folder, sorted; empty if the folder cannot be read.
 fn entries(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .map(|all| all.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())

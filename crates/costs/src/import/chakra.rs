@@ -4,16 +4,16 @@
 //! call. Durations are whole microseconds.
 //!
 //! - A node of computation is a call of the operator that it is named after, without the namespace: `addmm` of
-//!   `aten::addmm`. In traces that `chakra_converter` makes of PyTorch's, durations are without the calls inside.
-//!   If the trace has nodes of a GPU (`is_cpu_op` is false), their seconds count for the node of the host that
-//!   launched them, and nothing else does.
+//!   `aten::addmm`. In traces that `chakra_converter` makes from PyTorch's, the duration of a call excludes the calls
+//!   inside it. If the trace has nodes of a GPU (`is_cpu_op` is false), their seconds count for the node of the host
+//!   that launched them, and nothing else counts.
 //! - A collective is a row of `links`, with the shortest duration of its size, because one rank also waits for the
-//!   others. Its transfer is `comm_type`. Its devices are those of its process group, which the node
-//!   `process_group:init` lists, or of the options. Without a transfer, devices or a size it is left out.
-//!   `comm_size` is the size that one device contributes; a concatenation is larger by the number of devices.
+//!   others. Its transfer is `comm_type`. The number of its devices is that of its process group, which the node
+//!   `process_group:init` lists, or is taken from the options. A collective without a transfer, devices or a size is
+//!   left out. `comm_size` is the size that one device contributes; a concatenation is larger by the number of devices.
 //! - `COMM_SEND_NODE` is a row as well. Whether devices are in different servers is not in the trace.
 //!
-//! A trace has no names of modules, so that calls of all sizes of an operator share a median.
+//! A trace has no names of modules, so calls of all sizes of an operator share a median.
 //!
 //! Source: `schema/protobuf/et_def.proto` and `src/converter` of mlcommons/chakra; version 0.0.4 of the schema.
 
@@ -95,7 +95,7 @@ impl Node {
         self.attr.iter().find(|attribute| attribute.name == name)
     }
 
-    /// A whole number that is not negative.
+    /// The value of an attribute that is a non-negative whole number.
     fn count(&self, name: &str) -> Option<u64> {
         let found = self.attribute(name)?;
         let signed =
@@ -126,7 +126,7 @@ fn transfer(comm_type: u64) -> Option<TransferKind> {
     })
 }
 
-/// Whether the bytes are such a stream: metadata with a version, and a node that has a type.
+/// Whether the bytes are a Chakra trace: metadata with a version, and a node that has a type.
 pub(super) fn detect(bytes: &[u8]) -> bool {
     let mut frames = Frames { bytes, at: 0 };
     let (Some(Ok(first)), second) = (frames.next(), frames.next()) else { return false };
@@ -254,7 +254,7 @@ impl<'a> Iterator for Frames<'a> {
     }
 }
 
-/// Devices of process groups by name, as PyTorch notes them: JSON in the inputs of a node.
+/// Number of devices of every process group by name, as PyTorch writes the groups: JSON in the inputs of a node.
 fn groups(nodes: &[Node]) -> BTreeMap<String, u32> {
     #[derive(Deserialize)]
     struct Group {

@@ -1,4 +1,4 @@
-//! The device class of measurements: that of the options, or else that of the file.
+//! The device class of measurements: the one given in the options, or else the one that the file names.
 
 use stagewright_formats::{At, InputError, Result};
 
@@ -8,7 +8,7 @@ use crate::code::Q108;
 /// Class of measurements on the processor that runs the program.
 pub(super) const CPU: &str = "cpu";
 
-/// A class name of a product name: `NVIDIA H100 80GB HBM3` is `h100-80gb-hbm3`.
+/// The class name for a product name: `NVIDIA H100 80GB HBM3` is `h100-80gb-hbm3`.
 ///
 /// Lower case, with `-` for everything but letters and digits, without the vendor.
 pub fn class_of(product: &str) -> String {
@@ -19,7 +19,7 @@ pub fn class_of(product: &str) -> String {
     words.join("-")
 }
 
-/// The class of the options, or of a product that the file names.
+/// The class that the options give, or that of the product that the file names.
 ///
 /// # Errors
 /// If neither is given (Q108).

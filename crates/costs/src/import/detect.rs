@@ -10,11 +10,11 @@ use crate::code::Q101;
 /// Settings that a file does not state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Device class of the measurements; `None` means that of the file.
+    /// Device class of the measurements; `None` means the one that the file names.
     pub class: Option<String>,
     /// Devices of a collective if the file does not state them.
     pub devices: Option<u32>,
-    /// Transfer of nccl-tests; `None` means that of the file.
+    /// Transfer of nccl-tests; `None` means the one that the file names.
     pub transfer: Option<TransferKind>,
     /// Number of first calls of an operator that are left out as warm-up, if at least two others remain.
     pub warm_up: usize,
@@ -108,7 +108,7 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
 /// ```
 ///
 /// # Errors
-/// If the format is unknown (Q101), the file is invalid in its format, or a measurement is of no plausible size (Q012).
+/// If the format is unknown (Q101), the file is invalid in its format, or a measurement has no plausible size (Q012).
 pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocument> {
     let costs = match detect(label, bytes)? {
         Format::Native => return native::import(label, bytes),

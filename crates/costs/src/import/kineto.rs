@@ -5,8 +5,8 @@
 //! (`user_annotation`), which are nested by their times on a thread. On a GPU, kernels and copies are events of
 //! their own, linked to the call that launched them by `correlation`, or else by `External id`.
 //!
-//! The seconds of a call are those of all kernels and copies that it launched, itself or by a call inside it. A call that
-//! launched none takes no time of the GPU and is not measured. In a trace without kernels, copies and collectives, the
+//! The seconds of a call are those of all kernels and copies that it launched, itself or by a call inside it. A call
+//! that launched none takes no GPU time and is not measured. In a trace without kernels, copies and collectives, the
 //! seconds are the durations of the calls on the CPU. A range counts in the same way.
 //!
 //! # Names
@@ -24,15 +24,15 @@
 //!     module.register_forward_hook(lambda module, inputs, outputs: module.range.__exit__(None, None, None))
 //! ```
 //!
-//! Calls at every depth have a name, `layers.0.up/linear` as well as `layers.0.up/addmm` inside it: a model has one
-//! of the two. Their seconds must not be added up. A call outside of ranges is named after its operator alone, so
-//! that calls of all sizes share a median, and the spread is large.
+//! Calls at every depth have a name, `layers.0.up/linear` as well as `layers.0.up/addmm` inside it: a model has one of
+//! the two, so their seconds must not be added up. A call outside of ranges is named after its operator alone, so that
+//! calls of all sizes share a median, and the spread is large.
 //!
 //! # Collectives
 //!
-//! Kernels of NCCL name the collective, its elements and the number of devices. They are rows of `links` and in no
-//! operator. The trace is of one device, where the kernel also waits for the others; so the shortest of the calls
-//! of a size counts. Whether devices are in different servers is not in the trace.
+//! Kernels of NCCL name the collective, its elements and the number of devices. They become rows of `links` and count
+//! for no operator. The trace is of one device, where the kernel also waits for the others; so only the shortest call
+//! of each size counts. Whether devices are in different servers is not in the trace.
 //!
 //! A trace is written at once when profiling ends, hosts before devices, so a truncated trace lacks kernels and is
 //! an error.
@@ -55,7 +55,7 @@ use crate::code::Q102;
 /// Reads a trace.
 ///
 /// # Errors
-/// If the file is no such trace (F001, F002, F003, F005), a number in it is invalid (Q103), it has no operators
+/// If the file is not such a trace (F001, F002, F003, F005), a number in it is invalid (Q103), it has no operators
 /// (Q102), or it does not name the GPU and neither do the options (Q108).
 pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocument> {
     let (trace, path) = if text_of(label, bytes)?.trim_start().starts_with('[') {
@@ -129,7 +129,7 @@ enum Kind {
     Launch,
 }
 
-/// Categories, of PyTorch 1.11 and later and of earlier versions.
+/// Role of an event by its category, as PyTorch 1.11 and later or earlier versions name it.
 fn role(category: &str) -> Option<Role> {
     Some(match category {
         "cpu_op" | "Operator" => Role::Host(Kind::Operator),
@@ -161,7 +161,7 @@ impl Call<'_> {
     }
 }
 
-/// Calls of one thread by number, each with its place among the events.
+/// Calls of one thread, each with its number among all calls.
 type Thread<'a> = Vec<(usize, Call<'a>)>;
 
 /// All calls.
@@ -197,7 +197,7 @@ impl<'a> Calls<'a> {
         self.pushed += 1;
     }
 
-    /// Finds the enclosing call of each call: the last one to start before it that has not ended.
+    /// Finds the enclosing call of each call: the last call that started before it and has not ended.
     fn nest(&mut self) {
         self.places = vec![(0, 0); self.pushed];
         for (thread, calls) in self.threads.iter_mut().enumerate() {
@@ -293,7 +293,7 @@ pub(super) fn kind(name: &str) -> &str {
 enum Collective {
     /// Transfer, devices and bytes of the whole tensor.
     Row(TransferKind, u32, u64),
-    /// A kernel whose time is not that of a transfer, or without its size.
+    /// A kernel whose time is not that of a transfer, or whose size is missing.
     Wait,
 }
 

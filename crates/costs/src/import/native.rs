@@ -10,7 +10,7 @@ use crate::check::check;
 /// Reads a document.
 ///
 /// # Errors
-/// If the text is no such document (codes F), or its content is invalid (Q010 to Q014, Q109).
+/// If the text is not such a document (codes F), or its content is invalid (Q010 to Q014, Q109).
 ///
 /// ```
 /// use stagewright_costs::import::native;

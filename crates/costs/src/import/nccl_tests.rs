@@ -10,13 +10,13 @@
 //! ```
 //!
 //! A row is a size in bytes and a mean time in microseconds; the time out of place counts. The size is that of the
-//! whole tensor: for a concatenation of the result, for a divided sum of the input. Rows of equal size, of several
-//! types or roots, are one with their median. `Rank` lines give the number of devices, their product and their
+//! whole tensor: the result of a concatenation, or the input of a divided sum. Rows of equal size with several types or
+//! roots become one row with their median. `Rank` lines give the number of devices, their product name and their
 //! servers; those of the first group count if the devices are in groups.
 //!
-//! The transfer is in the name of the program, which versions since 2.17 print and logs of a launcher often have.
-//! Without it, the ratio of the bandwidths of the largest row distinguishes most transfers, and options the rest.
-//! `sendrecv_perf` measures the time in which each device sends to the next one and receives from the previous
+//! The name of the program gives the transfer; versions since 2.17 print it, and logs of a launcher often contain it.
+//! Without it, the ratio of the bandwidths of the largest row distinguishes most transfers, and options distinguish the
+//! rest. `sendrecv_perf` measures the time in which each device sends to the next one and receives from the previous
 //! one.
 //!
 //! Lines of other programs in between are skipped, as are the prefixes `[1,0]<stdout>:` of Open MPI. A file may have
@@ -50,7 +50,7 @@ const PROGRAMS: [(&str, Option<TransferKind>); 11] = [
     ("scatter_perf", None),
 ];
 
-/// Whether a text is such output: it has the head of a table.
+/// Whether a text is output of nccl-tests: it has the head of a table.
 pub(super) fn detect(text: &str) -> bool {
     text.lines().any(|line| Columns::of(without_prefix(line)).is_some())
 }
@@ -303,7 +303,7 @@ impl Run {
         Ok(())
     }
 
-    /// The measured quantity.
+    /// The transfer that the run measured.
     fn transfer(&self, label: &str, options: &Options) -> Result<TransferKind> {
         let unknown = |message: String| {
             let help = "give --transfer NAME: send, all-reduce, all-gather, reduce-scatter, all-to-all or broadcast, \
@@ -323,7 +323,7 @@ impl Run {
         let Some(row) = self.rows.iter().max_by_key(|row| row.bytes) else {
             return unknown("the output does not say which test it is of".to_owned());
         };
-        // Bandwidth of the bus by that of the algorithm, for n devices: 2 (n − 1) / n, (n − 1) / n or 1.
+        // Bus bandwidth divided by algorithm bandwidth, for n devices: 2 (n − 1) / n, (n − 1) / n or 1.
         let is_whole = row.algorithm > 0.0 && row.bus / row.algorithm > 0.995;
         match (row.sums, row.has_root, is_whole) {
             (Some(true), false, true) => Ok(TransferKind::AllReduce),

@@ -1,18 +1,18 @@
 //! ONNX Runtime's profile: the Chrome trace of `SessionOptions.enable_profiling`.
 //!
-//! The file is a list of events. One of category `Node` named `NODE_kernel_time` is a call of a node of the model
-//! after ONNX Runtime has optimised it; `model_run` is a call of the whole model. Durations are whole microseconds,
-//! so that a node of a few microseconds needs many calls or a larger batch.
+//! The file is a list of events. An event of category `Node` named `NODE_kernel_time` is a call of a node of the model
+//! after ONNX Runtime has optimised it; `model_run` is a call of the whole model. Durations are whole microseconds, so
+//! a node of a few microseconds needs many calls or a larger batch.
 //!
-//! An operator here is a node by its name: of a node without a name, ONNX Runtime's name for it, `Softmax_3`. Fused
-//! nodes have names of their own too. To measure the nodes of the model as it is, set `graph_optimization_level` to
-//! `ORT_DISABLE_ALL`, and name them.
+//! Operators are named after nodes; a node without a name has the one that ONNX Runtime gives it, such as `Softmax_3`.
+//! Fused nodes have names of their own too. To measure the nodes of the model as it is, set `graph_optimization_level`
+//! to `ORT_DISABLE_ALL`, and name them.
 //!
 //! The first calls of a node are warm-up. The whole model is the operator [`WHOLE_RUN`].
 //!
-//! Providers for GPUs queue their kernels, and the duration of such a node is that of the call. Its seconds are the
-//! sum of its events of category `Kernel`, which a build with GPU profiling writes after the node that launched them.
-//! Without them there are no times to read (Q110).
+//! Providers for GPUs queue their kernels, and the duration of such a node is that of the call. Its seconds are the sum
+//! of its events of category `Kernel`, which a build with GPU profiling writes after the node that launched them.
+//! Without these events there are no times to read (Q110).
 //!
 //! The file is written when profiling ends, in the order in which events start. If the process dies meanwhile, the list
 //! is not terminated; it is valid up to the last event, and is read up to there. A process that dies earlier leaves an
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn kernels_on_a_gpu_count_and_not_their_launches() {
-        // At the same time as the node that launched them, or after it.
+        // Kernels start at the same time as the node that launched them, or after it.
         kernels_count(r#""parent_name":"a_kernel_time""#);
         kernels_count("");
     }

@@ -16,7 +16,7 @@ const LONGEST: f64 = 1e21;
 /// If it is negative or absurdly large (Q103).
 pub(super) fn seconds(label: &str, path: impl FnOnce() -> String, micros: f64) -> Result<f64> {
     if (0.0..=LONGEST).contains(&micros) {
-        // Division gives the nearest number to that of the text, multiplication by 1e-6 may not.
+        // Division gives the number nearest to the one in the text; multiplication by 1e-6 may not.
         return Ok(micros / 1e6);
     }
     let message = format!("{micros} is no duration in microseconds");
@@ -42,8 +42,8 @@ impl Samples {
         self.0.is_empty()
     }
 
-    /// Medians and spreads. The first `warm_up` calls of an operator are left out if at least two others remain. An
-    /// operator of a single call, or of median 0, has no spread.
+    /// Reduces the samples to medians and spreads. The first `warm_up` calls of an operator are left out if at least
+    /// two others remain. An operator of a single call, or of median 0, has no spread.
     pub(super) fn summarise(self, class: String, source: String, warm_up: usize) -> OperatorCostsDocument {
         let (mut medians, mut spread) = (BTreeMap::new(), BTreeMap::new());
         for (name, mut calls) in self.0 {

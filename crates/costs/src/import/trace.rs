@@ -24,10 +24,10 @@ pub(super) struct Event {
     /// Name.
     #[serde(default)]
     pub(super) name: Option<String>,
-    /// Start, microseconds.
+    /// Start in microseconds.
     #[serde(default)]
     pub(super) ts: Option<f64>,
-    /// Duration, microseconds.
+    /// Duration in microseconds.
     #[serde(default)]
     pub(super) dur: Option<f64>,
     /// Process: a number or a name.
@@ -155,17 +155,17 @@ pub(super) struct Args {
     pub(super) parent_name: Scalar,
     /// PyTorch: the operator that runs, by number.
     pub(super) external_id: Scalar,
-    /// PyTorch: a launch and its kernel have the same.
+    /// PyTorch: the number that a launch and its kernel share.
     pub(super) correlation: Scalar,
-    /// PyTorch: the collective of a kernel of NCCL.
+    /// PyTorch: the collective that an NCCL kernel runs.
     pub(super) collective: Scalar,
     /// PyTorch: elements that a device gives to a collective.
     pub(super) elements_in: Scalar,
-    /// PyTorch: elements that a device gets from it.
+    /// PyTorch: elements that a device gets from a collective.
     pub(super) elements_out: Scalar,
-    /// PyTorch: devices of it.
+    /// PyTorch: number of devices of a collective.
     pub(super) group_size: Scalar,
-    /// PyTorch: type of its elements.
+    /// PyTorch: type of the elements of a collective.
     pub(super) dtype: Scalar,
 }
 
@@ -228,7 +228,7 @@ pub(super) fn list(label: &str, bytes: &[u8], cut_off: bool) -> Result<Vec<Event
     match Events(&mut events).deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
         Ok(()) => Ok(events),
         Err(error) if error.is_eof() && cut_off => Ok(events),
-        // Read again with the path of the error.
+        // Read again, to get the path of the error.
         Err(_) => read_json(label, bytes, &[]),
     }
 }

@@ -9,8 +9,8 @@ use stagewright_core::document::{LinkCostsDocument, TransferKind};
 pub(super) struct Transfers(BTreeMap<(TransferKind, u32, bool), BTreeMap<u64, Vec<f64>>>);
 
 impl Transfers {
-    /// Adds a transfer of a number of bytes, whether it is between servers or not. Nothing is sent of 0 bytes or by fewer
-    /// than two devices, and nothing was measured in 0 seconds: all of these are left out.
+    /// Adds a transfer of a number of bytes, between servers or not. Transfers of 0 bytes or among fewer than two
+    /// devices send nothing, and 0 seconds are not a measurement: all of these are left out.
     pub(super) fn add(
         &mut self,
         transfer: TransferKind,

@@ -8,7 +8,7 @@ use stagewright_report::units::name as shown;
 use crate::code::E::*;
 use crate::error::{MICROBATCHES, SCHEDULE};
 
-/// A joint plan cannot be exported to a runtime.
+/// Reason why a joint plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JointError {
@@ -81,7 +81,7 @@ pub enum JointError {
         /// A hint for fixing the error.
         help: &'static str,
     },
-    /// The runtime cannot divide experts like this.
+    /// The runtime cannot divide experts by this degree.
     #[error("the plan has expert parallelism {expert}, but {rule}")]
     Experts {
         /// The degree.

@@ -13,9 +13,9 @@ use stagewright_formats::clusters::suggestion;
 use stagewright_formats::nearest::instead;
 use stagewright_report::units::name as shown;
 
-/// Code of microbatches that a schedule of the runtime does not run, in an ordinary or a joint plan.
+/// Code for a number of microbatches that the runtime's schedule does not run, in an ordinary or a joint plan.
 pub(crate) const MICROBATCHES: E = E028;
-/// Code of a schedule that the runtime does not have, in an ordinary or a joint plan.
+/// Code for a schedule that the runtime does not have, in an ordinary or a joint plan.
 pub(crate) const SCHEDULE: E = E030;
 
 /// Advice for plans that cut layers.
@@ -37,7 +37,7 @@ pub struct Sited {
 /// The result of a step of an export.
 pub type Result<T, E = ExportError> = std::result::Result<T, E>;
 
-/// A plan cannot be exported to a runtime.
+/// Reason why a plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -332,8 +332,7 @@ impl ExportError {
         .into()
     }
 
-    /// Path of the offending entry of the plan, such as `devices[1].ops[3]`; `None` if there is no
-    /// single one.
+    /// Path of the offending entry of the plan, such as `devices[1].ops[3]`; `None` if there is no single entry.
     pub fn place(&self) -> Option<&str> {
         match self {
             ExportError::UnknownOperator(sited)

@@ -1,6 +1,6 @@
 //! Export of joint plans, whose meaning is in `docs/joint.md`, to the runtimes that execute them.
 //!
-//! A plan is read once, into [`Joint`], which checks that it is one for an iteration and that its numbers agree. A
+//! A plan is read once, into [`Joint`], which checks that the plan is for an iteration and that its numbers agree. A
 //! target then writes it in the notation of its runtime, or refuses: no stage, degree or recomputation is changed to
 //! make a plan fit. Differences between a runtime and the cost model that do not change the plan are in its notes.
 
@@ -143,11 +143,11 @@ mod tests {
         check(good(), |plan| plan.stages[2].kind = None, "stages[2].kind");
     }
 
-    /// Features that a joint plan can have, at a degree of ZeRO.
+    /// A feature that a joint plan can have, at a stage of ZeRO.
     struct Feature {
         /// Name of the feature, in the words of the table.
         name: &'static str,
-        /// A plan that differs in the feature alone.
+        /// Plans without and with the feature, equal in everything else.
         without: fn(u32) -> JointPlanDocument,
         with: fn(u32) -> JointPlanDocument,
     }
@@ -245,7 +245,7 @@ mod tests {
         with(plan(&["E 0 1", "2 3 H"]), 1, 2, zero)
     }
 
-    /// The columns of the table of the page, and the targets that drop the feature.
+    /// A row of the table on the page: the targets that write, note and refuse the feature, and those that drop it.
     fn row(feature: &Feature) -> [Vec<String>; 4] {
         let mut row = [const { Vec::new() }; 4];
         for target in JOINT_TARGETS {

@@ -4,12 +4,12 @@ use stagewright_report::units::name as shown;
 
 use super::plan::Joint;
 
-/// The devices to run on: their number, and where kinds differ, the ranks of each stage.
+/// The devices to run on: their number and, where kinds differ, the ranks of each stage.
 ///
-/// Ranks are numbered as devices of a joint plan are: tensor-parallel groups first, then copies, then stages.
+/// Ranks are numbered like the devices of a joint plan: tensor-parallel groups first, then copies, then stages.
 pub(super) fn devices(plan: &Joint) -> String {
     let of_stage = |tensor: u32| u64::from(tensor) * u64::from(plan.execution.data);
-    // Later stages are on devices of these.
+    // Later stages run on the devices of these.
     let stages = &plan.stages[..plan.devices];
     let total: u64 = stages.iter().map(|stage| of_stage(stage.tensor)).sum();
     let mut note = format!("run on {total} device{}", if total == 1 { "" } else { "s" });

@@ -17,11 +17,11 @@ use crate::{ExportError, Result};
 pub struct Joint<'a> {
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
-    /// Options that the figures of the plan are for.
+    /// Options for which the figures of the plan were computed.
     pub options: Option<&'a ModelOptionsDocument>,
     /// Settings common to all stages.
     pub execution: &'a JointExecutionDocument,
-    /// Schedule of the microbatches. On one device zero-bubble runs as 1F1B does, and is read as that.
+    /// Schedule of the microbatches. On one device, zero-bubble runs like 1F1B and is read as 1F1B.
     pub schedule: Schedule,
     /// Devices of a pipeline, p: tensor-parallel groups of one copy. Stage k is on device k mod p.
     pub devices: usize,
@@ -133,7 +133,7 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// The state that copies shard: 0 if there is only one copy.
+    /// The stage of ZeRO; 0 if there is only one copy.
     pub fn zero(&self) -> u32 {
         if self.execution.data == 1 { 0 } else { self.execution.zero }
     }

@@ -20,7 +20,7 @@ pub(super) enum Recomputation {
     Selective,
     /// `full`, for all layers, each separately.
     All,
-    /// `full`, for this many first layers of every stage, or all if it has fewer.
+    /// `full`, for this number of first layers in every stage, or for all layers of a stage that has fewer.
     First(usize),
 }
 

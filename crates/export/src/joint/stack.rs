@@ -4,7 +4,7 @@ use super::plan::{Joint, Layer};
 use crate::error::{ExportError, Result, Sited};
 use stagewright_report::units::name as shown;
 
-/// Hint for a model that is no single stack.
+/// Hint for a model whose layers do not form a single stack.
 const HELP: &str =
     "plan again with the embedding in the first stage and the head in the last, or choose fewer stages";
 
@@ -16,11 +16,12 @@ pub(super) struct Stack {
 }
 
 impl Stack {
-    /// Counts the layers of the stack of every stage. Operators before the stack must be in the first stage, and those
+    /// Counts the layers of the stack in every stage. Operators before the stack must be in the first stage, and those
     /// after it in the last.
     ///
     /// # Errors
-    /// If the numbered layers do not form a single stack in order (E014), or another layer is in a wrong stage (E015).
+    /// If the numbered layers do not form a single stack in order (E014), or another layer is in the wrong stage
+    /// (E015).
     pub(super) fn new(plan: &Joint, runtime: &'static str) -> Result<Stack> {
         let no_stack = |why: String| Err(ExportError::NoStack { runtime, why });
         let mut counts = vec![0; plan.stages.len()];

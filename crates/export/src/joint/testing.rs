@@ -12,8 +12,8 @@ use super::export_joint;
 
 /// A plan with tensor parallelism 2, 2 copies and 8 microbatches of one sample.
 ///
-/// A stage is a list of layers: `E` is the embedding, `H` the head, a number a transformer layer, and a letter `f` or
-/// `s` at its end full or selective recomputation.
+/// A stage is a list of layers: `E` is the embedding, `H` the head, and a number a transformer layer; a letter `f` or
+/// `s` after the number means full or selective recomputation.
 pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
     let count = stages.len() as u32;
     let stages = stages.iter().zip((1..=count).rev()).map(|(layers, in_flight)| stage(layers, in_flight));
@@ -94,7 +94,7 @@ pub(super) fn with(mut plan: JointPlanDocument, tensor: u32, data: u32, zero: u3
     plan
 }
 
-/// A plan with the schedule interleaved, and this many stages on a device.
+/// A plan with the schedule `interleaved` and `chunks` stages per device.
 pub(super) fn interleaved(stages: &[&str], chunks: u32) -> JointPlanDocument {
     let mut plan = plan(stages);
     execution(&mut plan).schedule = Schedule::Interleaved;

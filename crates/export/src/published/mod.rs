@@ -43,7 +43,7 @@ impl Published {
             .find(|known| paths.iter().all(|path| known.row(path.as_ref()).is_some()))
     }
 
-    /// The modules of a path.
+    /// The modules that a path runs.
     pub fn modules(&self, path: &str) -> Vec<String> {
         let Some(Row { at, modules, numbers }) = self.row(path) else { return vec![path.to_owned()] };
         let fill = |module: &&str| {
@@ -52,8 +52,8 @@ impl Published {
         modules.iter().map(fill).collect()
     }
 
-    /// Modules that no operator represents, and tensors that modules with submodules hold themselves, each with the module
-    /// it goes with.
+    /// Modules that no operator represents, and tensors that modules with submodules hold themselves, each with the
+    /// module that it is placed with.
     pub fn beside(&self) -> Vec<(String, String)> {
         let own = self.beside.iter().map(|&(name, module)| (name.to_owned(), module.to_owned()));
         let base = self.base.into_iter().flat_map(|(prefix, base)| {
@@ -87,7 +87,7 @@ struct Row<'p> {
     numbers: Vec<&'p str>,
 }
 
-/// Placeholder of a number.
+/// Placeholder for a number.
 const HOLE: &str = "{}";
 
 /// The numbers in a path that starts with a pattern.

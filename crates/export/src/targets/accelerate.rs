@@ -1,14 +1,14 @@
 //! Hugging Face Accelerate and Transformers: a `device_map`, as JSON.
 //!
-//! Every key is the name of a module; the map puts its parameters and its computation on a device, with all
-//! submodules. The empty name is the whole model. Accelerators are numbers, the host is `cpu`. `disk`, where
-//! weights are offloaded until they are needed, is never written, since plans do not use it. If the map also
-//! has an accelerator, Accelerate treats `cpu` as offloading too and runs the modules on an accelerator,
-//! unless `dispatch_model` is given `main_device="cpu"`. A key may also be the name of a tensor that a divided module
-//! holds itself: `check_device_map` refuses a map that leaves one out, and warns of keys that are no modules.
+//! Every key is the name of a module; the map puts its parameters and its computation on a device, with all submodules.
+//! The empty name is the whole model. Accelerators are numbers, the host is `cpu`. `disk`, where weights are offloaded
+//! until they are needed, is never written, since plans do not use it. If the map also has an accelerator, Accelerate
+//! treats `cpu` as offloading too and runs the modules on an accelerator, unless `dispatch_model` is given
+//! `main_device="cpu"`. A key may also be the name of a tensor that a divided module holds itself: `check_device_map`
+//! refuses a map that leaves one out, and warns of keys that are not modules.
 //!
 //! Source: `dispatch_model` in `src/accelerate/big_modeling.py` and `check_device_map` in
-//! `src/accelerate/utils/modeling.py` of Accelerate 1.15, with which it was run.
+//! `src/accelerate/utils/modeling.py` of Accelerate 1.15. The output was run with this version.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ fn named(constants: &[String], note: &str) -> Option<String> {
     (!constants.is_empty()).then(|| format!("{}: {note}", listed(constants)))
 }
 
-/// Names the keys that are no modules.
+/// Names the keys that are not modules.
 fn tensors(placed: &Placed, map: &[Assigned]) -> Option<String> {
     let known = placed.graph.map_or(&[][..], |graph| graph.parameters());
     let known: BTreeSet<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();

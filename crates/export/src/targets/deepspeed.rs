@@ -5,9 +5,10 @@
 //! `parts[s]` to `parts[s + 1]`. The output is a subclass that stores the boundaries of the plan there. It
 //! also lists the counted layers, since `layers` of the module must be exactly these.
 //!
-//! Layers that share a weight are each a `TiedLayerSpec` of one key: DeepSpeed keeps a copy of the weight in every stage
-//! that has such a layer, and sums the gradients of the copies, as the plan does. Layers of one stage that are not tied
-//! would have weights of their own. The subclass refuses layers that share a weight of the plan and are not tied.
+//! Layers that share a weight are `TiedLayerSpec`s with a common key: DeepSpeed keeps a copy of the weight in every
+//! stage that has such a layer, and sums the gradients of the copies, as the plan does. Layers of one stage that are
+//! not tied would have weights of their own. The subclass refuses layers that share a weight of the plan and are not
+//! tied.
 //!
 //! Source: `deepspeed/runtime/pipe/module.py` of DeepSpeed at 12e65a6. `_partition_layers` is not part of
 //! its public interface; the subclass checks its assumptions.

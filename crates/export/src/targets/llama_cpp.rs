@@ -1,10 +1,10 @@
 //! llama.cpp: `--n-gpu-layers` and `--tensor-split`.
 //!
-//! A model of n blocks has n + 1 layers, the last being the output. `--n-gpu-layers` of k + 1 puts the last
-//! k + 1 of them on accelerators; the others and the token embedding are on the host. `--split-mode layer`
-//! divides the layers on accelerators in the proportions of `--tensor-split`: if these add up to k + 1, every
-//! accelerator gets exactly its number, since layer i goes where the prefix sum of the proportions first
-//! exceeds i / (k + 1), and both are quotients of the same integers.
+//! A model of n blocks has n + 1 layers, the last being the output. `--n-gpu-layers` of k + 1 puts the last k + 1 of
+//! them on accelerators; the others and the token embedding are on the host. `--split-mode layer` divides the layers on
+//! accelerators in the proportions of `--tensor-split`: if these add up to k + 1, every accelerator gets exactly its
+//! number of layers, since layer i is put where the prefix sum of the proportions first exceeds i / (k + 1), and both
+//! are quotients of the same integers.
 //!
 //! Source: `load_tensors` in `src/llama-model.cpp` of llama.cpp, builds b9993 and b10437. Older builds did not
 //! count the output layer in `--n-gpu-layers` if blocks stayed on the host.

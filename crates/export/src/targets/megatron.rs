@@ -3,8 +3,8 @@
 //! `|` separates stages; within a stage, `E` is the embedding, `t` a decoder layer, `L` the loss with the
 //! head, and `t*3` stands for `ttt`. `E` must be first and `L` last, and a stage may have no decoder layer.
 //!
-//! Megatron ties the embedding and the head unless it is given `--untie-embeddings-and-output-weights`, which is written
-//! if the two have weights of their own in the model.
+//! Megatron ties the embedding and the head unless it is given `--untie-embeddings-and-output-weights`, which is
+//! written if the two have weights of their own in the model.
 //!
 //! Source: `megatron/core/transformer/pipeline_parallel_layer_layout.py` of Megatron-LM at 00caa53, with its
 //! page "Custom Pipeline Model Parallel Layout", which calls the option experimental (Megatron Core 0.14 and

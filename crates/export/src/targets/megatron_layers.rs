@@ -1,10 +1,10 @@
 //! Megatron-LM before layouts: `--decoder-first-pipeline-num-layers` and
 //! `--decoder-last-pipeline-num-layers`.
 //!
-//! The numbers of decoder layers of the first and the last stage; the remaining layers are divided evenly
-//! among the other stages and must be divisible. Without the two options all stages have the same number of
-//! layers. `--num-layers-per-virtual-pipeline-stage` divides every stage into chunks of that many layers; a
-//! plan has one stage per device, so it is never written.
+//! The options give the numbers of decoder layers in the first and the last stage; the remaining layers are divided
+//! evenly among the other stages and must be divisible. Without the two options all stages have the same number of
+//! layers. `--num-layers-per-virtual-pipeline-stage` divides every stage into chunks of that many layers; a plan has
+//! one stage per device, so this option is never written.
 //!
 //! Source: `get_num_layers_to_build` in `megatron/core/transformer/transformer_block.py` and
 //! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are alongside them.

@@ -19,10 +19,10 @@ pub(super) static TARGET: Target = Target {
     runtime: RUNTIME,
 };
 
-/// Mermaid's default limit of edges.
+/// Mermaid's default limit on edges.
 const MAX_EDGES: usize = 500;
 
-/// Characters that Mermaid reads unless told otherwise.
+/// Number of characters that Mermaid reads by default.
 const LONGEST: usize = 50_000;
 
 fn write(placed: &Placed) -> Result<Export> {

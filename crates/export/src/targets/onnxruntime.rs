@@ -88,8 +88,8 @@ fn write(placed: &Placed) -> Result<Export> {
         .note(called.join(", ")))
 }
 
-/// ONNX Runtime's name of any device other than the CPU, and the annotation of its nodes.
+/// ONNX Runtime's name for any device other than the CPU, and the annotation of its nodes.
 const ACCELERATOR: (&str, &str) = ("accelerator", "stagewright_accelerator");
 
-/// ONNX Runtime's name of the CPU, and the annotation of its nodes.
+/// ONNX Runtime's name for the CPU, and the annotation of its nodes.
 const HOST: (&str, &str) = ("cpu", "stagewright_host");

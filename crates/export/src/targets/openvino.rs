@@ -111,7 +111,7 @@ fn tensors(placed: &Placed) -> Vec<String> {
     made.into_iter().map(|(operator, names)| literal::entry(operator, &literal::list(names))).collect()
 }
 
-/// OpenVINO's name of each device.
+/// OpenVINO's name for each device.
 fn names(placed: &Placed) -> Result<Vec<String>> {
     let numbers = placed.numbers();
     let is_npu = |device: usize| placed.devices[device].document.kind.eq_ignore_ascii_case("npu");

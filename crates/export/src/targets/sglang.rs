@@ -1,7 +1,7 @@
 //! SGLang: the environment variable `SGLANG_PP_LAYER_PARTITION`.
 //!
-//! The number of layers of each pipeline rank, separated by commas: `--pp-size` numbers that add up to the
-//! hidden layers of the model. The embedding is built on the first rank, the norm and the head on the last.
+//! The variable lists the number of layers of each pipeline rank, separated by commas: `--pp-size` numbers that add up
+//! to the hidden layers of the model. The embedding is built on the first rank, the norm and the head on the last.
 //!
 //! As in vLLM, the function that reads the variable checks how many numbers there are and their sum, but not
 //! that each is above 0. A model need not support ranks without layers, so such a stage is refused.

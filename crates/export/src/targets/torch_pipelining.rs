@@ -43,7 +43,7 @@ pub(super) static TARGET: Target = Target {
                 (Schedule::ZeroBubble, ZERO_BUBBLE),
             ],
             usage: |name, microbatches| {
-                // The classes for several stages of a device take a list of them.
+                // The classes for several stages per device take a list of stages.
                 let stages = if name == ZERO_BUBBLE { "[stage]" } else { "stage" };
                 format!("run the stages with {name}({stages}, n_microbatches={microbatches})")
             },

@@ -63,7 +63,8 @@ fn write(placed: &Placed) -> Result<Export> {
         .also(sequence.source))
 }
 
-/// Notes weights of several layers of one stage, which the released torchgpipe refuses and its main branch takes.
+/// Notes weights that several layers of one stage share, which the released torchgpipe refuses and its main branch
+/// accepts.
 fn tied(placed: &Placed, sequence: &Sequence) -> Option<String> {
     let names: Vec<String> = sequence.tied(placed).into_iter().map(|(weight, _)| weight).collect();
     (!names.is_empty()).then(|| {

@@ -11,7 +11,8 @@
 //! therefore written with `lm_head`.
 //!
 //! Source: `_split_module` and `_generate_llm_fqn_per_model_part` in `torchtitan/distributed/pipeline_parallel.py` and
-//! the field of `ParallelismConfig` in `torchtitan/config/configs.py`, torchtitan 0.3.0, with which it was run.
+//! the field of `ParallelismConfig` in `torchtitan/config/configs.py`, torchtitan 0.3.0. The output was run with this
+//! version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,15 +141,16 @@ fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Named>> {
     Ok(stages.iter().all(|names| !names.is_empty()).then_some(Named { stages, elsewhere }))
 }
 
-/// Adds children that run nothing but hold tensors to the stages that read them: torchtitan drops children that no stage
-/// names, and gives a copy to every stage that names a child. A child that runs is named in its own stage alone, since
-/// torchtitan's models run every child that a stage has. Returns the constants that stages read without naming the child
-/// that has them.
+/// Adds children that run nothing but hold tensors to the stages that read them: torchtitan drops children that no
+/// stage names, and gives a copy to every stage that names a child. A child that runs is named in its own stage alone,
+/// since torchtitan's models run every child that a stage has. Returns the constants that stages read without naming
+/// the child that has them.
 ///
 /// Takes time O(modules · log modules + readers · log modules).
 ///
 /// # Errors
-/// If a trained weight is of a child whose stage has none of its readers, or that has no name (E018).
+/// If a trained weight belongs to a child whose stage has none of the weight's readers, or to a child without a name
+/// (E018).
 fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) -> Result<Vec<String>> {
     let Some(graph) = placed.graph else { return Ok(Vec::new()) };
     let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
@@ -167,7 +169,7 @@ fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) -> Res
         let Some(child) = child else { continue };
         let readers = || graph.readers(index).iter().map(|op| pipeline.stage(placed, op.index()));
         match runs.get(child) {
-            // A weight of several stages is refused together with those of all targets.
+            // A weight that several stages read is refused by the rule for all targets.
             Some(&stage) if parameter.trained && readers().any(|reader| reader == stage) => {}
             Some(_) if parameter.trained => {
                 let why = "it is a weight of a module in another stage than its readers";
@@ -179,7 +181,7 @@ fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) -> Res
             None => match addressable(RUNTIME, child) {
                 Ok(()) => idle.entry(child).or_default().extend(readers()),
                 Err(error) if parameter.trained => return Err(error),
-                // The name of a constant need not be one of the model.
+                // The name of a constant need not be a name in the model.
                 Err(_) => elsewhere.push(parameter.name.clone()),
             },
         }

@@ -1,8 +1,8 @@
 //! vLLM: the environment variable `VLLM_PP_LAYER_PARTITION`.
 //!
-//! The number of decoder layers of each pipeline rank, separated by commas: `--pipeline-parallel-size` numbers
-//! that add up to the layers of the model. The embedding is built on the first rank, the norm and the head on
-//! the last.
+//! The variable lists the number of decoder layers of each pipeline rank, separated by commas:
+//! `--pipeline-parallel-size` numbers that add up to the layers of the model. The embedding is built on the first rank,
+//! the norm and the head on the last.
 //!
 //! The function that reads the variable checks how many numbers there are and their sum, but not that each is
 //! above 0. A model need not support ranks without layers, so such a stage is refused.

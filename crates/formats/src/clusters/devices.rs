@@ -74,7 +74,7 @@ impl Server {
     }
 }
 
-/// A device of the file; estimates and links are names.
+/// A device as the file lists it, with estimates and links by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -103,7 +103,7 @@ fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Er
     bytes(&text).map(Some).ok_or_else(|| D::Error::custom(format!("`{text}` is no size with a unit")))
 }
 
-/// A server of the file; its link is a name.
+/// A server as the file lists it, with its link by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ServerEntry {

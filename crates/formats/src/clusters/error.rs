@@ -46,7 +46,7 @@ pub enum NameError {
         /// Largest number allowed.
         most: u64,
     },
-    /// More terms than letters.
+    /// More terms than letters to distinguish them.
     #[error("more than {most} terms")]
     TooManyTerms {
         /// Largest number allowed.

@@ -6,12 +6,12 @@
 //! 4xt4+1xepyc-7742         two kinds; a processor is a host
 //! ```
 //!
-//! A term without a precision has all peaks of its device, and the 16-bit peak for operators without a
-//! precision. A term with one has that peak alone.
+//! A term without a precision has all peaks of its device, and the 16-bit peak for operators without a precision. A
+//! term with a precision has only the peak at that precision.
 //!
-//! All devices are attached to one fabric, each by its own link. More devices than a server of the vendor has, over its
-//! usual link, are in such servers for joint plans. Other plans need servers with an uplink each as groups, which cannot be
-//! written as a shorthand: write the cluster to a file.
+//! All devices are attached to one fabric, each by its own link. If a term has more devices than a server of the
+//! vendor, over the usual link, joint plans assume that the devices are in such servers. For other plans, servers have
+//! to be groups with an uplink each, which a shorthand cannot express: write the cluster to a file.
 
 use stagewright_core::cluster::MAX_DEVICES;
 use stagewright_core::document::{ClusterDocument, KindDocument};
@@ -69,7 +69,7 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
     Ok(cluster)
 }
 
-/// Checks bridges: one joins two devices, of one term or of two, and cannot reach a third on the fabric.
+/// Checks bridges: a bridge joins two devices, of one term or of two, and cannot reach a third device on the fabric.
 fn check_bridges(terms: &[Term]) -> Result<(), NameError> {
     let count = terms.iter().filter(|term| term.device.role != Role::Cpu).map(|term| term.count).sum();
     for Term { device, link, .. } in terms {

@@ -66,7 +66,8 @@ stagewright_core::codes! {
 
         /// incomplete read
         ///
-        /// Reading started and then failed: the disk, the network or a permission. Copy the file again, or read it elsewhere.
+        /// Reading started and then failed, because of the disk, the network or a permission. Copy the file again, or
+        /// read it elsewhere.
         F011,
 
         /// model that only its framework can read

@@ -5,8 +5,8 @@ stagewright_core::codes! {
     pub enum M {
         /// duplicate node name or id
         ///
-        /// Edges refer to nodes by name or id, so these must be unique. In a cost graph, ids are unique within a partition: dump the
-        /// graph of one. In ONNX, domain, name and overload identify a function.
+        /// Edges refer to nodes by name or id, so these must be unique. In a cost graph, ids are unique within a
+        /// partition: dump the graph of a single partition. In ONNX, domain, name and overload identify a function.
         M001,
 
         /// edge to an unknown node
@@ -48,8 +48,9 @@ stagewright_core::codes! {
 
         /// unknown shape or type
         ///
-        /// The work of a node follows from the shapes of its inputs and outputs, and one of them is unknown, or is of text or of a
-        /// type without a size. Add shapes, as the help of the error says, or cut the model after its operators on strings.
+        /// The work of a node follows from the shapes of its inputs and outputs, and one of these shapes is unknown, or
+        /// one of these tensors holds text or has a type without a size. Add shapes, as the help of the error says, or
+        /// cut the model after its operators on strings.
         M008,
 
         /// contradictory shapes
@@ -61,10 +62,10 @@ stagewright_core::codes! {
 
         /// open dimension
         ///
-        /// A dimension of an input is a symbol instead of a number, or an option gives a size that no dimension takes: `--batch` or
-        /// `--sequences` without an open first dimension, different ones for the same dimension, `--context` without an open length of the
-        /// cache, `--dim` with a name that the model lacks. Give `--batch N` for the first dimension and `--dim NAME=N` for any other; the
-        /// help of the error has the names.
+        /// A dimension of an input is a symbol instead of a number, or an option gives a size that no dimension takes:
+        /// `--batch` or `--sequences` without an open first dimension, different sizes for the same dimension,
+        /// `--context` without an open length of the cache, `--dim` with a name that the model lacks. Give `--batch N`
+        /// for the first dimension and `--dim NAME=N` for any other; the help of the error has the names.
         M010,
 
         /// node with a body of unknown work
@@ -74,13 +75,14 @@ stagewright_core::codes! {
         /// do not change. A `Scan` and an `If` need nothing; for an `If` whose condition is data, the branch with more work counts. If
         /// the trip count is an input of the model, the help of the error has the command that makes it a constant. Anything else
         /// needs an export with a fixed number of steps or with the loop unrolled. Functions that call themselves, bodies and
-        /// functions nested without end, and every node with a body in OpenVINO IR are M011 too.
+        /// functions nested without end, and every node with a body in OpenVINO IR have this code too.
         M011,
 
         /// node that cannot run on one device
         ///
-        /// A plan puts an operator on one device, and Piper's profile of this node has no entry for one device under `TMPCs`, or one
-        /// that synchronises with others. Profile it on one device and add that under `"1"`.
+        /// A plan puts an operator on one device, and Piper's profile of this node has no entry for one device under
+        /// `TMPCs`, or its entry for one device synchronises with other nodes. Profile the node on one device and add
+        /// that profile under `"1"`.
         M012,
     }
 }

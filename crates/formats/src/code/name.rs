@@ -39,8 +39,9 @@ stagewright_core::codes! {
 
         /// unknown link of a device
         ///
-        /// The device has no link of this name, is a host, which needs none, or the link is a bridge between two devices and there
-        /// are more. Omit the link, or write the cluster to a file with a group for each pair.
+        /// The device has no link of this name, is a host, which needs none, or the link is a bridge between two
+        /// devices and there are more than two. Omit the link, or write the cluster to a file with a group for each
+        /// pair.
         N006,
     }
 }

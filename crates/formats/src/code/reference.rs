@@ -60,13 +60,13 @@ stagewright_core::codes! {
         /// cluster that the format cannot express
         ///
         /// The reference format has one kind of accelerator and one of host, without groups or matrix, and unlimited host memory.
-        /// Write for such a cluster.
+        /// Give such a cluster.
         R012,
 
         /// operator without a measured time
         ///
         /// The reference format has only times, no FLOP or bytes to derive them from, and cannot say that a node does not run on
-        /// hosts. Give the operator `seconds` for both classes, or write for a cluster without a host.
+        /// hosts. Give the operator `seconds` for both classes, or give a cluster without a host.
         R013,
 
         /// operator with several outputs

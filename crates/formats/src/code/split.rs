@@ -39,13 +39,13 @@ stagewright_core::codes! {
         ///
         /// A list of devices in the order of the operators has a device for every operator of the model, and other forms name at least
         /// one. `convert MODEL -` prints the
-        /// operators. Give a list as long, or a map such as `{"conv1": "gpu0"}`, which needs no order.
+        /// operators. Give a list of that length, or a map such as `{"conv1": "gpu0"}`, which needs no order.
         S007,
 
         /// number of a device
         ///
-        /// A number counts the devices of the cluster from 0, kind by kind. Give the cluster, a smaller number, or the name of the
-        /// device.
+        /// The number of a device counts the devices of the cluster from 0, kind by kind. Give the cluster, a smaller
+        /// number, or the name of the device.
         S008,
     }
 }

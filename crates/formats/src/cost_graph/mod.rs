@@ -269,7 +269,7 @@ fn colocation(nodes: &[Node<'_>]) -> Vec<Option<String>> {
         .iter()
         .map(|node| {
             let mut owner = node.name.as_str();
-            // Every step shortens the name.
+            // Every step shortens the name, so the loop ends.
             while let Some(next) = names::role(owner).1.filter(|next| known.contains_key(next)) {
                 owner = next;
             }

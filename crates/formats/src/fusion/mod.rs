@@ -10,16 +10,15 @@
 //! | rows | normalisations, softmax and sums along rows, in one piece or in primitives, with elementwise operators before, between and after |
 //! | elements | elementwise operators alone |
 //!
-//! An operator joins the kernel of its readers if all readers of all its outputs are in it, and nothing
-//! outside reads them. So every kernel is left through its last operator alone: no path leaves and comes
-//! back, and contracting kernels creates no cycle (a cycle of kernels would lead through their last
-//! operators, which everything in them reaches). A kernel has at most one product, never both a product and
-//! rows, and its output is no larger than that of its product. Kernels do not mix passes of a training
-//! step, and kernels of gradients stay within operators that share a device anyway: otherwise they would tie
-//! layer to layer.
+//! An operator joins the kernel of its readers if all readers of all its outputs are in that kernel, and nothing
+//! outside the kernel reads them. So every kernel is left through its last operator alone: no path leaves a kernel and
+//! comes back, and contracting kernels creates no cycle (a cycle of kernels would lead through their last operators,
+//! which all operators of the kernels reach). A kernel has at most one product, never both a product and rows, and its
+//! output is no larger than that of its product. Kernels do not mix passes of a training step, and kernels of gradients
+//! stay within operators that share a device anyway: otherwise they would tie layers to one another.
 //!
-//! In the document, the members of a kernel share a device; tensors between them have no bytes; the product,
-//! or else the first member, has the launch and all bytes that the kernel moves. Every member keeps its FLOP.
+//! In the document, the members of a kernel share a device; tensors between them have no bytes; the product, or else
+//! the first member, carries the launch and all bytes that the kernel moves. Every member keeps its FLOP.
 
 use std::collections::BTreeMap;
 
@@ -85,9 +84,9 @@ impl Net {
     }
 }
 
-/// Fuses the operators of a graph by their roles. A tensor without readers is an output of the model, and a
-/// tensor that is both read and an output is listed twice. Operators for which `together` is false share no
-/// kernel. Takes time linear in operators and pins, except for sorting names.
+/// Fuses the operators of a graph by their roles. A tensor without readers is an output of the model, and a tensor that
+/// is both read and an output is listed twice. Two operators for which `together` is false never share a kernel. Takes
+/// time linear in operators and pins, except for sorting names.
 pub fn fuse(graph: &mut GraphDocument, roles: &[Role], together: impl Fn(usize, usize) -> bool) {
     let Some(net) = Net::from_graph(graph) else { return };
     let kernel_of = kernels(graph, roles, &net, together);

@@ -9,11 +9,11 @@
 //! | `If` with a constant condition | nothing: the nodes of the branch replace it | those of the branch |
 //! | any other `If` | the branch with more FLOP, ties by bytes moved | those of that branch; the weights of both are held |
 //! | `Loop` | its constant trip count, if its condition is always true | carried values, of constant shape; collected values, with the trips as first axis |
-//! | `Scan` | once per slice of its inputs | the same, with the trips along the axis that it names |
+//! | `Scan` | once per slice of its inputs | as for `Loop`, with the trips along the axis that the node names |
 //!
-//! Inside a loop, no value that changes from trip to trip is a constant; the condition is known to be true
-//! after a trip if that follows from its being true before. A body has fewer bytes in a graph of its own than
-//! it has here, since nothing in it shares a kernel.
+//! Inside a loop, a value that changes from trip to trip is not a constant; the condition is known to be true after a
+//! trip if that follows from its being true before the trip. A body moves more bytes here than it would as a graph of
+//! its own, since its operators share no kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -265,7 +265,8 @@ impl<'a> Walk<'a> {
         Ok((inputs, trips.unwrap_or(0)))
     }
 
-    /// Number of trips of a loop: `limit`, if its condition is true before the first trip and after each.
+    /// Number of trips of a loop, from its trip count and from its condition before the first trip and after each trip,
+    /// if known.
     fn trips(&self, limit: Option<usize>, begins: Option<f64>, goes_on: Option<f64>) -> Trips {
         let count = self
             .number(limit)
@@ -365,7 +366,7 @@ impl<'a> Walk<'a> {
         Value::new(value.elem, dims)
     }
 
-    /// A value with its shape alone, since its content changes.
+    /// A value without its content, which changes from trip to trip.
     fn without_content(&self, value: usize) -> Value {
         let value = &self.walked.values[value].value;
         Value::new(value.elem, value.dims.clone())
@@ -406,7 +407,7 @@ impl<'a> Walk<'a> {
         Ok(walked)
     }
 
-    /// Totals of a body, whose values and operators are the last.
+    /// Totals of a body, whose values and operators are the last that were recorded.
     fn sum(&self, first_value: usize, first_operator: usize, outputs: Vec<usize>) -> Walked {
         let mut walked = Walked {
             flop: 0.0,

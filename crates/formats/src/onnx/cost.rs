@@ -68,8 +68,8 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
     })
 }
 
-/// The library kernels of a node: products and fused attention, in the dimensions of tables of measurements. Products with
-/// weights of fewer than 8 bits are kernels of another kind.
+/// The library kernels of a node, products and fused attention, in the dimensions by which measurements are tabulated.
+/// Products with weights of fewer than 8 bits call kernels of another kind, which are left out.
 pub(super) fn kernels(call: &Call<'_>, outputs: &[&Value]) -> Vec<KernelDocument> {
     let kernels = match call.kind() {
         "Gemm" | "FusedGemm" => gemm(call).into_iter().collect(),
@@ -108,7 +108,7 @@ fn gemm(call: &Call<'_>) -> Option<KernelDocument> {
     Some(KernelDocument::Product { batch: 1.0, m: m as f64, n: n as f64, k: k as f64 })
 }
 
-/// A product, single or batched. One matrix on the right serves the whole batch as one product.
+/// A matrix product, single or batched. If one right matrix serves the whole batch, the batch is a single product.
 fn matmul(call: &Call<'_>, outputs: &[&Value]) -> Option<KernelDocument> {
     let (a, out) = (call.optional(0)?, outputs.first()?);
     let right = call.optional(if call.kind() == "QLinearMatMul" { 3 } else { 1 })?;
@@ -155,7 +155,7 @@ fn single_product(call: &Call<'_>, output: f64) -> Option<f64> {
     Some(product(output, inner) + if bias { output } else { 0.0 } + activation(call) * output)
 }
 
-/// FLOP of a sum of products over all its letters.
+/// FLOP of an `Einsum`: a sum of products over all its letters.
 fn einsum(call: &Call<'_>) -> Option<f64> {
     let (dims, _) = infer::letters(call).ok()?;
     let factors = call.inputs.iter().flatten().count() as f64;

@@ -68,7 +68,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// Error of a size that is given.
+/// The error that refuses a size given as an option.
 fn refused(label: &str, message: String, help: impl Into<String>) -> InputError {
     InputError::at_path(M010, label, "graph.input", message, help)
 }
@@ -79,7 +79,7 @@ struct Binding<'a> {
     options: &'a ImportOptions,
     /// Sizes of named dimensions.
     bound: FxHashMap<String, u64>,
-    /// Whether some dimension has each of the sizes that are given.
+    /// Whether some dimension takes each of the given sizes.
     batch_is_used: bool,
     sequences_are_used: bool,
     context_is_used: bool,
@@ -145,7 +145,7 @@ impl<'a> Binding<'a> {
         }
     }
 
-    /// Rejects sizes that no dimension has.
+    /// Rejects given sizes that no dimension takes.
     fn check_use(&self) -> Result<()> {
         let &ImportOptions { batch, sequences, context, .. } = self.options;
         let (message, help) = if let (Some(context), false) = (context, self.context_is_used) {
@@ -298,7 +298,7 @@ fn dims(info: &ValueInfoProto) -> Option<&[tensor_shape_proto::Dimension]> {
     tensor(info).map(|(_, dims)| dims)
 }
 
-/// Name of a dimension. An empty one does not identify other dimensions without a name.
+/// Name of a dimension. An empty name identifies no dimension.
 fn name(dim: &tensor_shape_proto::Dimension) -> Option<&str> {
     match &dim.value {
         Some(Dimension::DimParam(name)) if !name.is_empty() => Some(name),
@@ -306,7 +306,7 @@ fn name(dim: &tensor_shape_proto::Dimension) -> Option<&str> {
     }
 }
 
-/// Size of a dimension, given or bound by its name. Some exporters write -1 for an open one.
+/// Size of a dimension, given or bound by its name. Some exporters write -1 for an open dimension.
 fn size(dim: &tensor_shape_proto::Dimension, bound: &FxHashMap<String, u64>) -> Option<u64> {
     match &dim.value {
         Some(Dimension::DimValue(size)) => u64::try_from(*size).ok().filter(|&size| size <= LARGEST_DIM),

@@ -2,17 +2,16 @@
 //!
 //! | in the file | in the document |
 //! | --- | --- |
-//! | weight with one reader, unless its name is that of a module inside the operator's | the reader's `parameter_bytes` |
+//! | weight with one reader, unless its name lies in a module inside the operator's | the reader's `parameter_bytes` |
 //! | weight with several readers; any other constant (masks, tables, indices, statistics, scalars, values computed from constants alone) larger than `ARGUMENT_BYTES` | a parameter, trained if it is a weight |
 //! | smaller constant that is not a weight | nothing: it is a kernel argument |
 //! | keys and values of past tokens | one parameter per layer; appending to them moves the new tokens alone |
 //! | output that is read, or is an output of the model | tensor |
 //! | output of a free operator | nothing: see [`view`](super::view) |
 //!
-//! A constant computed from weights represents them: its reader holds the weights, plus the bytes by which
-//! the constant exceeds them. A value that is both read and an output of the model makes two tensors, one
-//! without readers: a device that makes it holds it to the end. Equal constants count once: see
-//! [`equal`](super::equal).
+//! A constant computed from weights represents them: its reader holds the weights, plus the bytes by which the constant
+//! exceeds them. A value that is both read and an output of the model makes two tensors, one without readers: the
+//! device that makes the value holds it to the end. Equal constants count once: see [`equal`](super::equal).
 
 use std::collections::BTreeMap;
 
@@ -129,8 +128,8 @@ fn batch(walked: &Walked<'_>) -> Option<BatchDocument> {
     batch::batch(&inputs)
 }
 
-/// Whether an operator makes the cache of the next step: it appends the new tokens to the past, or writes
-/// them into a buffer that holds it.
+/// Whether an operator makes the cache of the next step: it appends the new tokens to the past, or writes them into a
+/// buffer that holds the past.
 fn appends(walked: &Walked<'_>, views: &Views, operator: &Operator<'_>) -> bool {
     let output = operator.outputs.first().copied();
     matches!(operator.node.op_type(), "Concat" | "ScatterElements" | "ScatterND" | "TensorScatter")
@@ -147,7 +146,7 @@ fn is_cache(walked: &Walked<'_>, value: usize) -> bool {
     walked.values[value].origin == Origin::Cache
 }
 
-/// Layer of a cache: the first number in its name, or else a number of its own.
+/// Layer of a cache: the first number in its name, or `otherwise` if the name has none.
 fn layer_of(name: &str, otherwise: usize) -> u64 {
     let digits: String =
         name.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
@@ -278,8 +277,8 @@ impl Draft<'_, '_> {
         made * (queries / tokens(cache.made).max(1.0)).min(1.0)
     }
 
-    /// Compute precision of an operator: 8-bit integers if all factors of a product are, otherwise the
-    /// precision of the first input that has one, otherwise of an output.
+    /// Compute precision of an operator: 8-bit integers if all factors of a product are 8-bit integers; otherwise the
+    /// precision of the first input that has one, or else that of an output.
     fn precision(&self, index: usize) -> Option<Precision> {
         let operator = &self.walked.operators[index];
         let precision_of = |value: usize| value::precision(self.walked.values[value].value.elem);
@@ -311,7 +310,7 @@ impl Draft<'_, '_> {
         operator.inputs.iter().flatten().chain(&operator.outputs).find_map(|&value| precision_of(value))
     }
 
-    /// Parameters of the model; weights with one reader are added to it.
+    /// Parameters of the model. A weight with one reader is added to that operator instead.
     fn parameters(&self, operators: &mut [OperatorDocument]) -> Vec<ParameterDocument> {
         let mut index: FxHashMap<Held, usize> = FxHashMap::default();
         let mut holdings: Vec<Holding> = Vec::new();
@@ -367,7 +366,7 @@ impl Draft<'_, '_> {
         let entry = &self.walked.values[root];
         let operator = &self.walked.operators[reader];
         let bytes = |value: usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
-        // By seen value, not by name: bodies have names of their own.
+        // Compared by seen value, not by name: bodies have names of their own.
         let mut statistics = operator.inputs.iter().skip(3).flatten();
         let is_statistic = operator.node.op_type() == "BatchNormalization"
             && statistics.any(|&statistic| self.views.seen[statistic] == value);
@@ -405,8 +404,7 @@ impl Draft<'_, '_> {
         });
     }
 
-    /// Per layer, the first value of its cache, and the bytes of all its values with the tokens appended to
-    /// them.
+    /// Per layer, the first value of its cache, and the bytes of all values of the cache, including appended tokens.
     fn cache_bytes(&self) -> BTreeMap<u64, (usize, f64)> {
         let mut caches: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
         let mut add = |value: usize, bytes: f64| {
@@ -420,7 +418,7 @@ impl Draft<'_, '_> {
         }
         for index in 0..self.walked.operators.len() {
             let operator = &self.walked.operators[index];
-            // Others write into the existing buffer.
+            // Other operators write into the existing buffer.
             let grows = self.appends[index] && operator.node.op_type() == "Concat";
             if let (true, Some(Some(past))) = (grows, operator.inputs.first()) {
                 add(self.views.seen[*past], self.appended(index));
@@ -498,7 +496,7 @@ impl Draft<'_, '_> {
                 }
             }
         }
-        // In reverse order: a view of a view is where its reader is.
+        // In reverse order, so that a view of a view is placed with its reader.
         for (index, operator) in self.walked.operators.iter().enumerate().rev() {
             let (true, Some(&output)) = (self.views.is_free[index], operator.outputs.first()) else {
                 continue;
@@ -546,8 +544,8 @@ impl Draft<'_, '_> {
     }
 }
 
-/// Whether a weight is in a module inside that of its reader, whose look-up was folded: a plan that divides
-/// the outer module states the device of the inner one.
+/// Whether a weight is in a module inside that of its reader, because the look-up in the inner module was folded: a
+/// plan that divides the outer module states the device of the inner one.
 fn is_below(weight: &str, layer: Option<&str>) -> bool {
     let module = weight.rsplit_once('.').map(|(module, _)| module);
     let inner = module.zip(layer).and_then(|(module, layer)| module.strip_prefix(layer));

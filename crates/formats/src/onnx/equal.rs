@@ -1,16 +1,16 @@
 //! Equal constants, of which a runtime holds only one.
 //!
-//! Two constants are equal if the file stores the same bytes for both, or if the same operator computes both from
-//! equal constants with the same attributes: runtimes eliminate common subexpressions before they fold constants. So
-//! every constant has a number, that of the first one equal to it, and an expression is known by its operator, its
+//! Two constants are equal if the file stores the same bytes for both, or if the same operator computes both from equal
+//! constants with the same attributes: runtimes eliminate common subexpressions before they fold constants. So every
+//! constant has the number of the first constant equal to it, and an expression is identified by its operator, its
 //! attributes and the numbers of its inputs.
 //!
 //! Weights are exceptions. Equal bytes do not make two initialisers one weight: training makes them differ, and
-//! runtimes allocate each. They are one only if they are the same region of an external file. Literals, in
-//! `Constant` nodes, are not trained, so equal ones are one constant. A constant computed from weights is equal to
-//! one from the same weights only.
+//! runtimes allocate each. Two initialisers are one weight only if they are the same region of an external file.
+//! Literals, in `Constant` nodes, are not trained, so equal literals are one constant. A constant computed from weights
+//! equals only constants computed from the same weights.
 //!
-//! Operators outside the standard sets may draw random numbers, so their outputs are equal to none.
+//! Operators outside the standard sets may draw random numbers, so their outputs equal no other constant.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -23,16 +23,16 @@ use super::proto::tensor_proto::{DataLocation, DataType};
 use super::proto::{AttributeProto, NodeProto, TensorProto};
 use super::value::{Value, elem, is_integer};
 
-/// Key of the metadata of a tensor with the digest of values that are left out of it.
+/// Metadata key of a tensor, for the digest of values that were left out of it.
 pub(super) const DIGEST: &str = "stagewright.digest";
 
-/// Bytes beyond which a constant is known by its digest.
+/// Largest number of bytes by which a constant is identified; a larger one is identified by its digest.
 const LONGEST_BYTES: usize = 1024;
 
 /// Integers beyond this are rounded in the content of a value.
 const EXACT: f64 = (1_u64 << 53) as f64;
 
-/// Key by which constants are equal.
+/// Key of a constant: equal constants have equal keys.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     elem: i32,
@@ -44,7 +44,7 @@ pub(super) struct Identity {
 enum Source {
     /// Small known content, in bits.
     Content(Vec<u64>),
-    /// Bytes in the file, or their digest. A weight is equal to no other constant.
+    /// Bytes in the file, or their digest. A weight equals only other weights.
     Stored { bytes: Vec<u8>, is_weight: bool },
     /// A region of an external file.
     Region { file: String, offset: u64 },
@@ -73,14 +73,14 @@ impl Identity {
         is_exact.then(|| Identity::new(value, Source::Content(bits())))
     }
 
-    /// Identity of the constant of a tensor with values in the file.
+    /// Identity of a tensor whose values are in the file.
     pub(super) fn stored(value: &Value, tensor: &TensorProto, is_weight: bool) -> Option<Identity> {
         let bytes = bytes(tensor)?;
         Some(Identity::new(value, Source::Stored { bytes, is_weight }))
     }
 
-    /// Identity of a tensor in an external file. Tensors of which neither place nor length is given have lost their
-    /// data, and are all different.
+    /// Identity of a tensor in an external file. A tensor with neither an offset nor a length has lost its data, and
+    /// equals no other.
     pub(super) fn region(value: &Value, tensor: &TensorProto) -> Option<Identity> {
         let entry = |key: &str| {
             tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value())
@@ -93,7 +93,7 @@ impl Identity {
         Some(Identity { elem: value.elem, dims: vec![bytes], source })
     }
 
-    /// Identity of an output of an operator on constants with these numbers.
+    /// Identity of an output of an operator whose inputs are the constants with these numbers.
     pub(super) fn computed(
         node: &NodeProto,
         opset: i64,
@@ -121,7 +121,7 @@ impl Identity {
     }
 }
 
-/// The tensor of a node `Constant`, made from its list of numbers if it has one.
+/// The tensor of a node `Constant`, made from the node's list of numbers if it has one.
 pub(super) fn literal(node: &NodeProto) -> Option<Cow<'_, TensorProto>> {
     let list = |elem: DataType, length: usize| TensorProto {
         dims: vec![length as i64],

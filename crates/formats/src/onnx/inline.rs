@@ -1,13 +1,13 @@
 //! Inlining: calls of a model's own functions are replaced by the functions' bodies.
 //!
 //! A function is a list of nodes with formal inputs, outputs and attributes, identified by its domain, name and
-//! overload. A call is replaced by copies of its nodes, in which actual names replace formal ones and every other
-//! name is prefixed with the call's; attributes that refer to formal ones get their values. Functions may call
-//! functions, and so may bodies of nodes.
+//! overload. A call is replaced by copies of the function's nodes, in which actual names replace formal ones and every
+//! other name is prefixed with the name of the call; attributes that refer to formal ones get their values. Functions
+//! may call functions, and so may bodies of nodes.
 //!
-//! Names are resolved as in the function: a name that a body of a node defines stands for that value inside the
-//! body, whatever the function calls so, and the name of an input that the call omits is free. A body that the call
-//! passes as an attribute keeps the names of the caller.
+//! Names are resolved in the scope of the function: a name that a body of a node defines stands for that value inside
+//! the body, even if the function uses the name for another value, and the name of an input that the call omits is
+//! free. A body that the call passes as an attribute keeps the names of the caller.
 
 use std::rc::Rc;
 
@@ -25,12 +25,12 @@ use crate::error::{InputError, Result};
 /// Deepest nesting of calls; a function that calls itself exceeds it.
 const DEEPEST: usize = 16;
 
-/// Largest number of bytes after inlining: functions that call one another twice grow without bound in few
-/// levels.
+/// Largest number of bytes after inlining: if every function calls the next one twice, the size doubles with every
+/// level.
 const MAX_BYTES: usize = 1 << 26;
 
-/// Key of the metadata of an inlined node with the version of its operator set, if its function imports a version
-/// other than the model's.
+/// Metadata key of an inlined node, for the version of its operator set if its function imports a version other than
+/// the model's.
 const OPSET: &str = "stagewright.opset";
 
 /// Domain, name and overload, which identify a function.
@@ -49,9 +49,9 @@ struct Function {
     proto: FunctionProto,
     /// Size of the function.
     bytes: usize,
-    /// Number of names in the function, each of which grows by the length of the call's name.
+    /// Number of names in the function; the name of the call is prefixed to each.
     names: usize,
-    /// Versions of the operator sets that the function imports and the model has in another version.
+    /// Operator sets that the function imports in a version other than the model's, with that version.
     opsets: FxHashMap<String, i64>,
 }
 
@@ -68,8 +68,8 @@ impl Function {
     }
 }
 
-/// Removes from nodes and their bodies the versions that a file claims for them, which inlining alone writes, and
-/// documentation, in which copies of a function may differ.
+/// Removes two things from nodes and their bodies: the operator-set versions that a file claims, since only inlining
+/// may write them, and documentation, in which copies of a function may differ.
 fn clean(nodes: &mut [NodeProto]) {
     for node in nodes {
         node.doc_string = None;
@@ -88,9 +88,9 @@ fn clean_attributes(attributes: &mut [AttributeProto]) {
     }
 }
 
-/// Replaces calls by bodies. Takes time and memory linear in the result, whose size is limited; functions
-/// that are nested too deeply or exceed the limit are the error M011, two of the same identity M001, a call of an
-/// overload that the model lacks M002, and a call with more inputs or outputs than the function M009.
+/// Replaces calls by the bodies of their functions. Takes time and memory linear in the result, whose size is limited.
+/// Functions that are nested too deeply or exceed the limit are error M011, two functions of the same identity M001, a
+/// call of an overload that the model lacks M002, and a call with more inputs or outputs than its function M009.
 pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
     model.graph.iter_mut().for_each(|graph| clean(&mut graph.node));
     if model.functions.is_empty() {
@@ -102,7 +102,7 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
         function.doc_string = None;
         clean(&mut function.node);
         clean_attributes(&mut function.attribute_proto);
-        // Operator sets that a function alone imports apply to its inlined nodes.
+        // Operator sets that only a function imports apply to its inlined nodes.
         for opset in &function.opset_import {
             let is_same = |other: &OperatorSetIdProto| domain(other.domain()) == domain(opset.domain());
             if !model.opset_import.iter().any(is_same) {
@@ -289,7 +289,8 @@ impl<'a> Copy<'a> {
         node
     }
 
-    /// Nodes that give values of the function a second name: for an output that is an input or another output.
+    /// Nodes that give a value of the function a second name, if an output of the function is an input or another
+    /// output.
     fn renamed(&self) -> Vec<NodeProto> {
         let outputs = self.function.proto.output.iter().zip(&self.call.output);
         let again = outputs.filter_map(|(formal, actual)| {
@@ -305,7 +306,7 @@ impl<'a> Copy<'a> {
         again.collect()
     }
 
-    /// An attribute, or the value of a formal one for this call; `None` if the call omits it.
+    /// The attribute itself, or the value that the call gives to the formal attribute; `None` if the call omits it.
     fn attribute(&mut self, attribute: &AttributeProto) -> Option<AttributeProto> {
         let formal = attribute.ref_attr_name();
         if !formal.is_empty() {

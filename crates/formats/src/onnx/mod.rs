@@ -16,10 +16,10 @@
 //! line reports. `view` lists operators that launch no kernel, [`fusion`](crate::fusion) those that share
 //! one.
 //!
-//! The first dimension of the inputs may be open, and is then given as the batch; any named dimension may be
-//! given by name. Inputs that hold past keys and values are a cache, whose numbers of sequences and tokens
-//! are options. Nodes with a body (`If`, `Loop`, `Scan`) are in `body`, and calls of a model's own functions
-//! are replaced by their bodies (`inline`). Equal constants count once (`equal`). A loop with an unknown trip count is an error, since its work
+//! The first dimension of the inputs may be open, and is then given as the batch; any named dimension may be given by
+//! name. Inputs that hold past keys and values are a cache, whose numbers of sequences and tokens are options. Nodes
+//! with a body (`If`, `Loop`, `Scan`) are in `body`, and calls of a model's own functions are replaced by their bodies
+//! (`inline`). Equal constants count once (`equal`). A loop with an unknown trip count is an error, since its work
 //! would be missed.
 
 mod body;

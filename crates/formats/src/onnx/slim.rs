@@ -1,11 +1,10 @@
 //! An ONNX file without its weights.
 //!
-//! A model is one protobuf message, most of it weights, and may be larger than memory. Planning needs the
-//! graph, the shapes of the weights, and the values of small tensors that shapes are computed from. So the
-//! file is read once, as a stream: a message that can hold weights is rebuilt without them, everything else
-//! is copied, and the result is a valid message of the same type that any decoder reads. Constants that are not
-//! weights, `Constant` nodes and initialisers of integers, are compared by their bytes: a digest takes the place of
-//! those that are left out.
+//! A model is one protobuf message, most of it weights, and may be larger than memory. Planning needs the graph, the
+//! shapes of the weights, and the values of small tensors that shapes are computed from. So the file is read once, as a
+//! stream: a message that can hold weights is rebuilt without them, everything else is copied, and the result is a
+//! valid message of the same type that any decoder reads. Constants that are not weights, in `Constant` nodes and
+//! integer initialisers, are compared by their bytes: a digest takes the place of bytes that are left out.
 //!
 //! Only lengths can be false in a protobuf message. Each is checked against the enclosing message before
 //! anything is read, so that a file of n bytes costs O(n) memory at most.
@@ -28,7 +27,7 @@ const KEPT_VALUES: usize = 10 * MAX_CONTENT;
 /// Largest number of bytes of a model without its weights, as of any model that is held whole.
 const LARGEST_KEPT: u64 = 1 << 30;
 
-/// Numbers of the fields of a tensor with its element type and its metadata.
+/// Field numbers of a tensor's element type and metadata.
 const DATA_TYPE: u64 = 2;
 const METADATA: u64 = 16;
 
@@ -114,7 +113,7 @@ struct Slim {
     out: Vec<u8>,
     /// Bytes of values in `out`.
     values: usize,
-    /// Digest of the values, if they are a constant that is no weight.
+    /// Digest of the values, if they are a constant that is not a weight.
     digest: Option<Sha256>,
     /// Whether values were left out.
     is_short: bool,
@@ -136,12 +135,12 @@ impl Slim {
         }
     }
 
-    /// Counts the values that were added after some bytes, and takes them out again if they are too many.
+    /// Counts the values that were added after the first `before` bytes, and removes them again if there are too many.
     fn count_values(&mut self, before: usize) {
         if let Some(digest) = &mut self.digest {
             digest.update(&self.out[before..]);
         }
-        // Values need not be packed, and then come one by one.
+        // Values that are not packed come one by one.
         self.values += self.out.len() - before;
         if self.values > 2 * KEPT_VALUES {
             self.is_short = true;
@@ -190,7 +189,7 @@ impl Reader<'_> {
                         put(&mut slim.out, tag);
                         put(&mut slim.out, inner.len() as u64);
                         slim.out.extend_from_slice(&inner);
-                        // Counted inside.
+                        // The values were counted while the inner message was read.
                         continue;
                     }
                     fate => self.bytes(tag, &fate, end, &mut slim)?,

@@ -35,8 +35,8 @@ impl Value {
         Value { elem: DataType::Int64 as i32, dims: vec![content.len() as u64], content: Some(content) }
     }
 
-    /// Adds content, unless it is too long, does not fill the shape, or has a number that is not finite, as
-    /// after a division by zero: no size follows from that.
+    /// Adds content, unless it is too long, does not fill the shape, or has a number that is not finite, such as after
+    /// a division by zero: no size follows from that.
     pub(super) fn with(mut self, content: Option<Vec<f64>>) -> Self {
         let fits = |content: &Vec<f64>| {
             content.len() <= MAX_CONTENT
@@ -90,7 +90,7 @@ pub(super) fn is_parameter(value: i32) -> bool {
     !matches!(elem(value), Int32 | Int64 | Uint32 | Uint64 | Bool | String | Undefined)
 }
 
-/// Precision of an element type; `None` if it is not computed with.
+/// Precision of an element type; `None` if operators do not compute with it.
 pub(super) fn precision(value: i32) -> Option<Precision> {
     use DataType::*;
     Some(match elem(value) {

@@ -8,8 +8,8 @@
 //! | `DequantizeLinear`, under fusion | its readers take the integers and the scale |
 //! | `Gather` and the like of stacked weights, one matrix per token, that only products read | a grouped product reads every token's matrix in place |
 //!
-//! The output of such an operator is *seen through*: its readers read the operator's input. The operator
-//! remains, for runtimes that place every node, colocated with the one whose bytes it names.
+//! The output of such an operator is *seen through*: its readers read the operator's input. The operator remains in the
+//! document, for runtimes that place every node, and is colocated with the operator whose bytes it names.
 
 use super::value::{Value, is_parameter};
 use super::walk::{Operator, Origin, Walked};
@@ -24,7 +24,7 @@ pub(super) struct Views {
     pub(super) seen: Vec<usize>,
     /// Per operator, whether it is free.
     pub(super) is_free: Vec<bool>,
-    /// Per operator, whether it picks weights that a product reads in their place.
+    /// Per operator, whether it picks weights that a product reads in place.
     pub(super) picks: Vec<bool>,
     /// Per value, whether it is an output of the model, perhaps through views.
     pub(super) is_output: Vec<bool>,

@@ -35,7 +35,7 @@ pub(super) struct Walked<'a> {
 }
 
 impl Walked<'_> {
-    /// The first of the constants that a runtime merges with a constant.
+    /// The first among the constants that a runtime merges with the constant `root`.
     pub(super) fn first_equal(&self, root: usize) -> usize {
         let first = self.values[root].number;
         let (own, other) = (&self.values[root], &self.values[first]);
@@ -58,7 +58,7 @@ pub(super) struct Entry<'a> {
     pub(super) is_stored: bool,
     /// Whether a `Constant` node stores the value.
     pub(super) is_literal: bool,
-    /// Whether the value is a literal that the file repeats: a weight is written once.
+    /// Whether the value is a literal that the file repeats. A weight is written only once.
     pub(super) is_repeated: bool,
     /// Whether the value is quantised, with a scale.
     pub(super) is_quantized: bool,
@@ -81,7 +81,7 @@ pub(super) enum Origin {
     Input,
     /// An input that is kept from one step to the next: keys or values of past tokens.
     Cache,
-    /// A constant: `root` itself or another view of it.
+    /// A constant, which is `root` itself or a view of it.
     Constant { root: usize },
     /// An output of an operator.
     Operator(usize),
@@ -131,7 +131,7 @@ pub(super) struct Walk<'a> {
     pub(super) walked: Walked<'a>,
 }
 
-/// Walks a graph. The first node that is invalid, or whose shapes cannot be known, is the error.
+/// Walks a graph. The error is about the first node that is invalid or whose shapes cannot be known.
 pub(super) fn walk<'a>(
     label: &'a str,
     model: &'a ModelProto,
@@ -172,7 +172,8 @@ pub(super) fn walk<'a>(
 impl<'a> Walk<'a> {
     /// Adds the initialisers and nodes of a graph to the open scope.
     pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<()> {
-        // An initialiser of an input is its default; the node that runs a body provides all its inputs.
+        // An initialiser of an input is only its default, and the node that runs a body provides all inputs of the
+        // body.
         let given: FxHashSet<&str> =
             self.scopes.last().into_iter().flat_map(|scope| scope.names.keys().copied()).collect();
         let others = |(_, tensor): &(usize, &TensorProto)| !given.contains(tensor.name());
@@ -353,7 +354,7 @@ impl<'a> Walk<'a> {
         InputError::at_path(M009, self.label, path, "the work of the node is not finite", help)
     }
 
-    /// Whether there are values, all of them constant.
+    /// Whether all values are constant; false if there are none.
     pub(super) fn all_constant(&self, reads: impl Iterator<Item = usize>) -> bool {
         let mut reads = reads.peekable();
         let constant = |value: usize| matches!(self.walked.values[value].origin, Origin::Constant { .. });
@@ -402,7 +403,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Gives a constant the number of the first one that is equal to it.
+    /// Gives a constant the number of the first constant that is equal to it.
     fn known_by(&mut self, constant: usize, identity: Option<Identity>) {
         let first = identity.map_or(constant, |identity| *self.firsts.entry(identity).or_insert(constant));
         self.walked.values[constant].number = first;
@@ -441,7 +442,7 @@ impl<'a> Walk<'a> {
         values[own].is_stored = root == own;
         values[own].is_literal = is_literal;
         if root != own {
-            // In another shape, the same bytes are another value.
+            // The same bytes in another shape are a different value.
             if values[root].value.dims == values[own].value.dims {
                 values[own].number = root;
             }
@@ -460,7 +461,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Weights that a constant with these inputs is computed from, of equal literals the first.
+    /// Weights that a constant with these inputs is computed from; of equal literals, only the first.
     fn weights_of(&self, inputs: &[Option<usize>]) -> Rc<[usize]> {
         let values = &self.walked.values;
         let mut weights: Rc<[usize]> = Rc::default();
@@ -480,7 +481,7 @@ impl<'a> Walk<'a> {
         weights
     }
 
-    /// Binds a name to a value; the empty name is that of none.
+    /// Binds a name to a value; the empty name stands for no value.
     pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<()> {
         if name.is_empty() {
             return Ok(());
@@ -497,7 +498,7 @@ impl<'a> Walk<'a> {
     pub(super) fn add(&mut self, path: &str, name: &'a str, mut value: Value, origin: Origin) -> Result<()> {
         value.elem = cast(value.elem, self.precision);
         self.name(path, name, self.walked.values.len())?;
-        // A chain of operators that add dimensions would be quadratic.
+        // A chain of operators that add dimensions would take quadratic time.
         if value.rank() > LARGEST_RANK || value.bytes().is_some_and(|bytes| !is_amount(bytes)) {
             let message = format!("`{name}` has the shape {:?}", value.dims);
             return Err(InputError::at_path(M009, self.label, path, message, "correct the shape"));

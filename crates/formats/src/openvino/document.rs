@@ -89,7 +89,7 @@ impl Draft<'_> {
         self.net.layers[value.0].outputs[value.1].bytes()
     }
 
-    /// The first of the constants that a runtime merges with a constant.
+    /// The first among the constants that a runtime merges with the given one.
     fn first_equal(&self, (layer, output): Value) -> Value {
         (self.firsts[layer], output)
     }
@@ -179,7 +179,7 @@ impl Draft<'_> {
         Ok(operators)
     }
 
-    /// Assigns held constants to operators: a weight with one reader belongs to it; shared weights, and other
+    /// Assigns held constants to operators: a weight with one reader belongs to that reader; shared weights, and other
     /// constants larger than a kernel argument, are parameters of all their readers.
     fn parameters(&self, operators: &mut [OperatorDocument]) -> Vec<ParameterDocument> {
         let mut holdings: BTreeMap<(Value, bool), Holding> = BTreeMap::new();

@@ -1,24 +1,24 @@
-//! Equal constants, of which a runtime holds one: those at the same place of the file of weights, and those that
-//! the same operator computes from equal ones with the same attributes.
+//! Equal constants, of which a runtime holds one: those at the same place of the file of weights, and those that the
+//! same operator computes from equal constants with the same attributes.
 
 use rustc_hash::FxHashMap;
 
 use super::net::{Layer, Net, children};
 
-/// Key by which constants are equal.
+/// Key of a constant: equal constants have equal keys.
 #[derive(PartialEq, Eq, Hash)]
 struct Identity<'a> {
     kind: &'a str,
     version: Option<&'a str>,
-    /// Attributes by name; of a stored constant, its place alone.
+    /// Attributes by name; for a stored constant, only its place in the file of weights.
     attributes: Vec<(&'a str, &'a str)>,
     /// Constants that replace the inputs, with their outputs.
     inputs: Vec<Option<(usize, usize)>>,
-    /// Shapes of the inputs and outputs, bits and type of an element; of a stored constant, the bits alone.
+    /// Shape, bits per element and element type of the inputs and outputs; for a stored constant, only the bits.
     ports: Vec<(&'a [u64], u64, &'a str)>,
 }
 
-/// Per layer, the first constant of the file that is equal to it, or itself. `computed` marks layers that are no
+/// Per layer, the first constant of the file that is equal to it, or itself. `computed` marks layers that are not
 /// constants. Takes time linear in the layers and their edges.
 pub(super) fn firsts(net: &Net<'_>, computed: &[bool]) -> Vec<usize> {
     // Among equal constants, the one whose inputs are known first.

@@ -126,8 +126,7 @@ fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
 }
 
 impl Net<'_> {
-    /// Whether each layer depends on a `Parameter` or on state through layers that are not fixed by
-    /// `is_fixed`.
+    /// Whether each layer depends on a `Parameter` or on state, other than through layers for which `is_fixed` is true.
     fn computed(&self, is_fixed: impl Fn(&Layer<'_>) -> bool) -> Vec<bool> {
         let mut successors: Vec<Vec<usize>> = vec![Vec::new(); self.layers.len()];
         for (index, layer) in self.layers.iter().enumerate() {

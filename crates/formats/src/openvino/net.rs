@@ -139,7 +139,7 @@ impl<'a> Net<'a> {
                 Some(name) => {
                     element(name, self.cast).ok_or_else(|| format!("elements of type {name} have no size"))
                 }
-                // Version 10 leaves it out of inputs, which take the type of their source.
+                // Version 10 omits the element type of inputs, which take the type of their source.
                 None if side == "input" => Ok((0.0, false, None)),
                 None => Err("the element type is missing".to_owned()),
             };
@@ -201,8 +201,8 @@ impl<'a> Net<'a> {
 }
 
 impl Net<'_> {
-    /// Contents of a batch. Samples are where layouts have `N`; where no input has a layout with it, the first dimension
-    /// of inputs without a layout.
+    /// Contents of a batch. Samples are counted by the dimension that layouts call `N`; if no input has a layout with
+    /// an `N`, by the first dimension of inputs without a layout.
     pub(super) fn batch(&self) -> Option<BatchDocument> {
         let parameters = || self.layers.iter().filter(|layer| layer.kind == "Parameter");
         let said = |layer: &Layer| samples(layout(layer.node)?, layer.outputs.first()?.dims.len());

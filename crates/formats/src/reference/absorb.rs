@@ -22,23 +22,23 @@
 //!
 //! # Why one pass suffices
 //!
-//! The package starts over after every merge. This is unnecessary: n has a single edge, which becomes
-//! internal, so a merge decrements the degree of the neighbour and adds n's times to it, and nothing else
-//! changes; n's backward node contributes only edges between backward nodes, or into them, whose ends were
-//! barred before. A worklist is exact, and linear after sorting.
+//! The package starts over after every merge. This is unnecessary: n has a single edge, which becomes internal, so a
+//! merge decrements the degree of the neighbour, adds n's times to it, and changes nothing else; n's backward node
+//! contributes only edges between backward nodes, or into them, whose ends were barred before. A worklist is exact, and
+//! linear after sorting.
 //!
-//! The order does not matter either. An edge can be merged away from u towards v only when everything
-//! downstream of u has been merged into u, and whether u is then light enough depends on a sum over the nodes
-//! downstream of it. So the same edges go in every order, up to rounding in that sum. (If a whole tree is
-//! free, the order decides which node is merged into which, but not the outcome, which is one class.)
-//! Candidates are taken first in, first out, starting in file order.
+//! The order does not matter either. An edge can be merged away from u towards v only when everything downstream of u
+//! has been merged into u, and whether u is then light enough depends on a sum over the nodes downstream of it. So
+//! every order merges away the same edges, up to rounding in that sum. (If a whole tree is free, the order decides
+//! which node is merged into which, but not the outcome, which is one class.) Candidates are taken first in, first out,
+//! starting in file order.
 //!
 //! # Result
 //!
-//! A colocation name for every operator: the name of its class, or of the class that absorbed it. If fused
-//! components are involved, the classes of an absorbed component join that class of the other component which
-//! holds the neighbour (by the first such edge of the file). Fusion itself is not colocation: it belongs to
-//! contiguous splits, and would restrict free ones.
+//! A colocation name for every operator: the name of its class, or of the class that absorbed it. If fused components
+//! are involved, the classes of an absorbed component join the class of the other component that holds the neighbour
+//! (by the first such edge of the file). Fusion itself is not colocation: it belongs to contiguous splits, and would
+//! restrict free splits.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -62,11 +62,11 @@ struct Classes {
 #[derive(Default)]
 struct Unit {
     classes: Vec<usize>,
-    /// ms of the forward nodes on a processor.
+    /// Milliseconds of the forward nodes on a processor.
     cpu: f64,
-    /// ms of the forward nodes on an accelerator.
+    /// Milliseconds of the forward nodes on an accelerator.
     fpga: f64,
-    /// ms of the backward nodes on both together.
+    /// Milliseconds of the backward nodes on both together.
     backward: f64,
     has_backward_neighbour: bool,
     /// Indices of the links at this unit.

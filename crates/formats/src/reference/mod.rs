@@ -34,8 +34,8 @@
 //! - `size`, `colorClass`, `layerId` and `name` are optional, and unknown fields are ignored.
 //! - A class of backward nodes alone is allowed; [`absorb`] describes its treatment.
 //!
-//! The package merges free operators into their neighbour before it searches. [`absorb`] does the same, as
-//! colocation, so that the problem solved here is the one that its published values are for.
+//! The package merges free operators into their neighbour before it searches. [`absorb`] does the same by colocation,
+//! so that the package's published values are for the problem solved here.
 
 pub mod absorb;
 mod check;

@@ -108,7 +108,7 @@ fn kinds<'a>(
     Ok((kinds_of(false).next(), host))
 }
 
-/// Bytes of a device that a plan may use, where they are limited.
+/// Bytes of a device that a plan may use; `None` if they are unlimited.
 fn usable(kind: &KindDocument) -> Option<f64> {
     kind.memory_bytes.map(|memory| (memory - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
 }

@@ -1,7 +1,7 @@
 
 
 def load(path):
-    """A saved program; what it gives out may be a class of transformers, which has to be imported first."""
+    """Loads a saved program. If its output is of a class of the package transformers, the package is imported first."""
     try:
         return torch.export.load(path)
     except Exception:

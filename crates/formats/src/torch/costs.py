@@ -16,51 +16,53 @@ No weights are read, so a model on the device `meta` will do, and nothing but Py
 
 # What is written
 
-An operator of the document is an operator of the program after run_decompositions(), attention kept whole. It is
-called after the module that it came from, `transformer.h.0.mlp.c_fc/addmm`, which is its layer. What the root of the
-model does by itself is of the module whose output it reads.
+An operator of the document is an operator of the program after run_decompositions(), with attention kept whole. It is
+named after the module that it came from, which is its layer: `transformer.h.0.mlp.c_fc/addmm`. An operator of the root
+module belongs to the layer of the module whose output it reads.
 
-Views, asserts and identities (getitem, alias, detach, reshape without a copy) are no operators: who reads a view reads
-the tensor that it is a view of. Operators carry FLOP (a multiply-add counts two), the bytes they move and the
-precision of their numbers, and the cluster's roofline prices them. FLOP of products, convolutions and attention are
-those of torch.utils.flop_counter; of elementwise operators, one for each element of the output or a few.
+Views, asserts and identities (getitem, alias, detach, reshape without a copy) are not operators: the readers of a view
+read the tensor behind it. Operators carry FLOP (a multiply-add counts two), the bytes that they move and the precision
+of their numbers, and the cluster's roofline prices them. The FLOP of products, convolutions and attention are those of
+torch.utils.flop_counter; elementwise operators take one or a few for each element of the output.
 
-Matrix products, single and batched, and attention also name the kernel that they call with its dimensions, by which
-measured costs are looked up (`--costs`). Attention with a mask in a tensor is not causal here, whatever the mask holds.
+Matrix products, single and batched, and attention also name the kernel that they call and its dimensions, by which
+measured costs are looked up (`--costs`). Attention with a mask tensor does not count as causal, whatever it holds.
 
 # Parameters
 
-A weight with one reader is its `parameter_bytes`. A weight with several, as a tied embedding, is an entry of
-`parameters`, which every device with a reader holds. Buffers, and what is computed from them alone (masks, rotary
-tables, positions), are entries that are not trained; a single number is left out. What is computed from weights alone
-is held beside them. Inputs that are named `past_key_values` or `cache` are entries, one for each layer.
+A weight with one reader counts in the reader's `parameter_bytes`. A weight with several readers, such as a tied
+embedding, is an entry of `parameters`, which every device with a reader holds. Buffers, and tensors computed from
+buffers alone (masks, rotary tables, positions), are entries that are not trained; a single number is left out. Tensors
+computed from weights alone are held beside the weights. Inputs named `past_key_values` or `cache` are entries, one for
+each layer.
 
 # Fusion
 
-With `fuse`, which is the default, an elementwise operator runs in the kernel of the operator before it, as compilers
-have it, where that is the last of what it reads to be computed, gives one tensor that nobody else reads, and the
-tensor has as many elements as the result. A sum or mean runs in the kernel of the elementwise operator before it, and
-what divides rows by such a sum in the same kernel, as in a normalisation. It then launches nothing, the tensor between the two has no bytes, and both
-share a device. `fuse=False` prices every operator as a kernel.
+With `fuse`, which is the default, an elementwise operator runs in the kernel of the last computed operator among those
+that it reads, as compilers arrange it, if that operator makes one tensor, which has no other reader and as many
+elements as the result. A sum or mean runs in the kernel of the elementwise operator before it, and an operator that
+divides rows by such a sum runs in the same kernel, as in a normalisation. An operator that joins a kernel launches
+nothing, the tensor that it reads from the kernel has no bytes, and both operators share a device. `fuse=False` prices
+every operator as a kernel.
 
 # Measured seconds
 
-`--measure`, or `device_class` in Python, runs the program on random numbers of the declared shapes, times every operator
-by itself and writes the median as its `seconds` for a device class, whose name is CLASS or made of the device's:
+`--measure`, or `device_class` in Python, runs the program on random numbers of the declared shapes, times every
+operator by itself and writes the median as its `seconds` for a device class, which is named CLASS or after the device:
 
     python3 stagewright_exporter.py model.pt2 --measure h100 --out model.json
 
 Weights may be on the device `meta` here as well. On a GPU the seconds of an operator are those of its kernels, or of
-launching them if that takes longer. What is fused is measured as a kernel of its own, so that its seconds are those of
-running without a compiler. Standard error says what all operators take in sum and what the whole program takes.
+launching them if that takes longer. A fused operator is measured as a kernel of its own, so its seconds are those of a
+run without a compiler. Standard error shows the sum over all operators and the time of the whole program.
 
 # Training steps
 
 `write_training_step` differentiates the program. Backward operators share the device of the forward operator that they
 differentiate. Every weight has an operator of pass `update` for each of its readers, on the reader's device.
 `optimizer_bytes` are the states of the optimiser in single precision; the gradient is the tensor that the update reads,
-which is held from its production until the update. The readers of a tied weight update it each by itself: what
-synchronises them is not in the graph, since devices that share a trained parameter pay for it anyway.
+which is held from its production until the update. Each reader of a tied weight has an update of its own: their
+synchronisation is not in the graph, since devices that share a trained parameter pay for it anyway.
 """
 
 import argparse
@@ -73,7 +75,7 @@ import time
 import torch
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
-# Move or make data without computing on it.
+# Operators that move or make data without computing on it.
 WITHOUT_FLOP = {
     "arange", "cat", "clone", "constant_pad_nd", "copy", "embedding", "empty", "fill", "flip", "full", "full_like",
     "gather", "index", "index_put", "index_select", "masked_fill", "new_empty", "new_full", "new_zeros", "ones_like", "repeat", "roll", "scalar_tensor", "scatter",
@@ -81,7 +83,7 @@ WITHOUT_FLOP = {
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "zeros", "zeros_like",
 }  # fmt: skip
 
-# FLOP for each element of the output, where it is more than one.
+# FLOP for each element of the output, for operators that take more than one.
 FLOP_PER_ELEMENT = {
     "_log_softmax": 5, "_native_batch_norm_legit": 8, "_native_batch_norm_legit_no_training": 2, "_softmax": 5,
     "elu": 4, "erf": 4, "gelu": 4, "hardsigmoid": 4, "hardswish": 4, "leaky_relu": 2, "native_group_norm": 8,
@@ -91,21 +93,21 @@ FLOP_PER_ELEMENT = {
     "upsample_bicubic2d": 40, "upsample_bilinear2d": 8,
 }  # fmt: skip
 
-# FLOP for each element of the input.
+# Operators that take one FLOP for each element of the input.
 REDUCTIONS = {
     "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d", "amax", "amin", "any", "argmax", "argmin",
     "cumsum", "max", "mean", "min", "prod", "sort", "sum", "topk", "var", "var_mean",
 }  # fmt: skip
 
 
-# Read of their first input only what they give out.
+# Operators that read only as much of their first input as they output.
 LOOK_UPS = {"embedding", "gather", "index", "index_select"}
 
-# Give out what they read, or nothing at all.
+# Operators that return what they read, and operators that return nothing.
 IDENTITIES = {"_unsafe_view", "alias", "detach", "detach_", "lift_fresh_copy", "lift_fresh"}
 ASSERTIONS = {"_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size"}
 
-# Run in the kernel of the operator before them though they are not marked as pointwise: they scale or copy.
+# Operators that join the kernel of the operator before them although not tagged as pointwise: they scale or copy.
 COPIES = {"clone", "_to_copy", "native_dropout", "_native_batch_norm_legit_no_training"}
 
 PRECISIONS = {
@@ -113,7 +115,7 @@ PRECISIONS = {
     torch.uint8: "int8", torch.float8_e4m3fn: "fp8", torch.float8_e5m2: "fp8",
 }  # fmt: skip
 
-# What torch.utils.flop_counter counts, by kind; the name of an operator here is its kind in the document.
+# Names of attention and its gradient: as operators defined here, and as kinds in the document.
 ATTENTION, ATTENTION_BACKWARD = "scaled_dot_product_attention", "scaled_dot_product_attention_backward"
 
 
@@ -144,12 +146,12 @@ def size_in_bytes(tensor, where):
 
 
 def kind_of(node):
-    """`convolution` of `aten.convolution.default`."""
+    """The kind of a node, such as `convolution` of `aten.convolution.default`."""
     return str(getattr(node.target, "overloadpacket", node.target)).rsplit(".", 1)[-1]
 
 
 def is_view(node):
-    """Whether it gives out the memory that it reads."""
+    """Whether the output of a node is a view of the memory that it reads."""
     schema = getattr(node.target, "_schema", None)
     if schema is None or not schema.returns:
         return False
@@ -158,7 +160,7 @@ def is_view(node):
 
 
 def is_identity(node):
-    """Whether it gives out what it reads."""
+    """Whether a node outputs what it reads."""
     kind = kind_of(node)
     if kind == "cat":
         return sum(elements(source.meta["val"], node.name) > 0 for source in node.args[0]) == 1
@@ -169,7 +171,7 @@ def is_identity(node):
 
 
 def is_elementwise(node):
-    """Whether every element of the result is of one element of each input."""
+    """Whether every element of the result depends on one element of each input."""
     return torch.Tag.pointwise in getattr(node.target, "tags", ()) or kind_of(node) in COPIES
 
 
@@ -209,7 +211,7 @@ def flop_of(node, outputs):
 
 
 def kernels_of(node):
-    """The kernel that it calls, in the dimensions by which measurements are listed."""
+    """The kernel that a node calls, with the dimensions by which measurements are listed."""
     kind = kind_of(node)
     if kind in ("mm", "bmm", "addmm", "baddbmm"):
         (*batch, m, k), second = shapes(node.args[1:3] if kind in ("addmm", "baddbmm") else node.args[:2])
@@ -234,13 +236,13 @@ def kernels_of(node):
 
 
 def is_causal(node):
-    """Whether attention has a causal mask that is no tensor."""
+    """Whether attention is causal by its flag, not by a mask tensor."""
     names = [argument.name for argument in node.target._schema.arguments]
     return bool({**dict(zip(names, node.args)), **node.kwargs}.get("is_causal", False))
 
 
 def precision_of(node, outputs):
-    """The type of the numbers that it computes with: that of the first floating-point tensor it reads, or makes."""
+    """The precision that a node computes with: that of the first floating-point tensor that it reads, or else makes."""
     read = [tensor for source in node.all_input_nodes for tensor in tensors(source.meta.get("val"))]
     for tensor in [*read, *outputs]:
         if tensor.dtype.is_floating_point:

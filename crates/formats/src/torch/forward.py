@@ -1,7 +1,7 @@
 
 
 def looked_up(node):
-    """What a node takes as indices, each with the number of things that it looks up."""
+    """The indices that a node reads, each with the number of entries that it selects from."""
     kind = kind_of(node)
     if kind == "embedding":
         return [(node.args[1], node.args[0].meta["val"].shape[0])]
@@ -15,7 +15,7 @@ def looked_up(node):
 
 
 def integers_below(graph):
-    """For placeholders of indices, a number that they must be below."""
+    """The number that indices must be below, by the node that they come from."""
     found = {}
     for node in graph.nodes:
         for source, size in looked_up(node) if node.op == "call_function" else []:
@@ -26,7 +26,7 @@ def integers_below(graph):
 
 
 def random_like(value, rows, device):
-    """Random numbers; indices below `rows`, and ones for other whole numbers, which are masks and counts."""
+    """A random tensor: indices are below `rows`, and other whole numbers, which are masks and counts, are ones."""
     shape, dtype = tuple(value.shape), value.dtype
     if dtype.is_floating_point or dtype.is_complex:
         made = (torch.randn(shape, dtype=torch.float32, device=device) * 0.02).to(dtype)
@@ -34,14 +34,14 @@ def random_like(value, rows, device):
         made = torch.randint(0, rows, shape, dtype=dtype, device=device)
     else:
         made = torch.ones(shape, dtype=dtype, device=device)
-    # Memory in the same order.
+    # The memory layout is that of `value`.
     order = sorted(range(len(shape)), key=lambda at: value.stride(at), reverse=True)
     back = sorted(range(len(shape)), key=lambda at: order[at])
     return made.permute(order).contiguous().permute(back) if len(shape) > 1 else made
 
 
 def values_of(program, device):
-    """A value for each placeholder: constants as they are, all else random numbers of the declared shapes."""
+    """A value for each placeholder: constants as they are, everything else random numbers of the declared shapes."""
     signature, found = program.graph_signature, []
     named = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
     rows = integers_below(program.graph)
@@ -58,7 +58,7 @@ def values_of(program, device):
             found.append(known.detach().to(device))
         else:
             made = random_like(value, rows.get(node), device)
-            # Variances of a normalisation.
+            # Such a buffer may hold the variances of a normalisation, which are positive.
             found.append(made.abs() + 1.0 if target and made.dtype.is_floating_point else made)
     return found
 
@@ -78,9 +78,9 @@ class Measured(torch.fx.Interpreter):
 
 
 def measured(program, nodes, device):
-    """Seconds of nodes of a program on a device, and of the whole program."""
+    """Seconds of each of `nodes` on a device, and seconds of the whole program."""
     for node in program.graph.nodes:
-        # Where tensors are made was decided when the program was exported.
+        # The program was exported with the devices on which it makes tensors.
         if node.op == "call_function" and node.kwargs.get("device") is not None:
             node.update_kwarg("device", torch.device(device))
     module = torch.fx.GraphModule(program.graph_module, program.graph)
@@ -99,10 +99,10 @@ def measured(program, nodes, device):
 
 
 def measure(program, builder, device_class, device=None):
-    """Gives the operators of a builder their seconds, under the name of the device class; "" is a name for the device.
+    """Sets the measured seconds of a builder's operators for a device class; "" names the class after the device.
 
-    Operators that run in the kernel of another one have seconds of their own, as of a kernel of their own. What they
-    take together is printed beside the time of the whole program.
+    An operator that runs in the kernel of another operator is measured as a kernel of its own. The sum over all
+    operators is printed beside the time of the whole program.
     """
     device = device or default_device()
     name = device_class or class_of(device)

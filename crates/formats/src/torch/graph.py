@@ -1,43 +1,43 @@
 
 
 class Held:
-    """Bytes that operators read where they are: a weight, a constant or a cache."""
+    """Data that operators read in place: a weight, a constant or a cache."""
 
     def __init__(self, name, size, role, optimizer=0.0):
         self.name, self.size, self.role, self.optimizer = name, size, role, optimizer
-        self.readers = []  # numbers of operators
+        self.readers = []  # numbers of the operators that read the data
 
 
 class Work:
-    """An operator on its way into the document."""
+    """An operator of a document under construction."""
 
     def __init__(self, node, kind, layer, turn):
         self.node, self.kind, self.layer, self.turn = node, kind, layer, turn
         self.outputs = [] if node is None else tensors(node.meta.get("val"))
-        self.reads = []  # (operator, output) and bytes, one for each view of it
+        self.reads = []  # ((operator, output), bytes), one for each view of the output
         self.flop, self.held_bytes, self.written = 0.0, 0.0, {}
         self.precision, self.launches, self.leader = None, 1, None
         self.kernels = []
         self.parameter_bytes = self.optimizer_bytes = 0.0
-        self.home = None  # the operator whose device it shares, by number
+        self.home = None  # number of the operator whose device this one shares
         self.seconds = {}  # measured, by device class
         self.name = ""
 
 
 class Builder:
-    """Makes a document of the nodes of a graph.
+    """Makes a document from the nodes of a graph.
 
-    `roles` gives the nodes whose values are held a `Held`. Where weights are trained, what is computed from them is an
-    operator; otherwise it is held as well.
+    `roles` has a `Held` for each node whose value is held. If weights are trained, a node that is computed from weights
+    alone is an operator; otherwise its value is held as well.
     """
 
     def __init__(self, fuse, trained=False):
         self.fuse, self.trained = fuse, trained
         self.works, self.place = [], {}  # operators, and their numbers by node
-        self.source = {}  # what a node is: a (number of operator, output), a list of Held, or None of the inputs
+        self.source = {}  # by node: a (number of operator, output), a list of Held, or None for an input
         self.readers = {}  # (operator, output) -> numbers of operators
         self.held = []
-        self.results = []  # (operator, output) that the model gives out
+        self.results = []  # (operator, output) of the outputs of the model
 
     def hold(self, node, held):
         if held not in self.held:
@@ -45,7 +45,7 @@ class Builder:
         self.source[node] = [held]
 
     def add(self, node, layer, turn="forward"):
-        """Takes a node that is called; those that it reads were taken before."""
+        """Adds a node that calls a function; the nodes that it reads must have been added."""
         kind = kind_of(node)
         if kind in ASSERTIONS or "val" not in node.meta:
             return
@@ -55,7 +55,7 @@ class Builder:
             self.source[node] = (base[0], node.args[1]) if self.is_made(base, node.args[0]) else base
             return
         if inputs and (is_view(node) or is_identity(node)):
-            # All but one that are joined may be empty.
+            # In a concatenation, all inputs but one may be empty.
             full = [source for source in inputs if any(tensor.numel() for tensor in tensors(source.meta["val"]))]
             self.source[node] = self.source[(full or inputs)[0]]
             return
@@ -74,7 +74,7 @@ class Builder:
         self.append(node, kind, layer, turn, inputs)
 
     def is_made(self, base, node):
-        """Whether it is what an operator gives out, and no view of it."""
+        """Whether `node` is the operator that `base` is an output of, and not a view of that output."""
         return isinstance(base, tuple) and self.works[base[0]].node is node
 
     def append(self, node, kind, layer, turn, inputs):
@@ -112,7 +112,7 @@ class Builder:
             self.results.append(found)
 
     def adopt(self):
-        """Gives what the root of the model does to the module that it reads from, otherwise to the one that reads it."""
+        """Gives operators of the root module the layer of an operator they read, or else of one that reads them."""
         for work in self.works:
             if not work.layer:
                 work.layer = next((self.works[found[0]].layer for found, _ in work.reads if self.works[found[0]].layer), None)
@@ -138,9 +138,9 @@ class Builder:
             if summed:
                 alike = before.node is not None and is_elementwise(before.node)
             else:
-                # A sum over rows is followed by what divides the rows by it.
+                # A sum over rows may be followed by an operator that divides the rows by the sum.
                 alike = size in (elements(before.outputs[found[1]], ""), elements(self.works[leader].outputs[0], ""))
-            # A gradient stays with the operator that it is of.
+            # A gradient stays with the operator that it differentiates.
             near = work.home is None or self.group(work.home) == self.group(found[0])
             if sole and alike and near and before.turn == work.turn:
                 work.leader = leader
@@ -158,7 +158,7 @@ class Builder:
                 work.name = base if not taken[base] else f"{base}_{taken[base]}"
 
     def give_parameters(self):
-        """Weights with readers on one device to the first of them; the rest as entries."""
+        """Adds weights whose readers share a device to the first reader; returns entries for all other held data."""
         entries, caches = [], {}
         for held in self.held:
             if not held.readers or (held.role == "constant" and held.size <= 8):
@@ -186,7 +186,7 @@ class Builder:
         return entries
 
     def group(self, number):
-        """The operator that leads the group that has to share a device."""
+        """The number of the operator that leads the group of operators that must share a device with this one."""
         work = self.works[number]
         for step in (work.leader, work.home):
             if step is not None and step != number:

@@ -2,11 +2,11 @@
 
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
-# Rows, and pairs of columns and inner dimension, of a product.
+# Sizes of products: rows; and columns and inner dimensions, in all pairs.
 ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
 SQUARES = [512, 1024, 2048, 4096, 8192, 16384]
 
-# Batch, tokens, heads, heads of keys and values, size of a head.
+# Sizes of attention: (batch, tokens), and (heads, heads of keys and values, size of a head).
 SEQUENCES = [(1, 512), (1, 1024), (1, 2048), (1, 4096), (1, 8192), (1, 16384), (8, 512), (8, 1024), (8, 2048), (32, 512), (32, 1024)]
 CACHES = list(itertools.product([1, 8, 32, 128], [512, 2048, 8192, 32768]))
 HEADS = [(8, 8, 64), (16, 16, 64), (32, 32, 128), (32, 8, 128), (64, 8, 128)]
@@ -19,13 +19,13 @@ LARGEST = 8e9
 
 
 def products(small):
-    """(m, n, k): all pairs of sizes, so that projections to wider and to narrower layers are there."""
+    """Sizes (m, n, k) in all pairs, to include projections to wider and to narrower layers."""
     rows, squares = (SMALL_ROWS, SMALL_SQUARES) if small else (ROWS, SQUARES)
     return list(itertools.product(rows, squares, squares))
 
 
 def attentions(kernel, small):
-    """(batch, tokens, heads, kv_heads, head_dim)."""
+    """Sizes (batch, tokens, heads, kv_heads, head_dim)."""
     if kernel == "decode-attention":
         sequences = SMALL_CACHES if small else CACHES
     else:
@@ -61,7 +61,7 @@ def largest_tensor(kernel, size, dtype):
 
 
 def table(kernel, precision, clock, device, small):
-    """Rows of one kernel in one precision."""
+    """Measured rows of one kernel in one precision."""
     dtype, rows = PRECISIONS[precision], []
     for size in products(small) if kernel == "product" else attentions(kernel, small):
         if largest_tensor(kernel, size, dtype) > LARGEST:
@@ -80,7 +80,7 @@ KERNELS = ["product", "attention", "causal-attention", "decode-attention"]
 
 
 def measured_kernels(device, device_class, kernels=KERNELS, precisions=tuple(PRECISIONS), small=False, seconds=0.05):
-    """The document, as a dictionary."""
+    """The document of measured kernels, as a dictionary."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(0)
     name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else torch.device(device).type

@@ -1,12 +1,13 @@
 //! PyTorch: a script that writes an `ExportedProgram` or a training step as native JSON, and one that measures kernels.
 //!
 //! A PyTorch model is a program, and only PyTorch knows what it computes. So there is no importer: the script
-//! [`EXPORTER`] runs where the model is, and its output is read like any native model. It can measure the operators of a
-//! program as well, whose seconds are then part of the model. [`KERNELS`] measures products and attention of many sizes on
-//! a device. Both depend on PyTorch alone.
+//! [`EXPORTER`] runs where the model is, and its output is read like any native model. The script can also measure the
+//! operators of a program, and then writes their seconds into the model. [`KERNELS`] measures products and attention of
+//! many sizes on a device. Both depend on PyTorch alone.
 //!
-//! Users get one file each, which is the concatenation of several here: operator costs, the document, programs of
-//! `torch.export`, timing, the measured program, training steps, the command; and timing and the kernels.
+//! Each script is a single file for its users, concatenated from several files here. The exporter has operator costs,
+//! the document, programs of `torch.export`, timing, the measured program, training steps and the command; the
+//! measurement of kernels has timing and the kernels.
 
 /// The script; `stagewright exporter torch` prints it.
 pub const EXPORTER: &str = concat!(

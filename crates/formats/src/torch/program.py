@@ -8,11 +8,11 @@ def decomposed(program):
 
 
 def layer_of(node, inside=""):
-    """The path of the module that a node of a program came from, below `inside`; none at the top."""
+    """The path of the module that a node came from, relative to `inside`; `None` for `inside` itself or the root."""
     stack = node.meta.get("nn_module_stack") or {}
     paths = [path for path, _ in stack.values() if path]
     path = paths[-1] if paths else ""
-    # A module that is called twice has the number of the call behind its path.
+    # In a module that is called several times, the number of the call follows the path.
     path = path.split("@")[0]
     if path == inside:
         return None
@@ -25,7 +25,7 @@ INSIDE = "model"
 
 
 class Whole(torch.nn.Module):
-    """A model whose outputs are its tensors, whatever classes it gives out; with `loss`, the loss of what it gives."""
+    """Returns the tensors in the output of a model, whatever its class; with `loss`, the loss of the output."""
 
     def __init__(self, model, loss=None):
         super().__init__()
@@ -37,7 +37,7 @@ class Whole(torch.nn.Module):
 
 
 def inner_tensors(value):
-    """The tensors in an output: a ModelOutput, the cache in it, lists and dictionaries."""
+    """The tensors in an output, which may be a ModelOutput, a cache in one, a list or a dictionary."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -66,7 +66,7 @@ def needed(graph):
 
 
 def same_weight(program):
-    """What tells the weights of a program apart: a tied one has several names."""
+    """One name for each weight of a program, by placeholder: a tied weight has several names."""
     seen, found = {}, {}
     for node, target in program.graph_signature.inputs_to_parameters.items():
         tensor = program.state_dict.get(target)
@@ -83,7 +83,7 @@ def is_cache(name):
 
 
 def roles(program, inside="", states=0):
-    """What is held, by the name of its placeholder; `states` are the optimiser's numbers for each of a weight."""
+    """The held data, by name of placeholder; the optimiser keeps `states` numbers for each number of a weight."""
     def known(target):
         return target.removeprefix(inside + ".") if inside else target
 
@@ -112,7 +112,7 @@ TOKENS = ["input_ids", "decoder_input_ids", "tokens", "token_ids", "idx"]
 
 
 def batch_of(program):
-    """Samples, and tokens of one: of the input that is called after them, or else the first dimension of all inputs."""
+    """Samples, and tokens per sample: of the input named after tokens, or else the first dimension of all inputs."""
     given = set(program.graph_signature.user_inputs)
     shapes = {}
     for node in program.graph.find_nodes(op="placeholder"):
@@ -128,7 +128,7 @@ def batch_of(program):
 
 
 def document(program, name="", fuse=True, inside="", device_class=None, device=None):
-    """The graph document of an ExportedProgram, as a dictionary; paths are below the module `inside`.
+    """The graph document of an ExportedProgram, as a dictionary; paths are relative to the module `inside`.
 
     With `device_class`, operators are measured; see `measure`.
     """

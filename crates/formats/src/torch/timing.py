@@ -1,10 +1,10 @@
 
 
 class Clock:
-    """Seconds of calls on a device: the median of repeated calls after a few that do not count.
+    """Times calls on a device: the median of repeated calls, after a few warm-up calls.
 
-    On a GPU, events before and after several calls that are queued one behind the other; elsewhere the clock, with the
-    device waited for. A call that is repeated finds its inputs in the caches, if they fit.
+    On a GPU, events are recorded before and after several calls that are queued back to back; elsewhere the clock is
+    read once the device has finished. A repeated call finds its inputs in the caches, if they fit.
     """
 
     def __init__(self, device, budget=0.02, fewest=5, most=100):
@@ -16,7 +16,7 @@ class Clock:
             getattr(torch, self.device.type).synchronize()
 
     def once(self, call, count):
-        """Seconds of a call, the mean of `count`."""
+        """Mean seconds of `count` calls."""
         self.wait()
         if self.device.type == "cuda":
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -36,7 +36,7 @@ class Clock:
         """Median seconds of a call."""
         call()
         first = max(self.once(call, 1), 1e-9)
-        # What an event or a wait takes is spread over several calls.
+        # The overhead of an event or a wait is spread over several calls.
         count = 1 if self.device.type == "cpu" else max(1, min(50, int(5e-4 / first)))
         samples, started = [], time.perf_counter()
         while len(samples) < self.fewest or (time.perf_counter() - started < self.budget and len(samples) < self.most):

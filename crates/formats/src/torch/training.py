@@ -1,11 +1,11 @@
 
 
-# FLOP for each weight, and numbers of state, of an optimiser.
+# By optimiser, FLOP and numbers of state for each number of a weight.
 OPTIMIZERS = {"sgd": (2, 0), "momentum": (4, 1), "adam": (12, 2), "adamw": (14, 2)}
 
 
 def joint_attention():
-    """Attention and its gradient as two operators, as fused kernels have them; defined once in a process."""
+    """Defines attention and its gradient as two operators, as in fused kernels, once in a process."""
     if hasattr(torch.ops.stagewright_exporter, ATTENTION):
         return
     signature = "(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal)"
@@ -15,13 +15,13 @@ def joint_attention():
         f"{ATTENTION_BACKWARD}(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor out, "
         "Tensor logsumexp) -> (Tensor, Tensor, Tensor, Tensor)"
     )
-    joint_attention.library = library  # what it defines lasts as long as it does
+    joint_attention.library = library  # the operators exist as long as the library object
     forward = f"stagewright_exporter::{ATTENTION}"
     backward = f"stagewright_exporter::{ATTENTION_BACKWARD}"
 
     @torch.library.register_fake(forward)
     def attend(query, key, value, mask, is_causal):
-        # Tokens lie before heads, so that joining the heads is a view.
+        # Tokens come before heads in memory, so that joining the heads is a view.
         *batch, heads, tokens, _ = query.shape
         out = query.new_empty([*batch, tokens, heads, value.shape[-1]]).transpose(-2, -3)
         return out, query.new_empty(query.shape[:-1], dtype=torch.float32)
@@ -42,10 +42,10 @@ def joint_attention():
 
 
 class Step(torch.fx.Interpreter):
-    """Runs a program and remembers which of its nodes every node of the trace comes from, gradients included.
+    """Runs a program and notes which of its nodes every traced node comes from, gradients included.
 
-    The node that runs is noted while it runs. What it leaves in autograd's graph notes it again when it is
-    differentiated. Where gradients of several readers of a tensor are added up, nothing is noted.
+    Nodes that are traced while a node of the program runs are noted as coming from that node. So are those traced while
+    autograd differentiates it. A sum of the gradients of several readers of a tensor comes from no node.
     """
 
     def __init__(self, module):
@@ -53,7 +53,7 @@ class Step(torch.fx.Interpreter):
         self.known, self.now, self.backward, self.notes = set(), None, False, {}
 
     def note(self, node):
-        """Notes what was traced since the last call as of `now`."""
+        """Notes that everything traced since the last call comes from `now`, which then becomes `node`."""
         tracer = torch.fx.experimental.proxy_tensor.get_proxy_mode().tracer
         for made in reversed(tracer.graph.nodes):
             if made in self.notes:
@@ -70,7 +70,7 @@ class Step(torch.fx.Interpreter):
         return result
 
     def mark(self, function, node):
-        """Notes the node whenever a function of autograd runs that the node left there."""
+        """Notes the node whenever autograd runs one of the functions that the node added to its graph."""
         left = [function]
         while left:
             function = left.pop()
@@ -90,11 +90,11 @@ class Step(torch.fx.Interpreter):
 
 
 def trace_step(program):
-    """A graph of forward and backward; its outputs are the loss and the gradient of each weight, in order.
+    """Traces both passes as one graph, whose outputs are the loss and the gradient of each weight, in order.
 
-    Returns the graph, the names of the placeholders of the program in the order of its own, the names of weights that
-    have a gradient, and for each node the node of the program that it comes from and whether it is of the backward
-    pass.
+    Returns the graph, the placeholders of the program in the order of the graph's own, the placeholders of weights that
+    have a gradient, and for each node of the graph the node of the program that it comes from and whether it belongs to
+    the backward pass.
     """
     joint_attention()
     module = program.graph_module
@@ -137,7 +137,7 @@ def asks_gradient(program, target):
 
 
 class StepBuilder(Builder):
-    """Builds a training step: which forward operator an operator differentiates, and what updates the weights."""
+    """Builds a training step: adds updates, and finds the forward operator of each backward operator."""
 
     def __init__(self, fuse, optimizer):
         super().__init__(fuse, trained=True)
@@ -160,7 +160,7 @@ class StepBuilder(Builder):
                 self.views[origin] = found[0]
 
     def settle(self):
-        """Backward operators of no forward operator go with who reads them, otherwise with what they read."""
+        """Places backward operators without a forward operator with their readers, or else with what they read."""
         for number in reversed(range(len(self.works))):
             work = self.works[number]
             if work.turn != "backward" or work.home is not None:
@@ -177,7 +177,7 @@ class StepBuilder(Builder):
                 work.layer = self.works[work.home].layer or work.layer
 
     def update(self, weight, held, gradient):
-        """Updates a weight where its gradient is computed."""
+        """Adds the update of a weight, on the device that computes its gradient."""
         found = self.source[gradient]
         if not isinstance(found, tuple):
             return
@@ -195,7 +195,7 @@ class StepBuilder(Builder):
 
 
 def split_sums(outputs, notes, weights):
-    """For each weight its gradients, one for each reader: sums that autograd makes of them are taken apart."""
+    """The gradients of each weight, one for each reader: the sums that autograd makes of them are split."""
     found = []
     for weight, output in zip(weights, outputs):
         left, apart = [output], []
@@ -213,7 +213,7 @@ def split_sums(outputs, notes, weights):
 
 
 def training_document(program, name="", optimizer="adamw", fuse=True, inside=""):
-    """The document of a training step of an ExportedProgram that gives out its loss."""
+    """The document of a training step of an ExportedProgram that returns its loss."""
     if optimizer not in OPTIMIZERS:
         raise NotExportable(f"the optimizer {optimizer} is not one of {', '.join(OPTIMIZERS)}")
     program = decomposed(program)
@@ -253,8 +253,8 @@ def training_document(program, name="", optimizer="adamw", fuse=True, inside="")
 def write_training_step(model, inputs, path, loss=None, optimizer="adamw", name="", fuse=True):
     """Writes one training step of a model: forward, backward and the optimiser.
 
-    `inputs` is a tuple, or a dictionary by name. `loss` is a function from what the model gives out to a single number;
-    without it, the model gives out an object with a field `loss`, as those of transformers do that are given labels.
+    `inputs` is a tuple, or a dictionary by name. `loss` is a function from the output of the model to a single number;
+    without it, the output must have a field `loss`, as that of a transformers model has if the inputs include labels.
     `optimizer` is sgd, momentum, adam or adamw.
     """
     program = program_of(model, inputs, loss or (lambda given: given.loss))

@@ -1,4 +1,4 @@
-//! Arguments made from the option records of the library, and their given values.
+//! Arguments generated from the option records of the library, and the values that users give them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_pars
 use serde_json::{Map, Value};
 use stagewright::tasks::options::{Choice, Group, OptionRecord, Values};
 
-/// Options of a group that are given.
+/// The given options of a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Given {
-    /// Values as the documents have them.
+    /// Values, in the form of the documents.
     values: Map<String, Value>,
-    /// Files, whose paths need not be text.
+    /// Paths of files, which need not be valid text.
     files: BTreeMap<&'static str, Vec<PathBuf>>,
 }
 
 impl Given {
-    /// Values in the form of the documents, by name, without files.
+    /// Values of the options by name, in the form of the documents; without files.
     pub(crate) fn values(&self) -> &Map<String, Value> {
         &self.values
     }
@@ -78,12 +78,12 @@ impl Given {
     }
 }
 
-/// The switch that a choice represents, if it is one.
+/// Value of the switch that a choice stands for; `None` if the choice is not a switch.
 fn switch(choices: &[Choice], name: &str) -> Option<bool> {
     choices.iter().find(|choice| choice.name == name)?.switch
 }
 
-/// The argument of an option.
+/// Builds the argument for an option.
 fn argument(option: &'static OptionRecord) -> Arg {
     let argument = Arg::new(option.name).long(option.written()).help(option.described());
     let argument = match option.group.heading() {
@@ -116,7 +116,7 @@ fn argument(option: &'static OptionRecord) -> Arg {
     }
 }
 
-/// A parser of the names of choices.
+/// A parser for the names of choices.
 fn names(choices: &'static [Choice]) -> PossibleValuesParser {
     PossibleValuesParser::new(choices.iter().map(|choice| match choice.help {
         "" => PossibleValue::new(choice.name),

@@ -17,7 +17,7 @@ pub(super) struct BaselineTable {
     pub(super) file: String,
     /// The column that holds the input's file name without extension.
     pub(super) key: String,
-    /// Unit of the values, in seconds.
+    /// Seconds per unit of the values.
     #[serde(default = "unit")]
     pub(super) unit_s: f64,
     /// Column of each solver; a solver without one has no ratio.
@@ -34,7 +34,7 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Reads the baseline file of a suite; `None` if it is in the shared folder and that is not available.
+    /// Reads the baseline file of a suite; `None` if the file is in the shared folder, which is not available.
     pub(super) fn read(table: &BaselineTable) -> Result<Option<Baseline>> {
         if table.file.is_empty() {
             return Ok(None);
@@ -57,7 +57,7 @@ impl Baseline {
         for record in reader.records() {
             let record = record.map_err(|error| bad(error.to_string()))?;
             for &(solver, at) in &columns {
-                // A blank means that the value is unknown.
+                // A cell that is not a number means that the value is unknown.
                 let value = record.get(at).and_then(|text| text.parse::<f64>().ok());
                 if let (Some(value), Some(input)) = (value, record.get(key)) {
                     values.insert((input.to_owned(), solver.clone()), value * table.unit_s);
@@ -67,7 +67,7 @@ impl Baseline {
         Ok(Some(Baseline { values }))
     }
 
-    /// The value of an input, given by its file name without extension.
+    /// The baseline value of a solver on an input, which is given by its file name without extension.
     pub(super) fn of(&self, input: &str, solver: &str) -> Option<f64> {
         let of = |input: &str| self.values.get(&(input.to_owned(), solver.to_owned())).copied();
         // The name of a compressed file has two extensions.

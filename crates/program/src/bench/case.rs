@@ -34,9 +34,9 @@ pub(super) struct Case {
     pub(super) cluster: Option<String>,
     /// Options of `plan` for the objective.
     pub(super) objective: BTreeMap<String, toml::Value>,
-    /// Name of a solver, variant, command or plan.
+    /// Name of a solver, a variant, a command or a given plan.
     pub(super) solver: String,
-    /// Method that the name in `solver` means.
+    /// Method to which the name in `solver` refers.
     pub(super) method: Method,
     /// Seed.
     pub(super) seed: u64,
@@ -69,7 +69,7 @@ pub(super) struct Row {
     pub(super) gap: Option<f64>,
     /// Wall-clock seconds of each run, ascending.
     pub(super) seconds: Vec<f64>,
-    /// Seconds of each run in the solver, ascending; the rest is reading the model and writing the plan.
+    /// Seconds of each run spent in the solver, ascending; the rest is reading the model and writing the plan.
     pub(super) solving: Vec<f64>,
     pub(super) peak_bytes: Option<u64>,
     /// Number of operators in the plan.
@@ -83,18 +83,18 @@ pub(super) struct Row {
     /// Value over the baseline value. The journal does not keep it, since the suite's baseline may change.
     #[serde(skip)]
     pub(super) ratio: Option<f64>,
-    /// Comparison of the value with the best known of an instance. The library may change, so the journal does not keep
-    /// it.
+    /// Mark from comparing the value with the best known of an instance. The journal does not keep it, because the
+    /// library may change.
     #[serde(skip)]
     pub(super) mark: &'static str,
-    /// What identifies the model, and the cluster file, which distinguish cases with equal names.
+    /// Identifiers of the model and of the cluster file, which distinguish cases with equal names.
     pub(super) files: [String; 2],
-    /// Whether an interrupt cut off the runs of the case, which no journal keeps.
+    /// Whether an interrupt cut off the runs of the case. No journal keeps such a row.
     #[serde(skip)]
     pub(super) is_cut_off: bool,
 }
 
-/// The status of a case that an interrupt left no time for.
+/// Status of a case that was not run because of an interrupt.
 const NOT_RUN: &str = "not run";
 
 impl Row {
@@ -103,12 +103,12 @@ impl Row {
         self.solving.len() == runs
     }
 
-    /// Whether the case was run once at least, or refused.
+    /// Whether the case was run at least once, or refused.
     pub(super) fn is_run(&self) -> bool {
         self.status != NOT_RUN
     }
 
-    /// Sets the ratio to the baseline value, and the mark of an instance with its own objective and devices.
+    /// Sets the ratio to the baseline value and, for an instance with its own objective and devices, the mark.
     pub(super) fn compare(&mut self, baseline: Option<&Baseline>) {
         let baseline = baseline.and_then(|baseline| baseline.of(&self.input, &self.solver));
         self.ratio = baseline.zip(self.value_s).map(|(baseline, value)| value / baseline);
@@ -133,11 +133,12 @@ impl Case {
     /// Position of the digest of the cluster file.
     pub(super) const CLUSTER: usize = 4;
 
-    /// Journal key: everything that the outcome depends on. That is the command, the number of runs, the content of the
-    /// files, and the digest of the program; but not the number of jobs, so that a suite can be resumed with any.
+    /// Journal key: everything on which the outcome depends. This includes the command, the number of runs, the content
+    /// of the files, and the digest of the program, but not the number of jobs, so that a suite can be resumed with any
+    /// number.
     pub(super) fn key(&self, suite: &Suite, program: &str) -> Vec<String> {
         let digest = |file: &Path| cluster::digest_of_file(file).unwrap_or_default();
-        // A cluster may be given by name, not as a file.
+        // A cluster given by name, rather than as a file, has no content to hash.
         let contents = [self.input.files(), self.cluster.as_ref().map(PathBuf::from)]
             .map(|file| file.as_deref().map(digest).unwrap_or_default());
         let key = [program.to_owned(), format!("runs {}", suite.repeat), self.solver.clone()]
@@ -161,7 +162,7 @@ impl Case {
         key.chain(method).chain(watched).chain(call).collect()
     }
 
-    /// Files that a run of the case reads; a cluster may be given by name.
+    /// Files that a run of the case reads. A cluster given by name is included as a path that does not exist.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         let method = match &self.method {
             Method::Solver => Vec::new(),
@@ -203,7 +204,7 @@ impl Case {
         }
     }
 
-    /// Runs the case as often as the suite specifies, or until runs are ended.
+    /// Runs the case as often as the suite specifies, or until all runs are ended.
     pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row> {
         let mut row = self.row();
         let made = self.input.graph()?.map(|graph| self.model(&graph)).transpose()?;
@@ -219,7 +220,7 @@ impl Case {
         Ok(row)
     }
 
-    /// Adds a run of the case to its row. Returns whether the run was completed.
+    /// Runs the case once and adds the result to its row. Returns whether the run was completed.
     fn run_once(&self, suite: &Suite, runs: &Runs, model: &str, row: &mut Row) -> Result<bool> {
         let prepared =
             self.adapt(suite, runs, model).and_then(|file| Ok((file, self.sibling_plan(suite, runs)?)));
@@ -252,7 +253,7 @@ impl Case {
             Method::Plan(_) => Printed::given(&output.stdout),
             _ => Printed::read(&output.stdout),
         };
-        // The signal of a terminal may reach the run before it reaches this process.
+        // A signal from the terminal may reach the run before it reaches this process.
         let interrupted = Some(StopReason::Interrupted.name());
         if plan.as_ref().is_some_and(|plan| plan.stop.as_deref() == interrupted) {
             return Ok(false);
@@ -260,7 +261,7 @@ impl Case {
         row.seconds.push(took);
         let story = String::from_utf8_lossy(&output.stderr);
         let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
-        // The peak memory of a command is not that of this program.
+        // The peak memory reported for a command is that of this program, not that of the command.
         row.peak_bytes = row.peak_bytes.max(peak.filter(|_| !matches!(self.method, Method::Command(_))));
         let Some(plan) = plan else {
             row.status = error_of(&story).unwrap_or("error: no plan was printed").into();
@@ -282,7 +283,7 @@ impl Case {
     /// Adds what a run printed to the row.
     fn keep(&self, plan: Printed, row: &mut Row) {
         row.status = match (&self.method, plan.value, plan.reason) {
-            // The reason why a command has no plan is unknown to this program.
+            // Only the command itself can say why it has no plan.
             (Method::Command(_), None, Some(reason)) => reason,
             _ => plan.status,
         };
@@ -294,7 +295,8 @@ impl Case {
         row.operators = plan.operators;
     }
 
-    /// A checkpoint adapted to the input, if the variant requests it. Its time does not count as the plan's.
+    /// A checkpoint adapted to the input, if the variant requests one. The time for adapting it does not count as the
+    /// plan's.
     fn adapt(&self, suite: &Suite, runs: &Runs, model: &str) -> Result<Option<NamedTempFile>, Unprepared> {
         let Some((variant, time)) =
             self.variant().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
@@ -313,8 +315,8 @@ impl Case {
         }
     }
 
-    /// The plan of the sibling, if the variant starts from it. Cases that differ only in their seed share it, and its time does
-    /// not count as the plan's.
+    /// The plan of the sibling, if the variant starts from one. Cases that differ only in their seed share this plan,
+    /// and the time to find it does not count as theirs.
     fn sibling_plan(&self, suite: &Suite, runs: &Runs) -> Result<Option<PathBuf>, Unprepared> {
         let asked = self.variant().and_then(|variant| Some((variant, variant.sibling.as_ref()?)));
         let Some(((variant, time), graph)) = asked.zip(self.input.sibling()) else { return Ok(None) };
@@ -322,7 +324,7 @@ impl Case {
         call.extend(variant.checkpoint.iter().map(|file| option("checkpoint", file.display())));
         call.extend(self.problem(suite, 0));
         let key = [call.clone(), vec![self.input.sibling_id()]].concat();
-        // Held while the plan is made, so that other cases wait for it.
+        // The lock is held while the plan is made, so that other cases wait for it.
         let mut plans = locked(&suite.siblings);
         if !plans.contains_key(&key) {
             let (model, file) = (self.model(&graph?)?, self.file("the plan of a sibling")?);
@@ -355,7 +357,7 @@ impl Case {
         })
     }
 
-    /// Runs this program on a model in a child process; `None` if runs were ended before it finished.
+    /// Runs this program on a model in a child process; `None` if all runs were ended before it finished.
     fn call(&self, runs: &Runs, options: Vec<String>, model: &str) -> Result<Option<Output>> {
         let failed = |doing: &str, error: std::io::Error| {
             CliError::new(B004, format!("cannot {doing}: {error}")).at(self.input.id())
@@ -366,12 +368,12 @@ impl Case {
             .map_err(|error| failed("start a run", error))
     }
 
-    /// Whether the plan of the case is given.
+    /// Whether the case evaluates a given plan.
     fn is_given(&self) -> bool {
         matches!(self.method, Method::Plan(_))
     }
 
-    /// Arguments of `plan`, without those of the problem; for a given plan those of `compare`.
+    /// Arguments of `plan`, without those of the problem; for a given plan, the arguments of `compare`.
     fn plan(&self, suite: &Suite) -> Vec<String> {
         let solver = match &self.method {
             Method::Plan(file) => {
@@ -399,7 +401,7 @@ impl Case {
         call
     }
 
-    /// Arguments of the problem and its resources, without the model.
+    /// Arguments that describe the problem and its resources, without the model.
     fn problem(&self, suite: &Suite, seed: u64) -> Vec<String> {
         let mut call = vec![option("threads", suite.threads), option("seed", seed)];
         let given = [("memory-limit", &suite.memory_limit), ("cluster", &self.cluster)];
@@ -416,7 +418,7 @@ impl Case {
     }
 }
 
-/// Options of `plan` that control how a plan is found, not its value.
+/// Options of `plan` that affect how a plan is found, but not its value.
 pub(super) const OF_SOLVERS: [&str; 3] = ["simulations", "robust", "robust_budget"];
 
 /// Output of a run.
@@ -514,11 +516,11 @@ impl Printed {
     }
 }
 
-/// Why a run could not be prepared.
+/// Reasons why a run could not be prepared.
 enum Unprepared {
-    /// The error of the command that prepares it.
+    /// The preparing command failed with this error.
     Refused(String),
-    /// Runs were ended before.
+    /// All runs were ended before the preparation finished.
     CutOff,
     /// The command could not be run.
     Failed(CliError),
@@ -530,12 +532,12 @@ impl From<CliError> for Unprepared {
     }
 }
 
-/// The error of a run, or a text if it reported none.
+/// The error that a run reported, or `otherwise` if it reported none.
 fn said(output: &Output, otherwise: &str) -> String {
     error_of(&String::from_utf8_lossy(&output.stderr)).unwrap_or(otherwise).to_owned()
 }
 
-/// The first line of an error in the output on standard error.
+/// The first line of an error in what a run wrote to standard error.
 fn error_of(story: &str) -> Option<&str> {
     story.lines().find(|line| line.starts_with("error"))
 }

@@ -1,4 +1,4 @@
-//! Time to target of each solver: its own answer, and the answers of others.
+//! Convergence of solvers: value over time, and time to a target, which is the answer of a chosen solver.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) enum EffortMeasure {
 }
 
 impl EffortMeasure {
-    /// The effort up to a moment, if it was counted.
+    /// The effort spent up to a moment; `None` if it was not counted.
     fn of(self, moment: &Moment) -> Option<f64> {
         match self {
             EffortMeasure::Seconds => Some(moment.elapsed_s),
@@ -35,7 +35,7 @@ impl EffortMeasure {
         }
     }
 
-    /// The best value of a run within an effort.
+    /// The best value that a run found within an effort.
     fn value_by(self, limit: f64, row: &Row) -> Option<f64> {
         let is_by_then = |moment: &&Moment| self.of(moment).is_some_and(|effort| effort <= limit);
         row.moments.iter().rfind(is_by_then).map(|moment| moment.value_s)
@@ -45,9 +45,9 @@ impl EffortMeasure {
 /// Number of intervals between the points of a curve.
 const POINTS: usize = 120;
 
-/// The geometric mean of the value so far over the best of its case, as a function of the effort. The curve starts
-/// where every case of the solver has a plan and ends at the last improvement. It is empty if efforts were not
-/// counted, or a case has no plan.
+/// The geometric mean of the value so far, relative to the best of its case, as a function of the effort. The curve
+/// starts when every case of the solver has a plan and ends at the last improvement. It is empty if efforts were not
+/// counted, or if a case has no plan.
 #[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "only plots show it"))]
 pub(super) fn curve(rows: &[&Row], solver: &str, effort: EffortMeasure) -> Vec<(f64, f64)> {
     let best = best_values(rows.iter().copied());
@@ -61,7 +61,7 @@ pub(super) fn curve(rows: &[&Row], solver: &str, effort: EffortMeasure) -> Vec<(
         return Vec::new();
     }
     let point = |index: usize| {
-        // Exact at the end, which rounding could miss.
+        // The last point is exact: rounding could miss it.
         let x = match index {
             POINTS => to,
             _ => from * (to / from).powf(index as f64 / POINTS as f64),
@@ -73,13 +73,13 @@ pub(super) fn curve(rows: &[&Row], solver: &str, effort: EffortMeasure) -> Vec<(
     (0..=POINTS).filter_map(point).collect()
 }
 
-/// The first improvement of a run to a value at most `value`, within the tolerance.
+/// The first improvement of a run that reaches `value`, within the tolerance.
 fn reached(row: &Row, value: f64) -> Option<Moment> {
     let is_there = |moment: &&Moment| moment.value_s <= value || tolerance::same(moment.value_s, value);
     row.moments.iter().find(is_there).copied()
 }
 
-/// The tables of every objective, as Markdown.
+/// Formats the tables of all objectives as Markdown.
 pub(super) fn markdown(rows: &[Row], asked: &Asked) -> String {
     let mut text = String::new();
     for (objective, solvers) in objectives(rows) {
@@ -93,7 +93,7 @@ pub(super) fn markdown(rows: &[Row], asked: &Asked) -> String {
     text
 }
 
-/// The table of each solver's value over the best of the case, after a time or a number of simulations.
+/// A table of each solver's value relative to the best of the case, after given times or numbers of simulations.
 fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String {
     let seconds = asked.seconds.iter().map(|&limit| (EffortMeasure::Seconds, limit));
     let simulations = asked.simulations.iter().map(|&limit| (EffortMeasure::Simulations, limit as f64));
@@ -128,7 +128,7 @@ fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String 
     )
 }
 
-/// The table of each solver's time to the answer of `leader`.
+/// A table of each solver's time to reach the answer of `leader`.
 fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
     let led: BTreeMap<Ground<'_>, &Row> =
         rows.iter().filter(|row| row.solver == leader).map(|row| (ground(row), *row)).collect();
@@ -210,7 +210,7 @@ mod tests {
         let text = markdown(&rows, &asked);
         assert!(text.contains("| quick | 2.0000 | 1.0000 | 4.0000 |"), "{text}");
         assert!(text.contains("| slow |  | 2.0000 | 2.0000 |"), "{text}");
-        // It reached 4 s after 1 s and 20 simulations, the other one after 3 s.
+        // `quick` reached a value of 4 after 1 s and 20 simulations, `slow` after 3 s and 9.
         assert!(text.contains("| quick | 1 | 1 | 1.0000 s | 20 | 3.0000 | 0.4500 |"), "{text}");
     }
 

@@ -1,8 +1,8 @@
-//! Inputs of a suite: model files, built-in workloads and random problems of a recipe.
+//! Inputs of a suite: model files, built-in workloads, and random problems from a recipe.
 //!
-//! A suite gives a workload by the options of `workload`, and problems by their recipe. Their graphs follow from these and from
-//! the program, so the journal identifies a case by them. Each case makes its graph anew, in a temporary file and outside of the
-//! times of its runs.
+//! A suite describes a workload by the options of `workload`, and problems by their recipe. Together with the program,
+//! these determine the graphs, so the journal identifies a case by them. Each case generates its graph anew, in a
+//! temporary file; the time for this does not count in its runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,10 +22,11 @@ use crate::error::{CliError, Result};
 use crate::resolve::cluster_file;
 use crate::workload;
 
-/// Environment variable of the folder that `$STAGEWRIGHT_SHARED` at the start of a path means.
+/// Environment variable with the folder of shared inputs: paths that start with `$STAGEWRIGHT_SHARED` are relative to
+/// it.
 pub(super) const SHARED: &str = "STAGEWRIGHT_SHARED";
 
-/// More cases are a mistake.
+/// Maximum number of cases; a suite with more is considered a mistake.
 pub(super) const MAX_CASES: usize = 100_000;
 
 /// Options of `workload`, see [`of_workloads`]: `batch = 8` is `--batch 8`, and `training = true` is `--training`.
@@ -34,7 +35,7 @@ pub(super) type Options = BTreeMap<String, toml::Value>;
 /// Options of `workload` that do not describe a graph.
 const OF_THE_COMMAND: [&str; 4] = ["list", "recipe", "count", "out"];
 
-/// A workload as a suite gives it.
+/// A workload as described in a suite.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct WorkloadEntry {
     /// Name in the tables.
@@ -43,19 +44,20 @@ pub(super) struct WorkloadEntry {
     model: String,
     /// Cluster that the model carries: a file relative to the suite, or a built-in name.
     cluster: Option<String>,
-    /// Options of a smaller model of the family, whose plan a variant starts from; the others are those of the workload.
+    /// Options of a smaller model of the family, from whose plan a variant starts; all other options are those of the
+    /// workload.
     sibling: Option<Options>,
     #[serde(flatten)]
     options: Options,
 }
 
-/// Random problems as a suite gives them.
+/// Random problems as described in a suite.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProblemsEntry {
     /// Training recipe, relative to the suite.
     recipe: String,
-    /// Number of problems, the first of the recipe.
+    /// Number of problems; the first ones of the recipe are taken.
     count: u64,
 }
 
@@ -66,7 +68,7 @@ pub(super) enum Input {
     File(String),
     /// A built-in workload.
     Workload(Arc<Workload>),
-    /// A problem of a recipe, by its index.
+    /// A problem from a recipe, by its index.
     Problem(Arc<Problems>, u64),
 }
 
@@ -80,7 +82,7 @@ pub(super) struct Workload {
     sibling: Option<Options>,
 }
 
-/// The random problems of a recipe.
+/// The random problems of a recipe, of which an input is one.
 #[derive(Debug)]
 pub(super) struct Problems {
     file: PathBuf,
@@ -97,7 +99,7 @@ impl Input {
         }
     }
 
-    /// Identifies the input among all: the path of a file, or what a graph is made from.
+    /// Unique identifier of the input: the path of a file, or the arguments that generate a graph.
     pub(super) fn id(&self) -> String {
         match self {
             Input::File(path) => path.clone(),
@@ -112,7 +114,7 @@ impl Input {
         }
     }
 
-    /// Files that the model comes from; a cluster may be given by name.
+    /// The file from which the model comes; for a workload, its cluster, which may also be a built-in name.
     pub(super) fn files(&self) -> Option<PathBuf> {
         match self {
             Input::File(path) => Some(path.into()),
@@ -141,7 +143,7 @@ impl Input {
         }
     }
 
-    /// Identifies the sibling of a workload; empty without one.
+    /// Identifier of a workload's sibling; empty if it has none.
     pub(super) fn sibling_id(&self) -> String {
         match self {
             Input::Workload(workload) => {
@@ -153,10 +155,10 @@ impl Input {
 }
 
 impl Workload {
-    /// The workload of an entry, over the options of all workloads of its suite.
+    /// Builds the workload of an entry. Its options override those for all workloads of the suite.
     ///
     /// # Errors
-    /// If the options describe no graph (B002), the cluster does not exist (B001), or is invalid.
+    /// If the options describe no graph (B002), or the cluster does not exist (B001) or is invalid.
     pub(super) fn new(
         entry: &WorkloadEntry,
         of_all: &Options,
@@ -190,7 +192,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// The arguments of `workload`.
+    /// The command line of `workload` that generates the graph.
     fn words(&self, options: &Options) -> Vec<String> {
         let given = options.iter().filter(|(_, value)| value.as_bool() != Some(false));
         let words = given.map(|(name, value)| match value {
@@ -220,7 +222,7 @@ impl Workload {
         workload::graph(family(&self.model)?, arguments)
     }
 
-    /// The graph that carries the cluster.
+    /// The graph, including its cluster.
     fn graph(&self, options: &Options) -> Result<GraphDocument> {
         let graph = self.plain_graph(&self.arguments(options)?)?;
         let cluster = self.cluster.as_deref().map(cluster_file).transpose()?;
@@ -228,7 +230,7 @@ impl Workload {
     }
 }
 
-/// The problems of an entry.
+/// The problems that an entry describes.
 ///
 /// # Errors
 /// If the recipe does not exist (B001) or is invalid, or the count is out of range (B002).
@@ -247,7 +249,8 @@ pub(super) fn problems(entry: &ProblemsEntry, folder: &Path, place: &str) -> Res
     Ok((0..entry.count).map(|index| Input::Problem(problems.clone(), index)).collect())
 }
 
-/// A cluster as `--cluster` takes it. A file beside the suite takes precedence over a built-in cluster of the same name.
+/// A cluster, as the value of `--cluster`. A file beside the suite takes precedence over a built-in cluster of the same
+/// name.
 fn cluster(folder: &Path, name: &str, place: &str) -> Result<PathBuf> {
     let built_in = || clusters::find(name).map(|_| name.into());
     existing(folder, name).map_or_else(built_in, Ok).map_err(|error| {
@@ -255,7 +258,7 @@ fn cluster(folder: &Path, name: &str, place: &str) -> Result<PathBuf> {
     })
 }
 
-/// A file beside the suite or of the shared inputs, if it exists.
+/// The path of a file beside the suite or among the shared inputs, if it exists.
 fn existing(folder: &Path, path: &str) -> Option<PathBuf> {
     resolve(folder, path).filter(|file| file.is_file())
 }
@@ -282,7 +285,8 @@ pub(super) fn plain(value: &toml::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Resolves a path relative to the suite's folder, or to the shared inputs; `None` if those are not available.
+/// Resolves a path relative to the suite's folder or to the shared inputs; `None` if the shared inputs are not
+/// available.
 pub(super) fn resolve(folder: &Path, path: &str) -> Option<PathBuf> {
     match path.strip_prefix('$').and_then(|rest| rest.strip_prefix(SHARED)) {
         Some(rest) => {

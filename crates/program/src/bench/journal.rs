@@ -1,7 +1,7 @@
 //! Journal of finished cases, so that an interrupted suite can be resumed.
 //!
-//! The file is a header, then one JSON object per line, written as soon as its case is finished. A line truncated by a
-//! kill is ignored.
+//! The file is a header, followed by one JSON object per line, which is written as soon as a case is finished. A line
+//! truncated because the process was killed is ignored.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -27,10 +27,10 @@ pub(super) struct Journal {
     program: String,
 }
 
-/// The first line of a journal, which prevents writing to other files by mistake.
+/// The first line of a journal. It is checked so that other files are not overwritten by mistake.
 const HEAD: &[u8] = b"{\"schema\":\"stagewright.journal/1\"}\n";
 
-/// Terminates a truncated line.
+/// Text that ends a truncated line.
 const CUT_OFF: &[u8] = b" cut off\n";
 
 fn digest() -> Result<String> {
@@ -44,7 +44,7 @@ struct Line {
     row: Row,
 }
 
-/// The finished cases of a journal that may be in use.
+/// Reads the finished cases of a journal, which another process may be using.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<Vec<String>, Row>> {
     let input = files::read(path)?;
     match input.bytes.strip_prefix(HEAD) {
@@ -56,14 +56,14 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<Vec<String>, Row>> {
 }
 
 fn lines(text: &[u8]) -> BTreeMap<Vec<String>, Row> {
-    // The case of a truncated line, or of a line in the format of another version, is run again.
+    // A case whose line is truncated, or is in the format of another version, is run again.
     let lines = text.split(|&byte| byte == b'\n').map(serde_json::from_slice::<Line>);
     lines.filter_map(Result::ok).map(|line| (line.case, line.row)).collect()
 }
 
 impl Journal {
-    /// Reads the finished cases; creates the file if it does not exist. Without a file, the program is hashed only if it
-    /// is to be `identified`.
+    /// Opens a journal and reads its finished cases; creates the file if it does not exist. Without a file, the program
+    /// is hashed only if `identified` is true.
     pub(super) fn open(path: Option<&Path>, identified: bool) -> Result<Journal> {
         let Some(path) = path else {
             let program = if identified { digest()? } else { String::new() };
@@ -91,7 +91,7 @@ impl Journal {
             None if bytes.is_empty() => HEAD,
             None => return Err(bad("not a journal of `bench`".into())),
             Some(lines) if lines.is_empty() || lines.ends_with(b"\n") => b"",
-            // The next entry then starts on a new line.
+            // Ends the line, so that the next entry starts on a new one.
             Some(_) => CUT_OFF,
         };
         let done = lines(bytes.strip_prefix(HEAD).unwrap_or_default());
@@ -99,7 +99,8 @@ impl Journal {
         Ok(Journal { done, file: Some(Mutex::new(file)), label, program: digest()? })
     }
 
-    /// Digest of the running program, a part of the key. Empty if nothing is recorded or identified.
+    /// Digest of the running program, which is part of every key. Empty if the journal has no file and no
+    /// identification was requested.
     pub(super) fn program(&self) -> &str {
         &self.program
     }

@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit> {
 }
 
 impl Bench {
-    /// The error for a journal without a case of this suite and build.
+    /// The error for a journal that contains no case of this suite and build.
     fn foreign(&self, label: &str, keys: &[&Vec<String>]) -> CliError {
         let is_other_build = |key: &&Vec<String>| {
             key.get(Case::PROGRAM).is_none_or(|program| program != self.journal.program())

@@ -1,8 +1,8 @@
 //! `bench`: solves the inputs of a suite and prints a table.
 //!
-//! Every case runs `plan --json` of this program in a child process, so that times are end to end, including
-//! parsing, and peak memory is that of the case alone. Peak memory is the high-water mark of resident memory that
-//! Linux keeps for a process. The child reports it on standard error; on other systems the column stays empty.
+//! Every case runs `plan --json` of this program in a child process, so that times are end to end, including parsing,
+//! and peak memory is that of the case alone. Peak memory is the high-water mark of resident memory that Linux keeps
+//! for each process. The child reports it on standard error; on other systems the column stays empty.
 
 mod baseline;
 mod case;
@@ -55,8 +55,8 @@ fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     let outputs = outputs(&arguments.table)?;
     let shard = arguments.shard.as_deref().map(Shard::parse).transpose()?;
     let suite = Suite::read(path)?;
-    // A process of a node runs only cases whose key its driver sends, and the key covers the commands that the user has
-    // allowed.
+    // A process on a node runs only cases whose keys its driver sends. Keys include the commands, which the user
+    // allowed when starting the driver.
     if !arguments.allow_exec && !arguments.worker {
         suite.runs_no_command(path)?;
     }
@@ -88,7 +88,7 @@ fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     Ok(if is_partial { Exit::Partial } else { Exit::Done })
 }
 
-/// Folder for the files of a table.
+/// Determines where the files of a table are written, and checks that no two coincide.
 fn outputs(arguments: &TableArguments) -> Result<Outputs> {
     files::outputs(&[
         ("--out-markdown", arguments.out_markdown.as_deref()),
@@ -114,7 +114,7 @@ impl Bench {
         Ok(Bench { baseline, journal, cases, suite })
     }
 
-    /// Prints the table of `rows`, of `all` in the CSV file, and draws the plots.
+    /// Prints the table of `rows`, writes `all` to the CSV file, and draws the plots.
     fn show(&self, arguments: &TableArguments, outputs: Outputs, rows: &[Row], all: &[Row]) -> Result<()> {
         let run: Vec<Row> = rows.iter().filter(|row| row.is_run()).cloned().collect();
         let summaries = summary::summaries(&run);
@@ -146,7 +146,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs all cases, `jobs` in parallel, until runs are ended, and returns their rows.
+    /// Runs all cases, `jobs` in parallel, until all runs are ended. Returns their rows.
     fn run(&self, jobs: usize, runs: &Runs) -> Result<Vec<Row>> {
         let next = AtomicUsize::new(0);
         let rows = Mutex::new(self.cases.iter().map(Case::row).collect::<Vec<Row>>());
@@ -174,7 +174,7 @@ impl Bench {
         Ok(into_inner(rows))
     }
 
-    /// The row of a case: from the journal, or run now and kept there.
+    /// The row of a case, taken from the journal, or else produced by running the case and then recorded.
     fn row(&self, at: usize, case: &Case, runs: &Runs) -> Result<Row> {
         let key = self.key(case);
         if let Some(row) = self.finished(&key) {
@@ -202,8 +202,8 @@ impl Bench {
 
     /// Records a row in the journal.
     fn kept(&self, key: Vec<String>, row: Row) -> Result<Row> {
-        // A case with an error is not recorded: it is run again once the cause is fixed. So is a case of another
-        // program that gave no plan, since that may have failed for reasons outside the key.
+        // A case with an error is not recorded, so that it is run again once the cause is fixed. Nor is a case of
+        // another program without a plan, because the failure may have a cause that is not part of the key.
         let is_lost = row.value_s.is_none() && row.solver.starts_with(external::PREFIX);
         if row.is_answered(self.suite.repeat) && !is_lost {
             self.journal.keep(key, &row)?;

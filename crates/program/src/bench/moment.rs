@@ -1,4 +1,4 @@
-//! Improvements during runs, and what a suite asks of them.
+//! Improvements during runs, and the settings of a suite for reporting them.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) struct Asked {
     /// Numbers of simulations at which values are compared, for solvers that count them.
     #[serde(default)]
     pub(super) simulations: Vec<u64>,
-    /// Solvers whose answers are the targets of the others.
+    /// Solvers whose answers are targets for the other solvers.
     #[serde(default)]
     pub(super) reaches: Vec<String>,
 }
@@ -27,12 +27,12 @@ pub(super) struct Asked {
 pub(super) struct Moment {
     /// Seconds since the solve began.
     pub(super) elapsed_s: f64,
-    /// Number of simulations up to the improvement.
+    /// Number of simulations up to the improvement, if they are counted.
     pub(super) simulations: Option<u64>,
     pub(super) value_s: f64,
 }
 
-/// Reads the values of a file written by `plan --convergence`, in order.
+/// Reads the improvements from a file written by `plan --convergence`, in order.
 pub(super) fn read(path: &Path) -> Result<Vec<Moment>> {
     #[derive(Deserialize)]
     struct Line {

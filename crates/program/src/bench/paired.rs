@@ -2,7 +2,7 @@
 //!
 //! Values are compared on the same input, cluster, objective and seed. Wilcoxon's signed-rank test ("Individual
 //! comparisons by ranking methods", Biometrics Bulletin 1945) tests whether the logarithms of the ratios are symmetric
-//! around zero. It is over inputs: cases of one input are not independent, so only their mean counts.
+//! around zero. The sample consists of inputs: cases of one input are not independent, so only their mean counts.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,26 @@ use stagewright::text;
 use super::case::Row;
 use super::summary::{Mean, by_input, mean, ratio, show, title_of};
 
-/// Minimum number of nonzero differences for the normal approximation.
+/// Minimum number of nonzero differences at which the normal approximation is used.
 const FEWEST: usize = 10;
 
-/// The comparison of the solver under study with another one.
+/// The comparison of the solver under study with another solver.
 #[derive(Debug, Clone)]
 pub(super) struct Paired {
     pub(super) objective: String,
     pub(super) solver: String,
-    /// Number of cases in which both have a plan; below, those in which the solver under study is better, and worse.
+    /// Number of cases in which both solvers have a plan; the next fields count those in which the solver under study
+    /// is better and worse.
     pub(super) cases: usize,
     pub(super) better: usize,
     pub(super) worse: usize,
-    /// Mean ratio of the value of the solver under study to that of the other.
+    /// Mean ratio between the value of the solver under study and that of the other solver.
     pub(super) ratio: Option<Mean>,
     /// Two-sided p-value of Wilcoxon's signed-rank test.
     pub(super) p: Option<f64>,
 }
 
-/// Compares one solver with every other, in the order of their first cases.
+/// Compares one solver with every other solver, in the order of their first cases.
 pub(super) fn paired(rows: &[Row], looked_at: &str) -> Vec<Paired> {
     let key =
         |row: &'_ Row| -> (String, [String; 2], u64) { (row.objective.clone(), row.files.clone(), row.seed) };
@@ -66,8 +67,9 @@ pub(super) fn paired(rows: &[Row], looked_at: &str) -> Vec<Paired> {
     order.into_iter().map(one).collect()
 }
 
-/// The two-sided p-value of Wilcoxon's signed-rank test that differences are symmetric around zero, by the normal
-/// approximation with corrections for ties and continuity. Zero differences do not count; `None` if fewer than ten do.
+/// The two-sided p-value of Wilcoxon's signed-rank test that differences are symmetric around zero, using the normal
+/// approximation with corrections for ties and continuity. Zero differences do not count; `None` if fewer than ten
+/// differences remain.
 fn signed_ranks(differences: &[f64]) -> Option<f64> {
     let mut left: Vec<f64> = differences.iter().copied().filter(|difference| *difference != 0.0).collect();
     if left.len() < FEWEST {
@@ -91,7 +93,7 @@ fn signed_ranks(differences: &[f64]) -> Option<f64> {
     Some(libm::erfc(away / (2.0 * variance).sqrt()))
 }
 
-/// The table of every objective, as Markdown.
+/// Formats the tables of all objectives as Markdown.
 pub(super) fn markdown(pairs: &[Paired], looked_at: &str) -> String {
     let mut text = String::new();
     for group in pairs.chunk_by(|left, right| left.objective == right.objective) {

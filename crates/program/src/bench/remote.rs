@@ -1,7 +1,7 @@
 //! Cases on the nodes of a Ray cluster.
 //!
-//! A node runs this program on the same suite with `--worker`. A request names a case by its index and its key, so a node
-//! with another build, suite or input refuses it instead of returning a row of something else.
+//! A node runs this program on the same suite with `--worker`. A request names a case by its index and its key, so a
+//! node with another build, suite or input refuses the request instead of returning a row for something else.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,16 +16,16 @@ use crate::{output, quantity};
 /// Request to a node.
 #[derive(Serialize, Deserialize)]
 struct Request {
-    /// Index in the whole suite.
+    /// Index of the case in the whole suite.
     case: usize,
     key: Vec<String>,
 }
 
-/// Argument that makes this program a process of a node.
+/// Argument that makes this program a worker process on a node.
 const WORKER: &str = "--worker";
 
 impl Bench {
-    /// Runs all cases that the journal lacks on a cluster, until runs are ended, and returns the rows of all.
+    /// Runs the cases missing from the journal on a cluster, until all runs are ended. Returns the rows of all cases.
     pub(super) fn run_on(&self, address: &str, suite: &str, runs: &Runs) -> Result<Vec<Row>> {
         let mut rows: Vec<Row> = self.cases.iter().map(Case::row).collect();
         let keys: Vec<Vec<String>> = self.cases.iter().map(|case| self.key(case)).collect();
@@ -35,7 +35,7 @@ impl Bench {
                 rows[at] = row;
                 continue;
             }
-            // A suite that is finished needs no cluster.
+            // If all cases are finished, no cluster is needed.
             let cluster = match &mut cluster {
                 Some(cluster) => cluster,
                 none => none.insert(Cluster::start(address, &["bench", suite, WORKER].map(str::to_owned))?),
@@ -63,7 +63,7 @@ impl Bench {
         Ok(rows)
     }
 
-    /// Runs the cases that are requested on standard input, until that is closed.
+    /// Runs the cases requested on standard input, until standard input is closed.
     pub(super) fn serve(&self, runs: &std::sync::Arc<Runs>) -> Result<()> {
         let ended = runs.clone();
         serve(
@@ -80,7 +80,7 @@ impl Bench {
         )
     }
 
-    /// The error for a request of another build, suite or input.
+    /// The error for a request from another build, or about another suite or input.
     fn other(&self, request: &Request) -> CliError {
         let own = self.cases.get(request.case).map(|case| (case, self.key(case)));
         let differs =
@@ -102,7 +102,7 @@ impl Bench {
     }
 }
 
-/// The first line of an error, as in the row of a case that failed here.
+/// The first line of an error, as the row of a case that failed on this machine would state it.
 fn first_line(error: String) -> String {
     match error.lines().next() {
         Some(line) if line.starts_with("error") => line.to_owned(),

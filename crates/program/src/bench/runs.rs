@@ -1,4 +1,4 @@
-//! Running child processes of this program, which can all be ended at once.
+//! Runs of child processes of this program, all of which can be ended at once.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -12,15 +12,15 @@ use super::locked;
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     are_ended: AtomicBool,
-    /// Runs under way, by process id.
+    /// Runs in progress, by process id.
     children: Mutex<BTreeMap<u32, Run>>,
 }
 
-/// A run that is under way.
+/// A run in progress.
 #[derive(Debug)]
 struct Run {
     child: Child,
-    /// Whether the child starts processes of its own, and ends them when it is interrupted.
+    /// Whether the child starts processes of its own, which it ends when interrupted.
     starts_others: bool,
 }
 
@@ -39,9 +39,9 @@ impl Run {
 }
 
 impl Runs {
-    /// Kills all runs, and prevents further ones.
+    /// Ends all runs, and prevents further ones.
     pub(super) fn end(&self) {
-        // First, so that every thread that starts a child afterwards sees it.
+        // Set first, so that every thread that starts a child afterwards sees the flag.
         self.are_ended.store(true, Ordering::SeqCst);
         locked(&self.children).values_mut().for_each(Run::end);
     }
@@ -51,8 +51,8 @@ impl Runs {
         self.are_ended.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to its end; `None` if runs were ended before that. A child that starts processes of its own is
-    /// interrupted at the end, not killed.
+    /// Runs a program until it ends; `None` if all runs were ended before. A child that starts processes of its own is
+    /// then interrupted rather than killed.
     pub(super) fn run(&self, command: &mut Command, starts_others: bool) -> io::Result<Option<Output>> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (id, result, story) = {
@@ -62,8 +62,8 @@ impl Runs {
             }
             #[cfg(unix)]
             if starts_others {
-                // The signal of a terminal would be a first interrupt, and that of `end` a second, which ends the child
-                // immediately.
+                // In the same process group, a signal from the terminal would count as a first interrupt and that from
+                // `end` as a second, which would end the child immediately.
                 std::os::unix::process::CommandExt::process_group(command, 0);
             }
             let mut child = command.spawn()?;

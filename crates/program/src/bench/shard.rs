@@ -1,4 +1,4 @@
-//! A shard of a suite: every `count`-th case, so that long and short inputs are in every shard.
+//! A shard of a suite: every `count`-th case, so that every shard has both long and short inputs.
 
 use stagewright::code::U001;
 
@@ -25,7 +25,7 @@ impl Shard {
         })
     }
 
-    /// Whether the case at an index belongs to the shard.
+    /// Whether the shard contains the case at an index.
     pub(super) fn has(self, at: usize) -> bool {
         at % self.count == self.number - 1
     }

@@ -25,28 +25,28 @@ use crate::given::Given;
 use crate::resolve::MAX_THREADS;
 use crate::{files, instances, output};
 
-/// More runs of a case are a mistake.
+/// Maximum number of runs of each case; a larger number is considered a mistake.
 const MAX_RUNS: usize = 1_000_000;
 
-/// A suite. Every input is solved on every cluster by every solver for every objective and seed.
+/// A suite. Every solver solves every input on every cluster, for every objective and seed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Suite {
     /// Title of the table.
     pub(super) name: String,
-    /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`; instances as `instance:NAME`, with
-    /// their own objectives if there is none.
+    /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`; instances as `instance:NAME`,
+    /// which have objectives of their own unless the suite states some.
     #[serde(default)]
     inputs: Vec<String>,
     /// Built-in workloads.
     #[serde(default)]
     workloads: Vec<WorkloadEntry>,
-    /// Options of every workload that does not give its own.
+    /// Options of all workloads, which those of a workload override.
     #[serde(default)]
     every_workload: Options,
-    /// Suite whose workloads and problems are inputs as well, relative to this one.
+    /// Another suite whose workloads and problems are inputs as well; its path is relative to this suite.
     workloads_of: Option<String>,
-    /// Random problems of training recipes.
+    /// Random problems from training recipes.
     #[serde(default)]
     problems: Vec<ProblemsEntry>,
     /// Cluster files, globs and built-in names; if empty, the cluster of each model.
@@ -55,7 +55,7 @@ pub(super) struct Suite {
     /// Names of solvers and variants; `exec:NAME` is a command.
     #[serde(default = "auto")]
     solvers: Vec<String>,
-    /// Plans beside the solvers, as those of `compare --plan`.
+    /// Given plans to evaluate in addition to the solvers, in the notation of `compare --plan`.
     #[serde(default)]
     plans: Vec<String>,
     /// Solvers in other programs.
@@ -82,31 +82,31 @@ pub(super) struct Suite {
     pub(super) memory_limit: Option<String>,
     /// Value of `--gap`.
     pub(super) gap: Option<String>,
-    /// Solver to compare with every other, case by case.
+    /// Solver to compare with every other solver, case by case.
     pub(super) look_at: Option<String>,
-    /// Whether to summarise by group: inputs whose names differ only in their trailing numbers.
+    /// Whether to summarise by group of inputs whose names differ only in their trailing numbers.
     #[serde(default)]
     pub(super) by_group: bool,
     /// Settings of the convergence tables, if requested.
     pub(super) convergence: Option<Asked>,
     /// Baseline values, if any.
     pub(super) baseline: Option<BaselineTable>,
-    /// All inputs.
+    /// All inputs, resolved.
     #[serde(skip)]
     found: Vec<Input>,
     #[serde(skip)]
     given: Given,
-    /// Plans of siblings, or why there is none, by how they were made.
+    /// Plans of siblings, or errors in place of them, by the command that made them.
     #[serde(skip)]
     pub(super) siblings: Mutex<BTreeMap<Vec<String>, Result<NamedTempFile, String>>>,
-    /// Path of the suite, for errors.
+    /// Path of the suite, for display in errors.
     #[serde(skip)]
     label: String,
     #[serde(skip)]
     folder: PathBuf,
 }
 
-/// A solver in another program, `exec:NAME` in `solvers`.
+/// A solver in another program, which `solvers` names as `exec:NAME`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exec {
@@ -198,7 +198,7 @@ impl Suite {
         }
     }
 
-    /// Parses a suite file, without looking at its inputs.
+    /// Parses a suite file, without resolving its inputs.
     fn parse(path: &Path) -> Result<Suite> {
         let input = files::read(path)?;
         let text = std::str::from_utf8(&input.bytes)
@@ -212,7 +212,7 @@ impl Suite {
         Ok(Suite { label: input.label, folder, ..suite })
     }
 
-    /// The workloads and problems of a suite file, without those of another.
+    /// The workloads and problems that the suite itself lists, without those of another suite.
     fn made(&self) -> Result<Vec<Input>> {
         let mut made: Vec<Input> = Vec::new();
         for entry in &self.workloads {
@@ -229,7 +229,7 @@ impl Suite {
         Ok(made)
     }
 
-    /// Describes the first input without a sibling, if a variant starts from siblings.
+    /// Describes the first input that has no sibling, if a variant starts from siblings.
     fn mistake_of_siblings(&self) -> Option<String> {
         let variant = self.variants.iter().find(|variant| variant.sibling.is_some())?;
         let alone = self.found.iter().find(|input| input.sibling_id().is_empty())?;
@@ -252,7 +252,7 @@ impl Suite {
             .help("if you trust it, run it with --allow-exec"))
     }
 
-    /// Describes what is invalid in the suite, if anything, without looking at files.
+    /// Describes what is invalid in the suite, if anything, without accessing files.
     fn mistake(&self) -> Option<String> {
         let has_inputs = !(self.inputs.is_empty() && self.workloads.is_empty() && self.problems.is_empty());
         if !(has_inputs || self.workloads_of.is_some())
@@ -307,8 +307,8 @@ impl Suite {
         })
     }
 
-    /// The files of a pattern, sorted. A pattern with an unset variable is skipped with a note; a missing file is
-    /// an error.
+    /// The files that match a pattern, sorted. A pattern with an unset variable is skipped with a note; a missing file
+    /// is an error.
     fn expand(&self, pattern: &str) -> Result<Vec<String>> {
         if let Some(found) = instances::matching(pattern)? {
             return Ok(found);
@@ -328,7 +328,7 @@ impl Suite {
         Ok(files)
     }
 
-    /// Meaning of a solver's name.
+    /// The method to which a solver's name refers.
     fn method(&self, name: &str) -> Method {
         let exec = name.strip_prefix(PREFIX).and_then(|own| self.exec.iter().find(|exec| exec.name == own));
         match (self.variant(name), exec) {
@@ -338,7 +338,7 @@ impl Suite {
         }
     }
 
-    /// The variant of a name, if there is one.
+    /// The variant with a name, if there is one.
     fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }
@@ -350,7 +350,7 @@ impl Suite {
         lists.into_iter().try_fold(self.seeds.len(), usize::checked_mul)
     }
 
-    /// All combinations; the input varies slowest.
+    /// All combinations; the input changes slowest.
     pub(super) fn cases(&self) -> Vec<Case> {
         let clusters: Vec<Option<String>> = if self.clusters.is_empty() {
             vec![None]
@@ -390,7 +390,8 @@ fn wrong(place: String, cause: String) -> CliError {
     CliError::new(B002, cause).at(place).help("see data/suites for examples")
 }
 
-/// Names of the options that an objective may have. None of them names a file, so a suite from elsewhere overwrites nothing.
+/// Names of the options that an objective may have. None of them names a file, so a suite from someone else cannot
+/// overwrite files.
 fn of_objectives() -> Vec<String> {
     let command =
         ParallelArguments::augment_args(ObjectiveArguments::augment_args(clap::Command::new("plan")));
@@ -425,7 +426,7 @@ mod tests {
         assert!(made > 500, "{made}");
     }
 
-    /// Files generated for a suite in `target`, and shared files, may be absent; all others must exist.
+    /// Shared files, and files in `target` that are generated for a suite, may be absent; all others must exist.
     #[cfg(all(feature = "milp", feature = "policy", feature = "metis"))]
     #[test]
     fn shipped_suites_read_and_name_solvers_that_there_are() {

@@ -1,8 +1,8 @@
 //! Summary of each solver over all cases.
 //!
-//! Ratios are averaged by their geometric mean. The interval around it is the 95% percentile bootstrap over inputs
-//! (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993): the cases of one input, on all its clusters and
-//! seeds, are drawn together, since they are not independent.
+//! Ratios are averaged by their geometric mean. Its interval is a 95% percentile bootstrap over inputs (Efron and
+//! Tibshirani, *An Introduction to the Bootstrap*, 1993): the cases of one input, on all its clusters and seeds, are
+//! drawn together, because they are not independent.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use super::case::Row;
 
 /// Number of bootstrap samples.
 const DRAWS: usize = 2000;
-/// Fraction of the samples below the interval, and above it.
+/// Fraction of the samples on either side of the interval.
 const OUTSIDE: f64 = 0.025;
 
-/// A mean of ratios with its interval.
+/// A mean of ratios with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mean {
     pub(super) value: f64,
@@ -27,7 +27,7 @@ pub(super) struct Mean {
     pub(super) interval: Option<[f64; 2]>,
 }
 
-/// One solver over all cases of one objective.
+/// Results of one solver over all cases of one objective.
 #[derive(Debug, Clone)]
 pub(super) struct Summary {
     pub(super) objective: String,
@@ -37,24 +37,24 @@ pub(super) struct Summary {
     pub(super) solved: usize,
     /// Number of cases in which no solver has a better plan.
     pub(super) best: usize,
-    /// Value of the solver over the best of the case, for every case with a plan.
+    /// Value of the solver relative to the best of the case, for every case with a plan.
     #[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "only plots show it"))]
     pub(super) ratios: Vec<f64>,
     pub(super) over_best: Option<Mean>,
-    /// Mean value of the solver over the strongest bound of the case.
+    /// Mean value of the solver relative to the strongest bound of the case.
     pub(super) over_bound: Option<Mean>,
-    /// Geometric mean of the times of the solver.
+    /// Geometric mean of the solver's times.
     pub(super) seconds: Option<f64>,
 }
 
-/// Key of comparable cases: everything but the solver.
+/// Key that comparable cases share: everything but the solver.
 pub(super) type Ground<'a> = (&'a str, &'a [String; 2], u64);
 
 pub(super) fn ground(row: &Row) -> Ground<'_> {
     (&row.objective, &row.files, row.seed)
 }
 
-/// Ratio of two values: 1 if they differ only by rounding; `None` if the ratio is not finite and positive.
+/// Ratio of two values; exactly 1 if they differ only by rounding, and `None` if it is not finite and positive.
 pub(super) fn ratio(value: f64, other: f64) -> Option<f64> {
     let ratio = if tolerance::same(value, other) { 1.0 } else { value / other };
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)
@@ -89,7 +89,7 @@ pub(super) fn objectives(rows: &[Row]) -> Vec<(&str, Vec<&str>)> {
     objectives
 }
 
-/// The solvers by objective, each in the order of its first case.
+/// Summaries by objective and solver, each in the order of first cases.
 pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
     let best = best_values(rows.iter());
     let mut bound: BTreeMap<Ground<'_>, f64> = BTreeMap::new();
@@ -138,7 +138,7 @@ pub(super) fn group_of(input: &str) -> &str {
     group
 }
 
-/// The table of each solver's value over the best and over the bound, by group of inputs, as Markdown.
+/// A table of each solver's value relative to the best value and to the bound, by group of inputs, as Markdown.
 pub(super) fn markdown_by_group(rows: &[Row]) -> String {
     let mut groups: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -202,7 +202,7 @@ pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
     Some(Mean { value, interval: Some([means[outside], means[DRAWS - 1 - outside]]) })
 }
 
-/// The table of every objective, as Markdown.
+/// Formats the tables of all objectives as Markdown.
 pub(super) fn markdown(summaries: &[Summary]) -> String {
     let mut text = String::new();
     for group in summaries.chunk_by(|left, right| left.objective == right.objective) {
@@ -235,7 +235,7 @@ pub(super) fn markdown(summaries: &[Summary]) -> String {
     text
 }
 
-/// Rest of the heading of a table about one objective.
+/// End of the heading of a table about one objective.
 pub(super) fn title_of(objective: &str) -> String {
     if objective.is_empty() { String::new() } else { format!(", {}", text::markdown(objective)) }
 }

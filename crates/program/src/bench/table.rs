@@ -9,7 +9,7 @@ use super::case::Row;
 use super::suite::Suite;
 use crate::error::{CliError, Result};
 
-/// The median of an ascending list.
+/// The median of a list in ascending order.
 pub(super) fn median(ascending: &[f64]) -> f64 {
     let middle = ascending.len() / 2;
     match ascending {
@@ -19,7 +19,7 @@ pub(super) fn median(ascending: &[f64]) -> f64 {
     }
 }
 
-/// Largest minus smallest of an ascending list.
+/// Difference between the largest and the smallest number of a list in ascending order.
 fn spread(ascending: &[f64]) -> f64 {
     match ascending {
         [first, .., last] => last - first,
@@ -27,7 +27,7 @@ fn spread(ascending: &[f64]) -> f64 {
     }
 }
 
-/// The table for display: rows out of `cases` cases in total. If rows are missing, the suite was interrupted.
+/// The table for display. `cases` is the number of cases in the suite; if rows are missing, the suite was interrupted.
 pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     let mut text = format!(
         "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \
@@ -65,7 +65,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     text
 }
 
-/// Cells of a row, but for its number of runs.
+/// Cells of a row, except for its number of runs.
 fn cells(row: &Row) -> [String; 13] {
     let input = match row.cluster.is_empty() {
         true => row.input.clone(),
@@ -98,7 +98,7 @@ fn cells(row: &Row) -> [String; 13] {
 const HEADER: &str = "input,cluster,objective,solver,seed,status,value_s,bound_s,gap,median_s,spread_s,peak_memory_bytes,\
                       ratio,operators,solving_s,runs";
 
-/// The rows as CSV for programs, in SI units. Cases that were not run have that as their status.
+/// Formats the rows as CSV for programs, in SI units. The status of a case that was not run says so.
 pub(super) fn csv(rows: &[Row]) -> Result<String> {
     let failed = |error: &dyn std::fmt::Display| CliError::new(X001, format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());

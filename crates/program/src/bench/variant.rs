@@ -1,4 +1,4 @@
-//! Variants of solvers: with a given checkpoint, adapted to each input first, or from the plan of a sibling.
+//! Variants of solvers: with a given checkpoint, adapted to each input first, or started from the plan of a sibling.
 
 use std::path::{Path, PathBuf};
 
@@ -18,14 +18,14 @@ pub(super) struct Variant {
     pub(super) solver: String,
     /// Value of `--checkpoint` of `plan`, relative to the suite file.
     pub(super) checkpoint: Option<PathBuf>,
-    /// Whether `plan` gets `--zero-shot`.
+    /// Whether `--zero-shot` is passed to `plan`.
     #[serde(default)]
     pub(super) zero_shot: bool,
     /// Value of `--time-limit` of `finetune`, which runs before every case; `None` means no fine-tuning.
     pub(super) finetune: Option<String>,
     /// Value of `--start` of `plan`, relative to the suite file; `{}` stands for the stem of the model's file.
     start: Option<String>,
-    /// Value of `--time-limit` of a plan of the workload's sibling, which the case starts from.
+    /// Value of `--time-limit` for planning the workload's sibling, from whose plan the case starts.
     pub(super) sibling: Option<String>,
     /// Folder of the suite.
     #[serde(skip)]
@@ -53,7 +53,7 @@ impl Variant {
             .then(|| format!("the variant `{name}` is of `{}`, which `finetune` does not adapt", self.solver))
     }
 
-    /// The plan that a case of a model starts from.
+    /// Path of the plan from which a case of a model starts.
     pub(super) fn start(&self, model: &str) -> Option<PathBuf> {
         self.start.as_ref().map(|path| self.folder.join(path.replace("{}", model)))
     }

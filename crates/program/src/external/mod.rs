@@ -1,9 +1,9 @@
 //! Solvers in other programs: `exec:COMMAND`.
 //!
 //! The command gets the path of a problem document as its last argument and writes a plan to standard output, in any
-//! notation that `check` reads. The independent checker evaluates the plan. A command that fails, or whose plan is
-//! infeasible, has no plan, with the reason. [`process`] runs it, and [`descendants`](super::descendants) ends the
-//! processes that it leaves behind.
+//! notation that `check` reads. The independent checker evaluates the plan. If the command fails, or its plan is
+//! infeasible, there is no plan, and the reason is reported. [`process`] runs the command, and
+//! [`descendants`](super::descendants) ends the processes that it leaves behind.
 
 mod process;
 
@@ -25,7 +25,7 @@ use stagewright::tasks::placement::judge;
 
 use super::error::{CliError, Result};
 
-/// Start of the name of a solver that is a command.
+/// Prefix of the name of a solver that is a command.
 pub(crate) const PREFIX: &str = stagewright::tasks::COMMAND;
 
 /// Maximum number of characters of a reason.
@@ -37,18 +37,18 @@ const LONGEST_REASON: usize = 200;
 pub(crate) struct External {
     /// The program and its arguments.
     command: Vec<String>,
-    /// Folder in which the command runs; `None` means that of this program.
+    /// Folder in which the command runs; `None` means this program's working folder.
     folder: Option<PathBuf>,
 }
 
 impl External {
     /// A command in a folder.
     pub(crate) fn new(command: Vec<String>, folder: PathBuf) -> External {
-        // An empty path is not a folder.
+        // An empty path would not name a folder.
         External { command, folder: Some(folder).filter(|folder| !folder.as_os_str().is_empty()) }
     }
 
-    /// Parses a command: words between spaces, or the form that [`External::argument`] returns.
+    /// Parses a command: words separated by spaces, or the form that [`External::argument`] returns.
     pub(crate) fn parse(text: &str) -> Result<External> {
         let external = match serde_json::from_str(text) {
             Ok(external) => external,
@@ -64,7 +64,7 @@ impl External {
         Ok(external)
     }
 
-    /// The value of `--solver` for the command, from which [`External::parse`] returns the same command.
+    /// The value of `--solver` from which [`External::parse`] reconstructs the command.
     pub(crate) fn argument(&self) -> String {
         format!("{PREFIX}{}", serde_json::json!({ "command": self.command, "folder": self.folder }))
     }
@@ -114,7 +114,7 @@ impl External {
     }
 }
 
-/// A reason on one line of limited length: it may quote any output of the command.
+/// Shortens a reason to one line of limited length, because it may quote any output of the command.
 fn shortened(reason: &str) -> String {
     let line = reason.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     match line.char_indices().nth(LONGEST_REASON) {

@@ -1,7 +1,8 @@
 //! One run of a command: its output as it arrives, within the limits.
 //!
-//! Both streams are pipes, each with a thread that reads it, so a command never waits for a reader. A plan of more than
-//! [`MOST_BYTES`] ends the command. Only the last line of standard error is kept, and only the start of a long line.
+//! Both streams are pipes, each with a thread that reads it, so a command never blocks on writing. The command is ended
+//! if its plan exceeds [`MOST_BYTES`]. Of standard error, only the last line is kept, and of a long line only the
+//! start.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +14,7 @@ use stagewright::core::solver::Context;
 
 use crate::descendants;
 
-/// Time beyond the limit, for a command to start and to write its plan.
+/// Time beyond the limit for a command to start and to write its plan.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Interval at which a running command is polled.
@@ -25,7 +26,7 @@ const MOST_BYTES: usize = 64 << 20;
 /// Maximum size of a piece of output, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Number of pieces that wait to be taken.
+/// Maximum number of pieces waiting to be processed.
 const PIECES: usize = 4;
 
 /// Maximum size of the part of a line that is kept, in bytes.
@@ -37,8 +38,8 @@ enum Piece {
     Error(Vec<u8>),
 }
 
-/// Runs a command, and returns its standard output, or the reason why that is not a plan. Once it has ended,
-/// everything that it started is ended as well.
+/// Runs a command, and returns its standard output, or the reason why it has none. After the command, everything that
+/// it started is ended as well.
 pub(super) fn output(name: &str, command: &mut Command, context: &Context<'_>) -> Result<Vec<u8>, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     descendants::adopt(command);
@@ -71,7 +72,7 @@ fn too_much() -> String {
     format!("it wrote more than {} MiB", MOST_BYTES >> 20)
 }
 
-/// Sends the lines of a pipe until it is closed or the receiver is dropped.
+/// Sends the output of a pipe in pieces until the pipe is closed or the receiver is dropped.
 fn follow(
     pipe: Option<impl Read + Send + 'static>,
     pieces: SyncSender<Piece>,
@@ -94,8 +95,8 @@ fn follow(
     });
 }
 
-/// Reads the rest from the pipes of a command that has ended with all its processes. Other processes that hold the
-/// pipes open are waited for only during the grace period, and not after an interrupt.
+/// Reads the rest of the output of a command that has ended with all its processes. If other processes hold the pipes
+/// open, waits only for the grace period, or until an interrupt.
 fn take_rest(pieces: &Receiver<Piece>, written: &mut Written, context: &Context<'_>) {
     let until = Instant::now() + GRACE;
     while Instant::now() < until {
@@ -111,8 +112,8 @@ fn take_rest(pieces: &Receiver<Piece>, written: &mut Written, context: &Context<
     }
 }
 
-/// Waits for the end of a command while reading its output. Otherwise returns the reason to end it: the time limit plus
-/// the grace period, an interrupt, or too much output.
+/// Waits for the end of a command while reading its output. Returns the reason to end the command if there is one: the
+/// time limit plus the grace period has passed, an interrupt, or too much output.
 fn wait(
     child: &mut Child,
     pieces: &Receiver<Piece>,
@@ -137,7 +138,7 @@ fn wait(
                 }
             }
             Err(RecvTimeoutError::Timeout) => {}
-            // Both streams are closed, and the command still runs.
+            // Both streams are closed, but the command is still running.
             Err(RecvTimeoutError::Disconnected) => thread::sleep(POLL),
         }
     }
@@ -151,7 +152,7 @@ struct Written {
 }
 
 impl Written {
-    /// Appends a chunk; `false` if the plan then is too large.
+    /// Appends a piece of output; returns `false` if the plan has become too large.
     fn take(&mut self, piece: Piece) -> bool {
         match piece {
             Piece::Error(bytes) => self.errors.take(&bytes),
@@ -166,12 +167,12 @@ impl Written {
     }
 }
 
-/// The last line of a stream that has any text.
+/// The last line of a stream that contains text.
 #[derive(Default)]
 struct Lines {
-    /// Start of the last complete line with text.
+    /// Start of the last complete line that contains text.
     last: Vec<u8>,
-    /// Start of the line that is not complete.
+    /// Start of the line that is not complete yet.
     line: Vec<u8>,
 }
 

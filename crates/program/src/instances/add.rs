@@ -1,4 +1,4 @@
-//! `instances add`: the best plan so far, written to a library.
+//! `instances add`: writes a plan to a library if it is the best so far.
 
 use std::io::Write;
 use std::path::Path;
@@ -67,7 +67,7 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Checks a plan of an instance, which must be as good as the best-known one.
+/// Checks a plan of an instance, which must be at least as good as the best-known one.
 fn check(entry: &Entry, subject: &Subject, input: &Input, best: Option<f64>) -> Result<Checked> {
     let checked = subject.check(input)?;
     if let Some(violation) = checked.violations.first() {
@@ -86,8 +86,8 @@ fn check(entry: &Entry, subject: &Subject, input: &Input, best: Option<f64>) -> 
     Ok(checked)
 }
 
-/// The bound that the proof of an instance gives, which must be as high as the known one. `certified` is the one that its
-/// plan proves.
+/// The bound that the proof of an instance gives, which must be at least as high as the known one. `certified` is the
+/// bound proved by the plan's certificate.
 fn bound(
     entry: &Entry,
     subject: &Subject,
@@ -120,7 +120,7 @@ fn bound(
     Ok(bound)
 }
 
-/// Writes the plan of an instance, and its entry into the index.
+/// Writes the plan of an instance, and updates its entry in the index.
 fn write(folder: &Path, library: &mut Library, entry: &Entry, plan: Option<&[u8]>) -> Result<()> {
     if let Some(plan) = plan {
         files::make_folder(&folder.join("plans"))?;

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use stagewright::core::tolerance;
 
-/// `index.toml`.
+/// The content of `index.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Index {
     /// Always [`SCHEMA`].
     pub(super) schema: String,
-    /// The instances, in the order of the list.
+    /// The instances, in the order in which they are listed.
     #[serde(rename = "instance", default)]
     pub(super) instances: Vec<Entry>,
 }
@@ -36,13 +36,13 @@ pub(super) struct Entry {
     /// SHA-256 of the model.
     #[serde(default)]
     pub(super) model_sha256: String,
-    /// Operators of the model, layers of a file of Piper, or nodes of a strategy problem.
+    /// Number of operators of the model, of layers of a Piper file, or of nodes of a strategy problem.
     #[serde(default)]
     pub(super) operators: usize,
     /// Number of devices; absent for a strategy problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) devices: Option<u64>,
-    /// SHA-256 of the best-known plan; absent without one.
+    /// SHA-256 of the best-known plan; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) plan_sha256: Option<String>,
     /// Value of the best-known plan: seconds, or the cost of a strategy problem.
@@ -51,10 +51,10 @@ pub(super) struct Entry {
     /// The best-known lower bound, in the unit of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bound: Option<f64>,
-    /// Status from value and bound together.
+    /// Status implied by value and bound.
     #[serde(default)]
     pub(super) status: Standing,
-    /// Author of the value.
+    /// Who found the value.
     #[serde(default)]
     pub(super) found_by: String,
     /// The day on which the value was found: YYYY-MM-DD.
@@ -67,7 +67,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Summary of the claims of the instance.
+    /// Status implied by the claims of the instance.
     pub(super) fn standing(&self) -> Standing {
         match (self.value, self.bound) {
             (None, None) if matches!(self.proof, Proof::Solver(_)) => Standing::Infeasible,
@@ -76,12 +76,12 @@ impl Entry {
         }
     }
 
-    /// (value − bound) / value.
+    /// Relative gap: (value − bound) / value.
     pub(super) fn gap(&self) -> Option<f64> {
         Some(tolerance::gap(self.value?, self.bound?))
     }
 
-    /// The file of the plan of the instance.
+    /// Path of the instance's plan file.
     pub(super) fn plan(&self) -> String {
         format!("plans/{}.json.gz", self.name)
     }
@@ -91,7 +91,7 @@ impl Entry {
         matches!(self.model, Source::Published { .. })
     }
 
-    /// The objective in the words of its options.
+    /// The objective, in the words of its options.
     pub(super) fn objective(&self) -> String {
         let words = self.options.replace("--objective ", "").replace("--", "");
         if words.is_empty() { "throughput".into() } else { words }
@@ -104,7 +104,7 @@ impl Entry {
 pub(super) enum Standing {
     /// The bound proves the value optimal.
     Optimal,
-    /// A gap is left.
+    /// A gap between value and bound is left.
     #[default]
     Open,
     /// Proved to have no plan.
@@ -112,7 +112,7 @@ pub(super) enum Standing {
 }
 
 impl Standing {
-    /// Stable name.
+    /// Stable name of the status.
     pub(super) fn name(self) -> &'static str {
         match self {
             Standing::Optimal => "optimal",
@@ -128,11 +128,11 @@ impl Standing {
 pub(super) enum Proof {
     /// No bound is claimed.
     None,
-    /// The checker proves the bound of the plan, from its certificate or by itself.
+    /// The checker proves the plan's bound, from its certificate or by itself.
     Certificate,
-    /// The strongest of the bounds that need no search, as `bound` shows them.
+    /// The strongest of the bounds that need no search, which `bound` shows.
     Bounds,
-    /// A run of this solver.
+    /// A run of the named solver.
     Solver(String),
     /// A publication, which is not replayed.
     Published(String),
@@ -164,7 +164,7 @@ pub(super) enum Source {
         /// Arguments of `workload`.
         workload: String,
     },
-    /// A file of `data/models`.
+    /// A file in `data/models`.
     Export {
         /// Name of the file in `data/models`.
         export: String,

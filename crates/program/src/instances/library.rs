@@ -10,7 +10,7 @@ use crate::code::{O001, O002};
 use crate::error::{CliError, Result};
 use crate::files::{self, Input};
 
-/// The file of the index.
+/// Name of the index file.
 pub(super) const INDEX: &str = "index.toml";
 
 /// A library with its index.
@@ -50,7 +50,7 @@ impl Library {
         Ok(Library { index, ..library })
     }
 
-    /// A file of the library, unpacked.
+    /// Reads a file of the library, unpacked.
     pub(super) fn file(&self, name: &str) -> Result<Input> {
         match &self.folder {
             Some(folder) => files::read(&folder.join(name)),
@@ -62,7 +62,7 @@ impl Library {
         }
     }
 
-    /// The instance of a name.
+    /// The instance with a name.
     pub(super) fn find(&self, name: &str) -> Result<&Entry> {
         let known = || self.index.instances.iter().map(|entry| entry.name.as_str());
         self.index.instances.iter().find(|entry| entry.name == name).ok_or_else(|| {

@@ -50,7 +50,7 @@ pub(super) fn run(library: &Library, arguments: &ListArguments) -> Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// A value or bound of an instance: seconds, or the cost of a strategy problem, which has no devices.
+/// Formats a value or bound of an instance: seconds, or the cost of a strategy problem, which has no devices.
 pub(super) fn amount(entry: &Entry, value: f64) -> String {
     match entry.devices {
         Some(_) => seconds(value),

@@ -1,13 +1,14 @@
 //! `instances`: the library of instances, each with its best-known plan and a bound.
 //!
 //! As MIPLIB does for integer programs and PSPLIB for project scheduling (Gleixner et al., Mathematical Programming
-//! Computation 2021; Kolisch and Sprecher, EJOR 1997), the library names problems, so that results on them can be compared
-//! across papers. An instance is a model, devices and an objective ([`entry`]); the model is made by a recipe ([`model`]). Its
-//! value and bound are claims, which [`verify`] replays: digests, the plan through the independent checker, the bound from its
-//! certificate, from closed forms or by an exact solver ([`subject`]).
+//! Computation 2021; Kolisch and Sprecher, EJOR 1997), the library names problems, so that results on them can be
+//! compared across papers. An instance consists of a model, devices and an objective ([`entry`]); a recipe makes the
+//! model ([`model`]). The value and the bound of an instance are claims, which [`verify`] replays: digests, the plan
+//! through the independent checker, and the bound from the plan's certificate, from closed forms or by an exact solver
+//! ([`subject`]).
 //!
-//! The library in `data/instances` is part of the program ([`embedded`]). Any command reads the model of an instance as
-//! `instance:NAME`, with its devices.
+//! The library in `data/instances` is part of the program ([`embedded`]). Every command accepts `instance:NAME` as a
+//! model: it reads the model of the instance, with its devices.
 
 mod add;
 mod embedded;
@@ -32,7 +33,7 @@ use crate::code::O001;
 use entry::Entry;
 use library::Library;
 
-/// Start of a path that means the model of an instance.
+/// Prefix of a path that refers to the model of an instance.
 const SCHEME: &str = "instance:";
 
 pub(crate) fn run(arguments: &InstancesArguments) -> Result<Exit> {
@@ -50,14 +51,14 @@ pub(crate) fn name(path: &Path) -> Option<&str> {
     path.to_str()?.strip_prefix(SCHEME).filter(|_| !path.exists())
 }
 
-/// The model of an instance of the shipped library, as a document that carries its devices.
+/// The model of an instance of the shipped library, as a document that contains its devices.
 pub(crate) fn document(name: &str) -> Result<Vec<u8>> {
     let library = Library::open(None)?;
     model::with_cluster(&library, library.find(name)?)
 }
 
-/// The instances of a pattern such as `instance:random-*`, as paths; `None` if it is not of that form. Published ones, whose
-/// models are not in the library, are left out.
+/// The instances that match a pattern such as `instance:random-*`, as paths; `None` if the pattern is not of that form.
+/// Published instances are left out, because their models are not in the library.
 pub(crate) fn matching(pattern: &str) -> Result<Option<Vec<String>>> {
     let Some(wanted) = pattern.strip_prefix(SCHEME) else { return Ok(None) };
     let wrong =
@@ -70,13 +71,13 @@ pub(crate) fn matching(pattern: &str) -> Result<Option<Vec<String>>> {
     if found.is_empty() { Err(wrong("no instance has such a name".into())) } else { Ok(Some(found)) }
 }
 
-/// The options of `plan` of an instance; empty for any other path.
+/// The options of `plan` for an instance; empty for any other path.
 pub(crate) fn options(path: &str) -> Vec<String> {
     let options = known(path).map(|entry| entry.options).unwrap_or_default();
     options.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Verdict of a value on an instance: `new best`, `below the bound`, which is impossible, or nothing.
+/// Mark for a value found on an instance: `new best`, `below the bound`, which is impossible, or nothing.
 pub(crate) fn mark(path: &str, value: f64) -> &'static str {
     let Some(entry) = known(path) else { return "" };
     let is_below =

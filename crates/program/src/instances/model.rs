@@ -1,4 +1,4 @@
-//! The model of an instance, made by its recipe.
+//! The model of an instance, made by a recipe.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::error::{CliError, Result};
 use crate::files::{self, Input, Opened};
 use crate::{convert, external, resolve, workload};
 
-/// Seconds of a replay of a solver. Shipped proofs take a fraction of it.
+/// Time limit for replaying a solver, in seconds. Shipped proofs take a fraction of this time.
 const REPLAY: &str = "120s";
 
-/// The bytes of the model that its digest covers: a graph as `convert` writes it, or the unpacked file.
+/// The bytes of a model that its digest covers: a graph as `convert` writes it, or the unpacked file.
 pub(super) fn text(library: &Library, entry: &Entry, published: Option<&Path>) -> Result<Vec<u8>> {
     match &entry.model {
         Source::Workload { workload: words } => {
@@ -52,7 +52,7 @@ pub(super) fn text(library: &Library, entry: &Entry, published: Option<&Path>) -
     }
 }
 
-/// The model as a document that carries its devices; a strategy problem has none.
+/// The model as a document that contains its devices; a strategy problem has none.
 pub(super) fn with_cluster(library: &Library, entry: &Entry) -> Result<Vec<u8>> {
     let bytes = text(library, entry, None)?;
     let Some(cluster) = entry.cluster.as_deref().filter(|_| !is_strategies(&bytes)) else { return Ok(bytes) };
@@ -75,7 +75,7 @@ pub(super) fn arguments(entry: &Entry, model: &Path, solver: &str) -> Result<Pla
     Ok(arguments)
 }
 
-/// The command of a line of words.
+/// Parses a line of words as a command.
 fn parsed(entry: &Entry, words: &str) -> Result<Command> {
     let words = ["stagewright"].into_iter().chain(words.split_whitespace());
     match Arguments::try_parse_from(words).and_then(Arguments::asked) {
@@ -95,7 +95,7 @@ fn not_a(entry: &Entry, what: &str) -> CliError {
         .help("correct them in the index")
 }
 
-/// The place of an error of an instance.
+/// Place that errors about an instance name.
 pub(super) fn place(entry: &Entry) -> String {
     format!("instance {}", entry.name)
 }

@@ -1,4 +1,4 @@
-//! An instance as a problem, checked, bounded and solved by the code of the commands.
+//! An instance as a problem, which the code of the commands checks, bounds and solves.
 
 use std::fs;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::files::Input;
 use crate::resolve::{self, Question};
 use crate::{output, plan};
 
-/// An instance with its model in a file.
+/// An instance, with its model written to a file.
 pub(super) struct Subject {
     label: String,
     arguments: PlanArguments,
@@ -28,7 +28,7 @@ pub(super) struct Subject {
     _folder: TempDir,
 }
 
-/// A plan as the checker finds it.
+/// The findings of the checker on a plan.
 pub(super) struct Checked {
     /// The recomputed value.
     pub(super) value: Option<f64>,
@@ -36,11 +36,11 @@ pub(super) struct Checked {
     pub(super) bound: Option<f64>,
     /// Whether the checker proves the claimed bound.
     pub(super) is_proved: bool,
-    /// Violations, including the objective of another problem.
+    /// Violations of the plan, including an objective that differs from the instance's.
     pub(super) violations: Vec<String>,
 }
 
-/// The outcome of a solver, or of bounds that need no search.
+/// The outcome of a solver, or of computing the bounds that need no search.
 pub(super) struct Solved {
     pub(super) is_infeasible: bool,
     pub(super) value: Option<f64>,
@@ -55,7 +55,7 @@ impl Subject {
                 .at(place(entry))
                 .help("check that the folder for temporary files is writable and has space")
         };
-        // The file has the name of the instance, which messages about it show.
+        // The file is named after the instance, because messages show its name.
         let folder = tempfile::tempdir().map_err(failed)?;
         let file = folder.path().join(&entry.name);
         fs::write(&file, model).map_err(failed)?;
@@ -72,7 +72,7 @@ impl Subject {
         resolve::task(&self.arguments.model, plan::question(&self.arguments, &|| Ok(SolverChoice::None)))
     }
 
-    /// Operators, layers or nodes, and devices.
+    /// Number of operators, layers or nodes, and of devices.
     pub(super) fn size(&self) -> Result<Size> {
         self.task()?.size()
     }
@@ -81,8 +81,8 @@ impl Subject {
     pub(super) fn check(&self, plan: &Input) -> Result<Checked> {
         let asked = self.task()?;
         let is_placement = asked.kind() == Kind::Placement;
-        // A joint plan states its objective and its options itself, and a difference from those of the instance is
-        // reported below.
+        // A joint plan states its objective and options itself. If they differ from the instance's, this is reported
+        // below.
         let objective = Some(&self.arguments.objective).filter(|_| is_placement);
         let question = Question { objective, ..Question::default() };
         let (task, plan, label) =
@@ -100,7 +100,7 @@ impl Subject {
         })
     }
 
-    /// Runs the solver of the proof.
+    /// Runs the solver that proves the instance's bound.
     pub(super) fn solve(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
         let options = resolve::solving(&self.arguments.solve)?.options().interrupt(interrupt.clone());
         let solver = || plan::solver(&self.arguments);
@@ -115,7 +115,7 @@ impl Subject {
         })
     }
 
-    /// The strongest of the bounds that need no search.
+    /// Computes the strongest of the bounds that need no search.
     pub(super) fn bound(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
         if self.task()?.kind() != Kind::Placement {
             return Err(CliError::new(
@@ -127,7 +127,8 @@ impl Subject {
         }
         let objective = resolve::objective(&self.arguments.objective)?;
         let problem = resolve::documents(&self.arguments.model)?.problem(objective)?;
-        // Without a time limit, bounds that improve with time end at a limit on their work, the same on every machine.
+        // Without a time limit, bounds that improve with time end after a fixed amount of work, which is the same on
+        // every machine.
         let stop = Stop::new(None, interrupt.clone());
         let bound = Some(bounds::strongest(&problem, &stop).value).filter(|&value| value > 0.0);
         Ok(Solved { is_infeasible: false, value: None, bound })

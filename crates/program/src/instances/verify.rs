@@ -1,4 +1,4 @@
-//! `instances verify`: every claim of a library, replayed.
+//! `instances verify`: replays every claim of a library.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::error::{CliError, Result};
 use crate::exit::Exit;
 use crate::{interrupt, output};
 
-/// The verdict on an instance.
+/// The verdict on the claims of an instance.
 #[derive(Serialize)]
 struct Verdict<'e> {
     name: &'e str,
@@ -31,10 +31,10 @@ struct Verdict<'e> {
     proof: String,
     /// Whether every claim holds.
     holds: bool,
-    /// The error code, and the message.
+    /// Code and message of the error, if the instance was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<[String; 2]>,
-    /// A better value that the replay found.
+    /// A better value, if the replay found one.
     #[serde(skip_serializing_if = "Option::is_none")]
     better: Option<f64>,
     seconds: f64,
@@ -192,7 +192,7 @@ fn verify(
         .map(|(found, _)| found))
 }
 
-/// A refusal of an instance.
+/// The error that refuses an instance.
 fn refused(entry: &Entry, code: O, cause: impl Into<String>, help: &str) -> CliError {
     CliError::new(code, cause).at(place(entry)).help(help)
 }
@@ -245,7 +245,7 @@ fn check_plan(library: &Library, entry: &Entry, subject: &Subject) -> Result<Opt
     Ok(checked.bound.filter(|_| checked.is_proved))
 }
 
-/// Checks the bound against the one that is proved.
+/// Checks the claimed bound against the proved one.
 fn check_bound(entry: &Entry, proved: Option<f64>) -> Result<()> {
     if let (Some(claimed), Some(proved)) = (entry.bound, proved)
         && (proved >= claimed || tolerance::same(proved, claimed))
@@ -258,7 +258,7 @@ fn check_bound(entry: &Entry, proved: Option<f64>) -> Result<()> {
     Err(refused(entry, O006, cause, "correct the bound, or give a proof of it"))
 }
 
-/// An error of a document of an instance, as a refusal of the instance.
+/// Turns an error in a document of an instance into a refusal of that instance.
 fn named(error: CliError, entry: &Entry) -> CliError {
     match error.code() {
         code if code.name.starts_with('O') => error,

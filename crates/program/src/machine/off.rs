@@ -23,7 +23,7 @@ pub(crate) fn profile(_: &ProfileArguments) -> Result<Exit> {
     Err(absent())
 }
 
-/// A process that no command of this build starts.
+/// Fails, because no command of this build starts worker processes.
 pub(crate) fn worker() -> Exit {
     Exit::Violation
 }

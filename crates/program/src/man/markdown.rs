@@ -12,8 +12,8 @@ pub(super) fn page(command: &Command) -> String {
     text
 }
 
-/// A command under a heading of a level, with the commands below it one level deeper. Those of the program itself are
-/// a list, because each has a page.
+/// A section for a command under a heading of the given level, with sections for its subcommands one level deeper. The
+/// subcommands of the program itself form a list instead, because each has a page of its own.
 fn section(command: &Command, level: usize, text: &mut String) {
     let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
     let marks = "#".repeat(level);
@@ -59,7 +59,7 @@ fn section(command: &Command, level: usize, text: &mut String) {
     }
 }
 
-/// The heading that an argument is listed under.
+/// The heading under which an argument is listed.
 fn heading(argument: &Arg) -> &str {
     argument.get_help_heading().unwrap_or(if argument.is_positional() { "Arguments" } else { "Options" })
 }
@@ -72,7 +72,7 @@ fn entry(argument: &Arg) -> String {
         None => format!("`{argument}`"),
     };
     if let Some(help) = argument.get_long_help().or(argument.get_help()) {
-        // A further paragraph belongs to the entry.
+        // Indented, so that further paragraphs belong to the list item.
         let _ = write!(text, ": {}", escaped(help).replace('\n', "\n  "));
     }
     if !argument.get_action().takes_values() {
@@ -98,7 +98,7 @@ fn entry(argument: &Arg) -> String {
     text
 }
 
-/// A text in which only code spans in backticks are Markdown.
+/// Escapes a text so that only code spans in backticks are interpreted as Markdown.
 fn escaped(text: &StyledStr) -> String {
     let text = text.to_string();
     let mut escaped = String::with_capacity(text.len());

@@ -105,7 +105,7 @@ pub struct Contender {
     pub name: String,
     /// The plan document; it may report that there is no plan.
     pub plan: Planned,
-    /// Rules that a given plan breaks; `None` if the plan was solved for. The seconds of a given plan are those of
+    /// Rules that a given plan breaks; `None` if a solver made the plan. The seconds of a given plan are those of
     /// another solve, and its bound is a claim that was not proved here.
     pub given: Option<Vec<String>>,
 }
@@ -179,8 +179,8 @@ struct Figures {
 }
 
 impl Comparison {
-    /// Compares contenders on one model and cluster, in O(contenders² + devices · kinds). `proved` has bounds that need no
-    /// solver, with their objectives. Speed-ups are relative to the row named `baseline`.
+    /// Compares contenders on one model and cluster, in O(contenders² + devices · kinds). `proved` has bounds that need
+    /// no solver, with their objectives. Speed-ups are relative to the row named `baseline`.
     pub fn new(
         model: &str,
         cluster: Option<&ClusterDocument>,

@@ -11,12 +11,12 @@ use crate::units;
 
 /// Width and height of the drawing, which is stretched to the width of the page.
 const SIZE: [f64; 2] = [1000.0, 240.0];
-/// Points of a line that are drawn and listed. With more, the time is divided into this many parts, and the first point
-/// and the last in each part are kept.
+/// Maximum number of points of a line that are drawn and listed. If there are more, the time is divided into this many
+/// parts, and the first point and the last in each part are kept.
 const MOST: usize = 400;
 
 /// Convergence section, whose lines end with the answer. `None` without a plan, because there is nothing to converge
-/// to, and if nothing was reported before the answer.
+/// to, or if nothing was reported before the answer.
 pub(super) fn section(convergence: &Convergence, plan: &PlanDocument) -> Option<Section> {
     plan.objective.value_s?;
     if convergence.values().is_empty() && convergence.bounds().is_empty() {
@@ -92,7 +92,7 @@ impl Frame {
     fn line(&self, moments: &[Moment]) -> Option<String> {
         let across = |elapsed: f64| if self.end > 0.0 { elapsed / self.end * SIZE[0] } else { 0.0 };
         let height = self.high - self.low;
-        // A constant line is in the middle.
+        // A constant line is drawn in the middle.
         let down = |reached: f64| {
             if height > 0.0 { (self.high - reached) / height * SIZE[1] } else { SIZE[1] / 2.0 }
         };

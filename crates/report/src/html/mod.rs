@@ -1,8 +1,8 @@
 //! A plan as a self-contained HTML page: one file, without network or server.
 //!
-//! All text is markup that is written here, so it needs no JavaScript: figures, bars, how value and bound converged, the
-//! comparison. The interactive parts are data, as JSON in the page: the operators by layer (`graph`), the step and a
-//! period of the full pipeline (`step`, `steady`), which `page/*.js` draws. Pages of joint plans are in [`joint`],
+//! All text is markup that is written here, so it needs no JavaScript: figures, bars, how value and bound converged,
+//! the comparison. The interactive parts are data, as JSON in the page: the operators by layer (`graph`), the step and
+//! a period of the full pipeline (`step`, `steady`), which `page/*.js` draws. Pages of joint plans are in [`joint`],
 //! those of runs in [`run`].
 //!
 //! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a

@@ -7,7 +7,7 @@ const LONGEST: usize = 240;
 /// Characters of [`LONGEST`] taken from the end of a long name, which is where long names differ.
 const END: usize = 80;
 
-/// A name with every character seen. The middle of a very long one is left out.
+/// A name in which every character is visible. The middle of a very long name is left out.
 pub(super) fn visible(name: &str) -> String {
     // A name has at least as many bytes as characters, so the characters of most names are not counted.
     let characters = if name.len() > LONGEST { name.chars().count() } else { 0 };
@@ -19,13 +19,14 @@ pub(super) fn visible(name: &str) -> String {
     text::visible(&format!("{begin}…{end}")).into_owned()
 }
 
-/// Start of the last part of a name: after its last separator that is not its last character.
+/// Byte offset of the last part of a name, which follows the last separator that does not end the name.
 pub(super) fn last_part(name: &str) -> usize {
     let Some((end, _)) = name.char_indices().next_back() else { return 0 };
     name[..end].rfind(is_separator).map_or(0, |separator| separator + 1)
 }
 
-/// Start of the title of an operator: its last part, and the part before it if the last is a number, as in `layer.3`.
+/// Byte offset of an operator's title within its name. The title is the last part of the name, preceded by the part
+/// before it if the last is a number, as in `layer.3`.
 pub(super) fn title(name: &str) -> usize {
     let last = last_part(name);
     let is_number = name[last..].bytes().all(|byte| byte.is_ascii_digit());

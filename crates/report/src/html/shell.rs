@@ -55,7 +55,7 @@ pub(super) fn write(title: &str, sections: &[Section], data: &str, out: &mut dyn
         "sections" => markup.clone(),
         "data" => escape_json(data),
         "script" => SCRIPT.into(),
-        // Not a placeholder of the template; a test counts them.
+        // Not a placeholder of the template; a test counts the placeholders.
         _ => String::new(),
     })
 }

@@ -14,7 +14,7 @@ use crate::steady::{Steady, idle, in_flight, memory};
 use crate::table::share;
 use crate::units;
 
-/// The text and the place of the timeline, or the reason why there is none.
+/// Markup of the text and the place of the timeline, or of the reason why there is no steady state.
 pub(super) fn markup(steady: &Steady) -> String {
     let state = match &steady.state {
         Ok(state) => state,
@@ -72,7 +72,7 @@ fn figures(steady: &Steady, state: &SteadyState) -> String {
     text
 }
 
-/// The data of the timeline; none without a steady state, or if that takes no time.
+/// The data of the timeline; `None` without a steady state, or if its period takes no time.
 pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData> {
     let (problem, state) = (steady.problem(), steady.state.as_ref().ok()?);
     let mut doing = Doing::new(state.devices.len(), state.uplinks.len());

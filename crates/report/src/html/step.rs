@@ -15,7 +15,7 @@ use crate::step::Step;
 use crate::step::text::parts;
 use crate::units;
 
-/// The place of the timelines on the page; none without a step.
+/// The section in which the timelines are drawn; `None` without a step.
 pub(super) fn section(page: &Page, steady: Option<&Steady>) -> Option<Section> {
     let step = page.step?;
     let mut markup = String::from("<h2 id=\"timeline-title\">Timeline</h2>\n");
@@ -39,7 +39,7 @@ pub(super) fn data(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
     TimelineData::new(step.makespan(), doing(step, tables).lanes(step.problem()), &mut tables.seconds)
 }
 
-/// Work of a step.
+/// Activities of a step, by device and uplink.
 fn doing(step: &Step, tables: &Tables) -> Doing {
     let graph = step.problem().graph();
     let ports = Ports::new(step.problem());

@@ -52,7 +52,7 @@ pub(super) fn heading(objective: &str, model: &str, cluster: Option<&str>) -> St
 /// Contents of a plan document.
 pub(super) struct Claims<'a> {
     pub(super) status: PlanStatus,
-    /// The value, and the rate that it is.
+    /// The value, and the rate that corresponds to it.
     pub(super) value: Option<(f64, String)>,
     /// The bound and its source.
     pub(super) bound: Option<(f64, &'a str)>,

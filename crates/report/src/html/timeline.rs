@@ -17,7 +17,7 @@ use super::figures::Figures;
 use super::names::visible;
 use crate::units;
 
-/// Total number of spans; if there are more activities, the number of ticks is reduced.
+/// Maximum total number of spans; if there are more activities, the number of ticks is reduced.
 const SPANS: usize = 60_000;
 /// Maximum number of ticks: pixels across a large screen.
 const FINEST: usize = 2_000;
@@ -37,13 +37,13 @@ pub(super) const SEVERAL: u8 = 6;
 pub(super) const KEY: &str = "<li><i class=\"swatch solid\"></i>forward</li><li><i class=\"swatch half\"></i>backward</li>\
                    <li><i class=\"swatch faint\"></i>update</li><li><i class=\"swatch transfer\"></i>transfer</li>";
 
-/// Where a timeline is drawn, with the markup of its key.
+/// Markup of the place where a timeline is drawn, with the markup of its key.
 pub(super) fn view(id: &str, what: &str, key: &str) -> String {
     let template = include_str!("page/timeline.html");
     template.replace("{{id}}", id).replace("{{what}}", what).replace("{{key}}", key)
 }
 
-/// Activities of devices and links over some time.
+/// Activities of devices and links over a span of time.
 #[derive(Serialize)]
 pub(super) struct TimelineData {
     /// Number of ticks.
@@ -51,11 +51,11 @@ pub(super) struct TimelineData {
     /// Labels of the axis from start to end, equally spaced.
     axis: Vec<String>,
     rows: Vec<Row>,
-    /// Microbatches of every stage, if activities are passes of them: operator o is microbatch o mod this number, of
-    /// stage o / this number.
+    /// Number of microbatches, if activities are passes of microbatches: operator o stands for microbatch o mod this
+    /// number in stage o / this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) microbatches: Option<u32>,
-    /// Whether activities are those of a device for a sample, with the number of the sample as the operator.
+    /// Whether each activity is that of a device for a sample, with the number of the sample as the operator.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) samples: bool,
 }
@@ -111,7 +111,7 @@ pub(super) struct Lane {
     /// Label of the row.
     pub(super) name: String,
     pub(super) activities: Vec<Activity>,
-    /// Pass code of a bar merged from several passes; otherwise a bar has that of its longest activity.
+    /// Pass code of a bar merged from several passes; if `None`, a merged bar has the code of its longest activity.
     pub(super) mixed: Option<u8>,
 }
 
@@ -137,7 +137,8 @@ impl Doing {
         }
     }
 
-    /// Devices with rows for computing, sending and receiving, then uplinks; idle rows for data are omitted.
+    /// Devices with rows for computing, sending and receiving, then uplinks; rows for data are omitted if they are
+    /// idle.
     pub(super) fn lanes(self, problem: &Problem) -> Vec<Lane> {
         let Doing { computes, sends, receives, synchronises, uplinks } = self;
         let mut lanes = Vec::new();

@@ -8,10 +8,10 @@ use stagewright_core::document::{Communication, ObjectiveDocument, ObjectiveKind
 use super::grid::{Column, Grid};
 use super::wrap::facts;
 
-/// Predicted and measured figures; all times in seconds. `run --json` prints it.
+/// Predicted and measured figures, as `run --json` prints them; all times are in seconds.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunOutcome {
-    /// Predicted time per sample; under latency, of a sample.
+    /// Predicted time per sample; for latency, the time of one sample.
     pub predicted_s: f64,
     /// Median over repeats of the measured time.
     pub measured_s: f64,
@@ -21,8 +21,8 @@ pub struct RunOutcome {
     pub error: f64,
     /// Mean time of a sample from its start to its end.
     pub latency_s: f64,
-    /// Largest difference to the outputs of the whole model, relative to the largest number of each; `None` if they were not
-    /// compared.
+    /// Largest difference from the outputs of the whole model, relative to the largest number of each output; `None` if
+    /// they were not compared.
     pub difference: Option<f64>,
     /// The devices of the plan, in its order.
     pub devices: Vec<RunDevice>,
@@ -82,8 +82,8 @@ impl RunActivity {
     }
 }
 
-/// Prediction of a plan for a pipeline: every device is busy for its load once a period, after the devices before it. None
-/// of plans for latency, whose devices take turns within a sample.
+/// Prediction of a plan for a pipeline: every device is busy for its load once a period, after the devices before it.
+/// Empty for latency plans, whose devices take turns within a sample.
 pub fn predicted(plan: &PlanDocument, samples: u32) -> Vec<RunSpan> {
     let Some(period) = plan.objective.value_s.filter(|_| is_pipeline(&plan.objective)) else {
         return Vec::new();
@@ -110,12 +110,12 @@ pub fn is_pipeline(objective: &ObjectiveDocument) -> bool {
     objective.kind == ObjectiveKind::Throughput
 }
 
-/// Predicted and measured figures.
+/// Name of the predicted and measured quantity.
 pub(crate) fn quantity(objective: &ObjectiveDocument) -> &'static str {
     if is_pipeline(objective) { "time per sample" } else { "latency" }
 }
 
-/// When transfers happen.
+/// When transfers happen, relative to computations.
 pub(crate) fn transfers(objective: &ObjectiveDocument) -> &'static str {
     match objective.communication {
         Communication::Serial => "between computations",
@@ -162,8 +162,8 @@ impl RunOutcome {
 }
 
 impl RunDevice {
-    /// Segments, compute and communication predicted and measured in milliseconds, the share of time in which it computed,
-    /// and memory in MB.
+    /// Segments, compute and communication predicted and measured in milliseconds, the share of time in which the
+    /// device computed, and memory in MB.
     pub(crate) fn figures(&self) -> Vec<String> {
         vec![
             self.segments.to_string(),

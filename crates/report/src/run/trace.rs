@@ -1,7 +1,7 @@
 //! The timeline of a run in the Chrome trace format, beside the predicted one.
 //!
-//! Process 1 has the measurements: a thread for each device, and one for its transfers. Process 2 is what a plan for
-//! throughput predicts of a full pipeline: every device starts a sample every period, after the devices before it.
+//! Process 1 has the measurements: a thread for each device, and one for its transfers. Process 2 has what a throughput
+//! plan predicts for a full pipeline: every device starts a sample every period, after the devices before it.
 
 use std::io::{self, Write};
 

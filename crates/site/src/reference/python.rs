@@ -33,7 +33,7 @@ pub(super) fn page(root: &Path) -> Result<Page> {
 fn section(module: &str) -> String {
     let mut text = String::new();
     let mut lines = module.lines().peekable();
-    // The class that the lines belong to is private.
+    // Whether the class that the lines belong to is private.
     let mut is_hidden = false;
     while let Some(line) = lines.next() {
         let trimmed = line.trim_start();
@@ -46,7 +46,7 @@ fn section(module: &str) -> String {
             continue;
         }
         let defined = ["class ", "def ", "async def "].iter().find_map(|word| trimmed.strip_prefix(word));
-        // Functions within functions are no part of the interface.
+        // Functions within functions are not part of the interface.
         let Some(name) = defined.filter(|_| depth < 2) else {
             is_hidden &= depth > 0 || trimmed.is_empty();
             continue;

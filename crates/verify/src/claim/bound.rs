@@ -1,11 +1,12 @@
 //! The bound exceeds neither the value of a feasible plan nor the bound that its evidence proves.
 //!
-//! A feasible plan refutes any bound above its value, whatever the evidence. Otherwise the replayed evidence decides. For
-//! throughput that is the certificate; for latency the critical path, if the plan names it as the source, or a certificate
-//! of windows that counts none of them and so is a path, since the others are about loads and steps. For makespan it is either: a device computes for at most the makespan, and the
-//! closed-form certificates count compute alone. Windows are parts of a step, so they prove nothing about throughput. The
-//! certificate of column generation also counts communication, which may overlap with compute in a step, so it proves
-//! nothing about makespan. Without such evidence the bound is not verified, which is not the same as wrong.
+//! A feasible plan refutes any bound above its value, whatever the evidence. Otherwise the replayed evidence decides.
+//! For throughput, that is the certificate. For latency, it is the critical path if the plan names it as the source, or
+//! a certificate of windows that lists no windows, which is a path; other certificates bound loads or steps. For
+//! makespan, it is the critical path or a certificate of compute alone, since a device computes for at most the
+//! makespan. Windows are parts of a step, so they prove nothing about throughput. The certificate of column generation
+//! also counts communication, which may overlap with compute in a step, so it proves nothing about makespan. Without
+//! such evidence the bound is not verified, which is not the same as wrong.
 
 use stagewright_core::document::{CertificateDocument, PlanDocument};
 use stagewright_core::tolerance;
@@ -78,8 +79,8 @@ fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Pr
     }
 }
 
-/// Replays a certificate. O(operators · kinds); [`windows`] also reads the pins, column generation is within the limits
-/// of [`columns`].
+/// Replays a certificate. O(operators · kinds); for windows, plus the pins ([`windows`]); for column generation, within
+/// the limits of [`columns`].
 fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
     match certificate {
         CertificateDocument::Fluid { prices, memory, below_s } => {

@@ -1,8 +1,9 @@
 //! Certificates: evidence that a bound holds for every plan, replayed from the documents.
 //!
-//! The certificates of column generation and of windows are in [`columns`](super::columns) and [`windows`](super::windows). The others use colocation
-//! classes u and device kinds c, where seconds(u, c) is the sum over the members of u. Only kinds that can run the whole
-//! class count: the kind has devices, supports every member, and has a device that the pins of all members allow.
+//! The certificates of column generation and of windows are in [`columns`](super::columns) and
+//! [`windows`](super::windows). The others use colocation classes u and device kinds c, where seconds(u, c) is the sum
+//! over the members of u. Only kinds that can run the whole class count: the kind has devices, supports every member,
+//! and has a device that the pins of all members allow.
 //!
 //! *Fluid.* In any plan with value B, a device has a load of at most B and at least its compute, and r replicas of a
 //! stage share its compute. Price the devices of kind c at π_c ≥ 0: Σ_u min_c π_c · seconds(u, c) ≤ Σ_c π_c · (compute
@@ -12,11 +13,12 @@
 //! *Heaviest unit.* Some device runs the class, on at most r = min(max_replicas, count_c) replicas, so B is at least
 //! the minimum over c of seconds(u, c) / r.
 //!
-//! *Memory.* With prices of memory, every class also pays for the quanta that it needs on its kind. All devices
-//! together have the number of quanta given in [`limits`](super::limits), which are paid for whether a class uses
-//! them or not.
+//! *Memory.* If memory has prices as well, every class also pays for the quanta that it needs on its kind. All devices
+//! together have the number of quanta given in [`limits`](super::limits), all of which are paid for, whether a class
+//! uses them or not.
 //!
-//! Both bound the largest load. An iteration of m microbatches under a schedule takes at least m times that.
+//! These certificates bound the largest load. An iteration of m microbatches under a schedule takes at least m times
+//! the largest load.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +38,7 @@ pub(crate) enum Proof {
     Malformed(String),
 }
 
-/// The prices by kind, and the price of a second on all devices together; or the reason why they are malformed.
+/// The prices by kind, and the price of a second on all devices together; or the reason why the prices are malformed.
 pub(super) fn kind_prices(
     problem: &Problem,
     prices: &BTreeMap<String, f64>,
@@ -104,7 +106,8 @@ pub(super) fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
     shares.reduce(f64::min).map_or(Proof::NoPlan, |least| proved(repetitions(problem) * least))
 }
 
-/// Multiplicity of a bound on the load: in an iteration of m microbatches, every device is busy for m times its load.
+/// Factor from a bound on the load to a bound on the value: in an iteration of m microbatches, every device is busy for
+/// m times its load.
 fn repetitions(problem: &Problem) -> f64 {
     f64::from(problem.rules.microbatches)
 }
@@ -114,7 +117,7 @@ fn proved(bound: f64) -> Proof {
     if bound.is_finite() { Proof::Bound(bound) } else { Proof::Malformed("its figures overflow".to_owned()) }
 }
 
-/// Kinds that can run a whole class, with its seconds there.
+/// Kinds that can run a whole class, each with the seconds of the class on that kind.
 pub(super) fn runs_on<'a>(problem: &'a Problem, class: usize) -> impl Iterator<Item = (usize, f64)> + 'a {
     let members = &problem.graph.classes[class];
     let pinned = members.iter().filter_map(|&operator| problem.pins.of(operator));

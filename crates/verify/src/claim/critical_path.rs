@@ -1,11 +1,11 @@
 //! The critical path: a bound on the latency and the makespan of every plan, which needs no certificate.
 //!
-//! In any plan an operator runs on a device that can run its whole colocation class, so it takes at least its
-//! minimum over the kinds of such devices. On a path of the graph, a host operator starts when the one before
-//! it is ready. The part of the path inside a call is one piece, since the call is convex; the call starts
-//! when the operator before that piece is ready, and takes at least the compute of all its operators. So the
-//! last operator of a path is ready no sooner than the sum over the path, whatever the transfers take. In a
-//! step, every operator of the path starts when the one before it has ended, or later.
+//! In any plan an operator runs on a device that can run its whole colocation class, so it takes at least its minimum
+//! seconds over the kinds of such devices. On a path of the graph, a host operator starts when the operator before it
+//! is ready. The part of the path inside a call is one piece, since the call is convex; the call starts when the
+//! operator before that piece is ready, and takes at least the compute of all its operators. So the last operator of a
+//! path is ready no sooner than the sum over the path, however long the transfers take. In a step, every operator of
+//! the path starts when the operator before it has ended, or later.
 
 use super::certificate::{Proof, runs_on};
 use crate::read::{Problem, Tensor, cost};

@@ -1,7 +1,7 @@
 //! The value, the figures and positions of the devices and the loads of the uplinks match the placement.
 //!
-//! They are claims only in a plan with a value. Figures agree within the relative tolerance for sums taken in
-//! different orders; a non-finite claim agrees with nothing.
+//! A plan without a value makes no such claims, and nothing is checked. Figures agree within the relative tolerance for
+//! sums taken in different orders; a non-finite claim agrees with nothing.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ pub(crate) fn check(
     uplinks(problem, plan, score, findings);
 }
 
-/// Stages are positions in a pipeline, so numbers must not be skipped. Two devices at one position are reported by the
-/// constraint on the order.
+/// Reports a skipped stage number, since stages are positions in a pipeline. The constraint on the order reports two
+/// devices at one position.
 fn stages(plan: &PlanDocument, findings: &mut Findings) {
     let used = plan.devices.iter().filter(|device| !device.ops.is_empty());
     let mut stages: Vec<(u32, &str)> =
@@ -70,7 +70,7 @@ fn device_figures(device: &DeviceDocument, figures: &[(&str, f64, f64)], finding
     }
 }
 
-/// If uplinks are modelled, the plan has the load of each.
+/// Reports wrong and missing loads of uplinks; if uplinks are modelled, the plan must state the load of each.
 fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut Findings) {
     let names = problem.cluster.groups.iter().map(|group| group.name.as_str());
     // If uplinks are not modelled, their loads are zero.

@@ -1,21 +1,22 @@
 //! Prices of memory, and the value below which a bound holds.
 //!
-//! A class holds some bytes on its device, whichever classes share it. Let the bytes of a set of classes sum to at most the
-//! bytes of its device. The same holds in whole quanta of any size: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the
-//! classes on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most the price of that many.
+//! Each class holds some bytes on its device, whichever other classes share the device. The bytes of the classes on a
+//! device sum to at most its memory, and the same holds in whole quanta of any size: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes /
+//! quantum⌋. So the classes on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most
+//! the price of that many.
 //!
-//! *Bytes.* Parameters and optimiser state are resident throughout. A parameter that several classes share is on every
-//! device that reads it: each of the classes has an equal part of it. In a pipeline and for the latency, version 1 counts
-//! workspace and activations as well; version 2 counts activations for all microbatches in flight, and the forward tensors
-//! that one class alone needs in the backward pass, since a device runs its forward operators first. In a step, activations
-//! are declared bytes of version 2 alone, and tensors need not be there at the same time.
+//! *Bytes.* Parameters and optimiser state are resident throughout. Every device that reads a shared parameter holds
+//! it, so each of the classes that share it counts an equal part. For throughput and latency, version 1 counts
+//! workspace and activations as well; version 2 counts activations for all microbatches in flight, and the forward
+//! tensors that one class alone needs in the backward pass, since a device runs its forward operators first. In a step,
+//! only the declared activations of version 2 count, because tensors need not be in memory at the same time.
 //!
-//! *Rounding.* Rents and payments may be far larger than their difference, which is the only relevant quantity. Sums are
-//! compensated (Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so that the
-//! error does not grow with the number of classes, and the rounding of all rents is subtracted.
+//! *Rounding.* Rents and payments may be far larger than their difference, which alone matters. Sums are compensated
+//! (Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so that the error
+//! does not grow with the number of classes, and the rounding of all rents is subtracted.
 //!
-//! *Below.* Assume that a plan has a value below a limit. Then no class is on a kind where its seconds alone make the value
-//! reach that limit. A bound under this assumption is a bound up to the limit.
+//! *Below.* Assume that a plan has a value below a limit. Then no class is on a kind where its seconds alone make the
+//! value reach that limit. A bound proved under this assumption holds for every plan, up to the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +29,7 @@ use crate::read::{Graph, InFlight, Objective, Problem};
 pub(super) struct Limits {
     /// Bytes by class, rounded down.
     bytes: Vec<f64>,
-    /// Bytes of a device by kind, rounding included; infinite if unlimited.
+    /// Memory of a device in bytes, by kind, with the tolerance for rounding; infinite if unlimited.
     memory: Vec<f64>,
     /// Quantum and its price by kind.
     prices: Vec<Option<MemoryPriceDocument>>,
@@ -79,13 +80,13 @@ impl Limits {
             .map_or(0.0, |memory| memory.price * (self.bytes[class] / memory.quantum_bytes).floor())
     }
 
-    /// The sum over classes before the first: minus the maximum that they pay.
+    /// The sum before any class is added: minus the maximum that all classes pay for memory.
     pub(super) fn balance(&self, problem: &Problem) -> Balance {
         let paid = self.paid(problem);
         Balance { sum: -paid, compensation: 0.0, rents: paid }
     }
 
-    /// Maximum that all classes pay together.
+    /// Maximum that all classes together pay for memory.
     fn paid(&self, problem: &Problem) -> f64 {
         let kinds = problem.cluster.kinds.iter().zip(&self.prices).zip(&self.memory);
         kinds
@@ -101,8 +102,8 @@ impl Limits {
         self.below.is_some_and(|below| value >= below)
     }
 
-    /// A bound that is proved below the limit, as a bound on every value; `is_impossible` means that no value is below the
-    /// limit. A sum that overflowed stays as it is.
+    /// Turns a bound on values below the limit into a bound on every value; `is_impossible` means that no value is
+    /// below the limit. An overflowed sum is returned unchanged.
     pub(super) fn capped(&self, bound: f64, is_impossible: bool) -> f64 {
         match self.below {
             Some(below) if is_impossible => below,
@@ -116,12 +117,12 @@ impl Limits {
 pub(super) struct Balance {
     sum: f64,
     compensation: f64,
-    /// Sum of the sizes of all rents.
+    /// Sum of the absolute values of all rents.
     rents: f64,
 }
 
 impl Balance {
-    /// Rounding errors of a rent, of the sum with its seconds, and of the compensated sum, with a margin.
+    /// Rounding errors per rent: of the rent, of its sum with the seconds, and of the compensated sum, with a margin.
     const ROUNDINGS: f64 = 8.0;
 
     /// Adds seconds that include a rent.
@@ -141,7 +142,7 @@ impl Balance {
     }
 }
 
-/// Bytes that every class holds on its device, whichever classes share it.
+/// Minimum bytes of every class on its device, whichever other classes share the device.
 fn class_bytes(problem: &Problem) -> Vec<f64> {
     let graph = &problem.graph;
     let is_step = matches!(problem.rules.objective, Objective::Makespan { .. });
@@ -174,7 +175,7 @@ fn class_bytes(problem: &Problem) -> Vec<f64> {
     bytes
 }
 
-/// The forward tensors that one class alone has in both passes, with that class.
+/// Bytes of the forward tensors that one class alone has in both passes, each with the class.
 fn kept_tensors<'a>(graph: &'a Graph) -> impl Iterator<Item = (usize, f64)> + 'a {
     let is_forward = |operator: usize| graph.pass(operator) == Pass::Forward;
     graph.tensors.iter().filter(move |tensor| is_forward(tensor.producer)).filter_map(move |tensor| {

@@ -1,4 +1,4 @@
-//! The names of sources and of the reason to stop exist.
+//! The names of the bound sources and of the stop reason are known.
 
 use stagewright_core::document::{BOUND_SOURCES, PlanDocument, ROBUST_BOUND_SOURCES, STOP_REASONS};
 

@@ -1,8 +1,9 @@
-//! The plan's claim about its worst case: its value, when that occurs, and the figures beside it.
+//! The plan's claims about its worst case: the worst value, the scenario in which it occurs, and related figures.
 //!
-//! The worst value is recomputed, and so is the value in the scenario that the plan names. The bound on the worst value of
-//! every plan has no evidence, so it is only compared with the worst value of this one, if that is feasible. The nominally
-//! best plan is not in the document, so its figures are only compared with each other and with those of this one.
+//! The worst value is recomputed, and so is the value in the scenario that the plan names. The bound on the worst value
+//! of every plan has no evidence, so it is only compared with the worst value of this plan, if the plan is feasible.
+//! The nominally best plan is not in the document, so its figures are only compared with each other and with those of
+//! this plan.
 
 use std::collections::BTreeSet;
 
@@ -83,7 +84,7 @@ fn check_scenario(
     }
 }
 
-/// The scenario that the plan names, if its sources exist and are no more than the budget; otherwise the fault.
+/// The scenario that the plan names, if its sources exist and their number is within the budget; otherwise the fault.
 fn scenario<'a>(problem: &Problem, claimed: &'a RobustDocument) -> Result<Scenario<'a>, String> {
     let known: BTreeSet<&str> =
         problem.graph.operators.iter().map(|operator| operator.kind.as_deref().unwrap_or("")).collect();
@@ -102,7 +103,7 @@ fn scenario<'a>(problem: &Problem, claimed: &'a RobustDocument) -> Result<Scenar
     Ok(Scenario { kinds, links: document.links })
 }
 
-/// The claims of a worst case, each with the verdict that it gets unless it is refuted.
+/// The verdicts on the claims about the worst case; each verdict stands unless its claim is refuted.
 struct Claims<'a> {
     findings: &'a mut Findings,
     verdicts: Vec<RobustVerdict>,
@@ -156,7 +157,7 @@ impl<'a> Claims<'a> {
         Ok(worst)
     }
 
-    /// Checks the figures of the nominally best plan, with the value of this one.
+    /// Checks the figures of the nominally best plan against each other and against the `value` of this plan.
     fn check_nominal(&mut self, claimed: &RobustDocument, value: Option<f64>) {
         let (worst_s, other) = (claimed.worst_s, claimed.nominal_best_worst_s);
         if !at_most(worst_s, other) {

@@ -2,7 +2,7 @@
 //!
 //! | status | value | bound |
 //! | --- | --- | --- |
-//! | optimal | given | given, and equal to it within the optimality tolerance |
+//! | optimal | given | given, and equal to the value within the optimality tolerance |
 //! | feasible | given | any |
 //! | infeasible | null, and no devices | any |
 //! | unknown | null | any |

@@ -1,15 +1,16 @@
-//! The certificate of windows: a bound on the makespan by the work that can run only in some parts of the step.
+//! The certificate of windows: a bound on the makespan from the work that can run only in some parts of the step.
 //!
-//! Let v₁, …, v_C be operators on a path. Window 2i − 1 is the time of vᵢ on its device, window 2i the time from its end
-//! to the start of vᵢ₊₁, windows 0 and 2C precede v₁ and follow v_C. They partition the step. An operator that follows
-//! vᵢ and precedes vₖ runs in windows 2i to 2k − 2, but in none of those in which its own device runs an operator of the
-//! path that has its colocation class. The windows of a set Z together last at least the priced seconds of the
-//! operators that can run nowhere else, divided by the price of all devices: see [`certificate`](super::certificate).
-//! Every other window lasts as long as its operator, on the kind that runs its class, or at least as the longest path between
-//! its ends. [`limits`](super::limits) adds prices of memory, and excludes kinds where a path is too long.
+//! Let v₁, …, v_C be operators on a path. Window 2i − 1 is the time of vᵢ on its device, window 2i the time from its
+//! end to the start of vᵢ₊₁; windows 0 and 2C precede v₁ and follow v_C. Together the windows partition the step. An
+//! operator that follows vᵢ and precedes vₖ runs in windows 2i to 2k − 2, except those in which its device is busy with
+//! an operator of the path that has the same colocation class. The windows of a set Z together last at least the priced
+//! seconds of the operators that can run nowhere else, divided by the price of all devices: see
+//! [`certificate`](super::certificate). Outside Z, a window in which an operator of the path runs lasts as long as that
+//! operator, on the kind that runs its class; any other window lasts at least as long as the longest path between its
+//! ends. [`limits`](super::limits) adds prices of memory, and excludes kinds where a path is too long.
 //!
-//! Without listed windows the sum is a path, with every class on one kind, so it bounds the latency as well: a call computes
-//! for at least the seconds of its part of a path, which is contiguous.
+//! If no windows are listed, the sum is the length of a path with every class on one kind, so it bounds the latency as
+//! well: the part of the path inside a call is contiguous, and the call computes for at least the seconds of that part.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ use super::limits::Limits;
 use crate::read::{Problem, Tensor};
 use crate::topological;
 
-/// The evidence as the plan states it.
+/// Fields of a certificate of windows.
 pub(super) struct Evidence<'a> {
     pub(super) prices: &'a BTreeMap<String, f64>,
     pub(super) path: &'a [String],
@@ -37,9 +38,9 @@ struct Cut {
 
 /// The windows outside the set that a certificate lists.
 struct Outside {
-    /// Number of these windows before each.
+    /// Number of windows outside the set before each window.
     before: Vec<usize>,
-    /// The windows in which an operator of the path runs, by class.
+    /// By class, the windows outside the set in which an operator of the path runs.
     own: Vec<Vec<usize>>,
 }
 
@@ -67,7 +68,7 @@ fn proof(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits) -> Result<
             .map(|&operator| through[operator] - least[operator] + seconds(problem, operator, kind));
         paths.fold(0.0, f64::max)
     };
-    // The windows in which an operator of the path runs count with its class.
+    // Windows in which an operator of the path runs are counted with the operator's class.
     let free = cut.lengths.iter().zip(&is_inside).step_by(2).filter(|(_, inside)| !**inside);
     let mut is_impossible = false;
     let mut bound = limits.balance(problem);
@@ -112,7 +113,8 @@ impl Outside {
         Outside { before, own }
     }
 
-    /// Whether an operator of a class with these windows, the first and the last, can run in no window outside the set.
+    /// Whether an operator of a class that runs in the windows from `first` to `last` can run in no window outside the
+    /// set.
     fn confines(&self, class: usize, [first, last]: [usize; 2]) -> bool {
         let excluded = match first == last && first % 2 == 1 {
             true => 0,
@@ -159,7 +161,7 @@ fn least_seconds(problem: &Problem, kinds_of: &[Vec<usize>]) -> Vec<f64> {
     (0..problem.graph.operators.len()).map(least).collect()
 }
 
-/// The longest path through every operator.
+/// Length in seconds of the longest path through each operator.
 fn through(problem: &Problem, least: &[f64]) -> Vec<f64> {
     let arcs: Vec<(usize, usize)> = problem.graph.tensors.iter().flat_map(Tensor::arcs).collect();
     let until = topological::longest(&problem.graph.order, &arcs, least);
@@ -191,7 +193,7 @@ fn cut(problem: &Problem, path: &[usize], least: &[f64]) -> Result<Cut, String> 
         readers[from].push(to);
     }
     let mut lengths = vec![0.0f64; 2 * path.len() + 1];
-    // The last window that precedes each operator's own, and the longest path of operators since its beginning.
+    // By operator, the last window before its own, and the longest path of operators since that window began.
     let mut since: Vec<(usize, f64)> = vec![(0, 0.0); operators];
     for &operator in &problem.graph.order {
         let (window, ready) = since[operator];

@@ -1,8 +1,8 @@
-//! Every operator of an accelerator is in exactly one of its calls, and the number of calls is at most that
-//! of the objective.
+//! Every operator of an accelerator is in exactly one of its calls, and the number of calls is within the limit of the
+//! objective.
 //!
-//! The *steps* of a plan for latency are its calls and host operators: each starts and ends as one. All
-//! inputs of a call must be present before it starts, and all its outputs are available when it ends.
+//! The *steps* of a plan for latency are its calls and host operators; each starts and ends as a unit. All inputs of a
+//! call must be present before it starts, and all its outputs are available when it ends.
 
 use stagewright_core::document::DeviceDocument;
 

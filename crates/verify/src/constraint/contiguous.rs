@@ -9,7 +9,8 @@
 //!   colocation alone.
 //!
 //! A plan with stages must satisfy these inequalities. For a plan without stages, some order must satisfy them: the
-//! graph of devices, with an arc from the one that must not be later to the other, must be acyclic.
+//! graph of devices, with an arc from each device that must not be later to the device that must not be earlier, must
+//! be acyclic.
 
 use stagewright_core::document::Pass;
 

@@ -51,7 +51,7 @@ fn predecessors(problem: &Problem) -> Vec<Vec<usize>> {
 }
 
 /// A path that leaves the device of `end` and returns to it at `end`, last operator first. Each step goes to a
-/// predecessor on a path that has left, until one that is on the device itself.
+/// predecessor on a path that has left the device, until one is on the device itself.
 fn way_back(placed: &Placed, before: &[Vec<usize>], left: &[u64], end: usize, home: u64) -> Vec<usize> {
     let device = placed.device_of[end];
     let mut path = vec![end];

@@ -1,10 +1,10 @@
 //! The bytes of all operators on a device fit into its memory.
 //!
-//! The bytes of a microbatch are computed in [`resident`](super::resident); here they are multiplied by the
-//! microbatches in flight. Without a schedule there is one. Under GPipe every stage keeps all m, since all forward
-//! passes come first. Under 1F1B the j-th stage from the last, which is 1, keeps min(j, m), since it has started j
-//! microbatches when the first comes back. Under zero-bubble every one of p stages keeps min(p, m), since it defers the
-//! weight gradients until then. Each replica holds the same bytes.
+//! The bytes of a microbatch are computed in [`resident`](super::resident); here they are multiplied by the number of
+//! microbatches in flight. Without a schedule, that is one. Under GPipe, every stage keeps all m, since all forward
+//! passes come first. Under 1F1B, the j-th stage, counted from 1 at the last, keeps min(j, m), since it has started j
+//! microbatches when the first comes back. Under zero-bubble, each of the p stages keeps min(p, m), since it defers its
+//! weight gradients until it has started p microbatches. Each replica holds the same bytes.
 
 use stagewright_core::tolerance;
 
@@ -18,7 +18,7 @@ use crate::violation::{Findings, Subject, ViolationKind};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Memory {
     pub(crate) bytes: f64,
-    /// False if 1F1B has no stages to count from; the bytes are then for one microbatch.
+    /// False if the plan has no stages to count from, as 1F1B requires; the bytes are then for one microbatch.
     pub(crate) in_flight_known: bool,
 }
 

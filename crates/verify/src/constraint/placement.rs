@@ -94,7 +94,7 @@ fn seat(problem: &Problem, document: &DeviceDocument) -> Option<(usize, u32)> {
     Some((kind, problem.cluster.number_in_kind(kind, &document.name)?))
 }
 
-/// Reports violations of this constraint, so that earlier ones of other constraints don't count.
+/// Reports violations of this constraint, and records whether there were any; those of other constraints don't count.
 struct Reporter<'f> {
     findings: &'f mut Findings,
     sound: bool,

@@ -1,7 +1,7 @@
 //! The priority of a plan, if any, names every operator exactly once.
 //!
-//! It is the order in which ready operators of one device run. Without a priority, or with an empty one, they
-//! run in the order in which they became ready.
+//! The priority is the order in which the ready operators of a device run. If it is absent or empty, they run in the
+//! order in which they became ready.
 
 use stagewright_core::document::PlanDocument;
 
@@ -17,8 +17,8 @@ pub(crate) enum Precedence {
     ByRank(Vec<usize>),
 }
 
-/// Reads the priority and reports violations. Returns `None` if an operator is not in it exactly once, which
-/// leaves its order undefined. O(operators + names).
+/// Reads the priority and reports violations. Returns `None` if the priority does not name every operator exactly once,
+/// which leaves the order undefined. O(operators + names).
 pub(crate) fn check(problem: &Problem, plan: &PlanDocument, findings: &mut Findings) -> Option<Precedence> {
     let Some(priority) = plan.priority.as_ref().filter(|priority| !priority.is_empty()) else {
         return Some(Precedence::ByTime);

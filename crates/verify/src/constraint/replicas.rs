@@ -10,8 +10,8 @@ use super::Placed;
 use crate::read::{Pools, Problem};
 use crate::violation::{Findings, Subject, ViolationKind};
 
-/// Reports the overdrawn pools. A pool that is a whole kind is checked by the placement constraint. O(n log
-/// n) for n devices in the plan and in all pins.
+/// Reports the overdrawn pools. The placement constraint checks pools that are whole kinds. O(n log n) for n devices in
+/// the plan and in all pins.
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) {
     let pools = Pools::new(&problem.cluster, &problem.pins);
     // Per pool, the number of devices that stages take, and the first of these stages.

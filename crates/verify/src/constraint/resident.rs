@@ -6,7 +6,7 @@
 //! end if nothing reads it; and workspace while its operator runs. Further microbatches in flight hold the tensors that
 //! wait for the backward pass.
 //!
-//! The bytes are computed for each moment from the tensors alone.
+//! The bytes at each moment are computed from the tensors alone.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use crate::read::Graph;
 /// Bytes of a device, by multiplicity.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Resident {
-    /// Counted once.
+    /// Bytes counted once.
     fixed: f64,
-    /// Per microbatch in flight.
+    /// Bytes per microbatch in flight.
     declared: f64,
-    /// Per microbatch in flight except the running one.
+    /// Bytes per microbatch in flight except the running one.
     waiting: f64,
-    /// Peak of the running microbatch.
+    /// Peak bytes of the running microbatch.
     running: f64,
     /// Bytes of the parameters whose gradients replicas synchronise.
     pub(crate) synchronised: f64,

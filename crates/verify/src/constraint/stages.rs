@@ -1,8 +1,8 @@
 //! Pipeline order of the devices in a plan.
 //!
-//! Stages are used by the contiguous rule, for which they are optional, and by schedules, for which they are required.
-//! They are an order if every used device has one and no two have the same. A skipped number does not affect the order;
-//! the [claims](crate::claim) report it.
+//! The contiguous rule uses stages, which are optional for it, and schedules require them. Stages form an order if
+//! every used device has one and no two devices have the same. A skipped number does not affect the order; the
+//! [claims](crate::claim) report it.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Stages {
         Some(used)
     }
 
-    /// Position of each used device counted from the last, which is 1; 1F1B depends on it.
+    /// Position of each used device, counted from 1 at the last device, as 1F1B needs it.
     pub(crate) fn counted_from_last(&self) -> Option<Vec<Option<usize>>> {
         let Stages::Order(places) = self else { return None };
         let used = places.iter().flatten().count();
@@ -40,7 +40,7 @@ impl Stages {
     }
 }
 
-/// Reports used devices with a stage, for an objective without a pipeline. O(devices).
+/// Reports used devices that have a stage although the objective has no pipeline. O(devices).
 pub(crate) fn absent(placed: &Placed, findings: &mut Findings) -> Stages {
     for device in placed.devices.iter().filter(|device| !device.operators.is_empty()) {
         if let Some(stage) = device.document.stage {

@@ -16,7 +16,7 @@ const MAX_WAITS: usize = 8;
 /// Waits between steps.
 #[derive(Debug)]
 pub(crate) struct Waits {
-    /// Pairs of a step and one that waits for it; they may repeat.
+    /// Pairs of a step and a step that waits for it; pairs may repeat.
     pub(crate) arcs: Vec<(usize, usize)>,
     /// Topological order of the steps.
     pub(crate) order: Vec<usize>,
@@ -50,8 +50,8 @@ fn arcs(problem: &Problem, steps: &Steps) -> Vec<(usize, usize)> {
     feeds.chain(in_turn).collect()
 }
 
-/// Reports a cycle. It contains a call, since the operators alone have none; the message starts there and
-/// gives for each wait the operators that cause it.
+/// Reports a cycle of waits. The cycle contains a call, since the operators alone form none; the message starts at a
+/// call and gives for each wait the operators that cause it.
 fn report(problem: &Problem, placed: &Placed, steps: &Steps, mut cycle: Vec<usize>, findings: &mut Findings) {
     let Some(start) = cycle.iter().position(|&step| steps.list[step].call.is_some()) else { return };
     cycle.rotate_left(start);

@@ -5,7 +5,7 @@ use stagewright_core::tolerance;
 
 use super::{JointReport, JointStageFigures, JointVerdict, JointViolation};
 
-/// Absolute tolerance of a stated gap, as of other plans: it may have been rounded for display.
+/// Absolute tolerance of a stated gap, the same as for other plans: a gap may have been rounded for display.
 const GAP_ABSOLUTE: f64 = 1e-6;
 
 /// The derived figures of a plan.
@@ -18,7 +18,7 @@ pub(super) struct Figures {
     pub(super) is_bound_proven: bool,
 }
 
-/// Whether the document has a plan to check. One that claims to have none must not have stages.
+/// Whether the document has a plan to check. A document that claims to have none must not list stages.
 pub(super) fn has_plan(plan: &JointPlanDocument) -> bool {
     matches!(plan.status, PlanStatus::Optimal | PlanStatus::Feasible)
         || !plan.stages.is_empty()
@@ -107,13 +107,13 @@ fn verdict(
     JointVerdict::Refuted
 }
 
-/// The gap is that of the plan's own value and bound, and null if either is null.
+/// The stated gap is that of the plan's own value and bound, and null if either is null.
 fn gap(plan: &JointPlanDocument, violations: &mut Vec<JointViolation>) {
     let found = match (plan.objective.value_s, plan.bound.value_s) {
         (Some(value), Some(bound)) if value.is_finite() && bound.is_finite() => {
             Some(tolerance::gap(value, bound))
         }
-        // Reported with the value or with the bound.
+        // A value or bound that is not finite is reported elsewhere.
         (Some(_), Some(_)) => return,
         _ => None,
     };

@@ -1,9 +1,10 @@
 //! The check of a joint plan: stages with degrees of parallelism, and a configuration for every layer.
 //!
-//! The figures of a plan are derived from the cost model of joint plans (`docs/joint.md`): [`layers`] from a file of Piper,
-//! [`iteration`] from a training graph. [`rules`] has the constraints that both have in common, [`claims`] compares the
-//! figures, the gap, the status and the bound that the plan states. Figures are derived only if the plan names every layer
-//! once, in configurations and on devices that exist. The bound of an iteration is proved if the plan keeps the constraints.
+//! The figures of a plan are derived from the cost model of joint plans (`docs/joint.md`): [`layers`] from a Piper
+//! file, [`iteration`] from a training graph. [`rules`] has the constraints common to both; [`claims`] checks the
+//! figures, the gap, the status and the bound that the plan states. Figures are derived only if the plan names every
+//! layer once, in configurations and on devices that exist. The bound of an iteration is proved only if the plan
+//! satisfies the constraints.
 
 mod claims;
 mod iteration;
@@ -43,17 +44,17 @@ pub struct JointStageFigures {
     pub in_flight: u64,
     /// Seconds per microbatch.
     pub seconds: f64,
-    /// Seconds of the forward pass of a microbatch; `None` for a file of Piper.
+    /// Seconds of the forward pass of a microbatch; `None` for a Piper file.
     pub forward_s: Option<f64>,
-    /// Seconds of the separate weight gradients of a microbatch; `None` for a file of Piper.
+    /// Seconds of the separate weight gradients of a microbatch; `None` for a Piper file.
     pub weight_s: Option<f64>,
-    /// Seconds of an iteration after the last microbatch; `None` for a file of Piper.
+    /// Seconds of an iteration after the last microbatch; `None` for a Piper file.
     pub update_s: Option<f64>,
     /// Bytes in use on a device, by all its stages.
     pub memory_bytes: f64,
-    /// Bytes of parameters, gradients and the optimizer; `None` for a file of Piper.
+    /// Bytes of parameters, gradients and the optimizer; `None` for a Piper file.
     pub state_bytes: Option<f64>,
-    /// Bytes of the activations of all microbatches in flight; `None` for a file of Piper.
+    /// Bytes of the activations of all microbatches in flight; `None` for a Piper file.
     pub activation_bytes: Option<f64>,
 }
 

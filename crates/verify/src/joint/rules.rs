@@ -10,7 +10,7 @@ use super::JointViolation;
 use crate::error::CheckError;
 use crate::read;
 
-/// Checks that the document is a joint plan of an objective.
+/// Checks that the document is a joint plan for an objective of this kind.
 pub(super) fn read_plan(plan: &JointPlanDocument, kind: JointObjectiveKind) -> Result<(), CheckError> {
     read::schema("plan", &plan.schema, JOINT_PLAN_SCHEMA)?;
     if plan.objective.kind != kind {
@@ -40,12 +40,13 @@ impl<'a> Allowed<'a> {
         self.0.contains_key(&parallelism)
     }
 
-    /// The degree that is given.
+    /// The degree that the objective gives, if any.
     pub(super) fn given(&self, parallelism: Parallelism) -> Option<u32> {
         self.0.get(&parallelism).copied().flatten()
     }
 
-    /// Checks a degree: as given; any, but `without` parallelism of this kind.
+    /// Checks a degree: it must be the given degree, or `without` if the parallelism is not allowed; otherwise any is
+    /// allowed.
     pub(super) fn degree(&self, parallelism: Parallelism, without: u64, found: u64) -> Result<(), String> {
         let needed = match self.0.get(&parallelism) {
             None => Some(without),
@@ -92,7 +93,7 @@ pub(super) fn check(plan: &JointPlanDocument, violations: &mut Vec<JointViolatio
     }
 }
 
-/// Stages of a device.
+/// Number of stages per device.
 pub(super) fn chunks(plan: &JointPlanDocument) -> usize {
     match &plan.execution {
         Some(execution) if execution.schedule == Schedule::Interleaved => execution.chunks as usize,
@@ -100,12 +101,12 @@ pub(super) fn chunks(plan: &JointPlanDocument) -> usize {
     }
 }
 
-/// Devices of a pipeline. The stage of this number is again on the first of them.
+/// Number of devices in a pipeline. The stage with this index is on the first device again.
 pub(super) fn pipeline(plan: &JointPlanDocument) -> usize {
     plan.stages.len().div_ceil(chunks(plan).max(1))
 }
 
-/// Devices of a number of stages, each of `tensor` times `data` devices.
+/// Total number of devices of stages, each with `tensor` times `data` devices.
 pub(super) fn devices(degrees: impl Iterator<Item = (u32, u32)>) -> u64 {
     degrees.fold(0, |sum, (tensor, data)| sum.saturating_add(u64::from(tensor) * u64::from(data)))
 }

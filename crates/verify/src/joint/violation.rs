@@ -11,7 +11,7 @@ pub enum JointViolation {
         /// The fault.
         why: String,
     },
-    /// A layer that is missing, named more than once, or not there.
+    /// A layer that is missing from the plan, named more than once, or nonexistent.
     Layer {
         /// The layer.
         layer: String,
@@ -66,7 +66,7 @@ pub enum JointViolation {
         /// The kind; `None` if the plan names none.
         kind: Option<String>,
     },
-    /// More devices than there are.
+    /// More devices than the cluster has.
     Devices {
         /// Kind of the devices; `None` if there is one kind.
         kind: Option<String>,
@@ -75,7 +75,7 @@ pub enum JointViolation {
         /// Number of devices.
         count: u64,
     },
-    /// More bytes than a device has for plans.
+    /// More bytes than a plan may use on a device.
     Memory {
         /// The stage.
         stage: usize,
@@ -99,7 +99,7 @@ pub enum JointViolation {
     Bound {
         /// The bound in seconds.
         stated: f64,
-        /// The most that the bound may be; `None` if the bound is not a number.
+        /// Maximum that the bound could be; `None` if the bound is not a number.
         most: Option<f64>,
     },
     /// A status that the rest of the plan contradicts.
@@ -107,7 +107,7 @@ pub enum JointViolation {
         /// The contradiction.
         why: &'static str,
     },
-    /// A name that nothing has.
+    /// An unknown name.
     Name {
         /// Meaning of the name, for display.
         field: &'static str,

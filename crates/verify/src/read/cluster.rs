@@ -20,7 +20,7 @@ pub(crate) struct Kind<'a> {
     pub(crate) class: Option<&'a ClassDocument>,
     /// Index of the kind's group.
     pub(crate) group: Option<usize>,
-    /// Number of devices of earlier kinds, which is the index of the kind's first device among all.
+    /// Number of devices of earlier kinds, which is also the index of the kind's first device among all devices.
     pub(crate) before: u64,
 }
 
@@ -97,7 +97,8 @@ impl<'a> Cluster<'a> {
     /// Checks that no device of one kind shares its name with a device of another.
     ///
     /// If kind `b` is named `a` plus digits, the devices of `b` are named `a` plus these digits plus a number, the
-    /// smallest of which is 0: names collide iff that one does. Near-linear in the length of the names.
+    /// smallest of which is 0: names collide iff the name with the number 0 does. Near-linear in the length of the
+    /// names.
     fn names_are_unambiguous(&self) -> Result<(), CheckError> {
         for kind in self.kinds.iter().filter(|kind| kind.document.count > 0) {
             let name = format!("{}0", kind.document.name);

@@ -3,8 +3,9 @@
 //! An operator takes its measured seconds for the class, otherwise those of the roofline model: a device computes at
 //! its peak and moves bytes at its memory bandwidth, both concurrently, so the slower of the two counts (Williams,
 //! Waterman, Patterson, 2009), plus the time to launch its kernels. The peak depends on the precision of the operator.
-//! Outside of joint plans, an operator whose library kernels all have a fit of the class at its precision takes the
-//! fitted seconds instead (`fitted`), as the doc comments of `ClassDocument` and `KernelFitDocument` define them.
+//! Outside of joint plans, an operator whose library kernels all have a fit for the class at the operator's precision
+//! takes the fitted seconds instead (`fitted`), as the doc comments of `ClassDocument` and `KernelFitDocument` define
+//! them.
 
 use stagewright_core::document::{
     ClassDocument, KernelDocument, KernelFitDocument, KernelKind, LinkDocument, OperatorDocument, Precision,
@@ -21,8 +22,9 @@ pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
     fitted.or_else(|| parts(operator, kind, 0.0).map(|parts| parts.work + parts.launch))
 }
 
-/// Seconds by the fits of a class: those of every kernel, then bytes that no kernel reads or writes at memory bandwidth,
-/// then launches that belong to no kernel. `None` if a kernel has no fit, or the result is not finite.
+/// Seconds by the fits of a class: those of every kernel, plus those of moving the bytes that belong to no kernel at
+/// memory bandwidth, plus those of the launches that belong to no kernel. `None` if a kernel has no fit, or the result
+/// is not finite.
 fn fitted(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     let precision = operator.precision?;
     if operator.kernels.is_empty() {
@@ -61,7 +63,7 @@ impl Load {
         let width = precision.bytes();
         match *kernel {
             KernelDocument::Product { batch, m, n, k } => {
-                // Results of narrow numbers have 16 bits.
+                // Products of numbers narrower than 16 bits have 16-bit results.
                 let moved = batch * (width * (m * k + k * n) + width.max(2.0) * m * n);
                 Load {
                     kinds: &[KernelKind::Product],
@@ -81,7 +83,7 @@ impl Load {
                 let rows = batch * kv_heads * padded(heads / kv_heads * queries);
                 let masked =
                     if causal { (queries / 2.0 - 64.0).clamp(0.0, keys.max(0.0)) / keys } else { 0.0 };
-                // Queries and results are as large as each other, as are keys and values.
+                // Queries and results have the same size, as do keys and values.
                 let moved = |keys: f64| width * batch * head_dim * 2.0 * (heads * queries + kv_heads * keys);
                 Load {
                     kinds,
@@ -113,7 +115,7 @@ impl Load {
     }
 }
 
-/// Seconds of an operator by dependence.
+/// Seconds of an operator, split by what they depend on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Parts {
     /// Seconds in proportion to the batch.
@@ -122,8 +124,8 @@ pub(crate) struct Parts {
     pub(crate) launch: f64,
 }
 
-/// Parts of the seconds of an operator on a device of a kind; `None` if it can't run there. `unmoved` is the part of
-/// its bytes moved that stays within a kernel.
+/// Parts of the seconds of an operator on a device of a kind; `None` if it can't run there. `unmoved` is the number of
+/// its moved bytes that stay within a kernel.
 pub(crate) fn parts(operator: &OperatorDocument, kind: &Kind, unmoved: f64) -> Option<Parts> {
     let class = &kind.document.class;
     if operator.unsupported.contains(class) {
@@ -261,7 +263,7 @@ mod tests {
     fn product() -> OperatorDocument {
         OperatorDocument {
             flop: Some(2.0 * 5.0 * 10.0 * 16.0),
-            // Operands and result of two bytes, and 8 bytes more.
+            // Operands and result with two bytes per element, plus 8 bytes.
             bytes_moved: Some(2.0 * (5.0 * 16.0 + 16.0 * 10.0 + 5.0 * 10.0) + 8.0),
             precision: Some(Precision::Bf16),
             launches: Some(3.0),
@@ -272,7 +274,8 @@ mod tests {
 
     #[test]
     fn a_product_takes_its_fit_and_what_no_kernel_does() {
-        // 580 bytes, 40 of them four times as fast: 55 s. Computation of 1.6 s disappears in a sharp corner.
+        // 580 bytes, of which 40 move four times as fast: 55 s. The computation of 1.6 s vanishes, since the corner is
+        // sharp.
         let expected = 1.0 + 0.25 * 4.0 + 55.0 + 8.0 / 4.0 + 2.0 * 0.5;
         let own = seconds_on(&product(), &class(vec![fit(KernelKind::Product, 50.0)])).unwrap();
         assert!((own - expected).abs() < 1e-9, "{own}, not {expected}");

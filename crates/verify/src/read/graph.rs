@@ -139,8 +139,8 @@ impl<'a> Graph<'a> {
         self.operators[operator].pass
     }
 
-    /// Minimum bytes on a device with the given operators, ascending, of one class, whatever else it runs. Shared
-    /// parameters and tensors that it may share with another class are left out.
+    /// Minimum bytes of a device that runs `members`, the operators of one class in ascending order, whatever else it
+    /// runs. Parameters and tensors that the class may share with another class are left out.
     pub(crate) fn least_bytes(&self, members: &[usize]) -> f64 {
         if !self.is_version_2 {
             return members.iter().map(|&operator| self.operators[operator].bytes()).sum();
@@ -294,8 +294,8 @@ fn acyclic(operators: &[OperatorDocument], tensors: &[Tensor]) -> Result<Vec<usi
     })
 }
 
-/// Classes of operators that share a device: the transitive closure of common colocation names and of common reading of
-/// a parameter that is kept together. Numbered by their first operator.
+/// Classes of operators that share a device: the transitive closure of sharing a colocation name, and of reading the
+/// same parameter that is kept together. Numbered by their first operator.
 fn colocation_classes(
     operators: &[OperatorDocument],
     parameters: &[Parameter],

@@ -74,7 +74,7 @@ impl<'a> Problem<'a> {
         Ok(Problem { graph, cluster, pins, rules })
     }
 
-    /// Share of each microbatch in the work that an iteration does once. Version 1 does it for every microbatch.
+    /// Share of each microbatch in the work that an iteration does once. Version 1 does that work for every microbatch.
     pub(crate) fn once(&self) -> f64 {
         if self.graph.is_version_2 { 1.0 / f64::from(self.rules.microbatches) } else { 1.0 }
     }

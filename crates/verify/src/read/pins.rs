@@ -26,7 +26,7 @@ impl Allowed {
         self.kinds.contains(&kind) || self.devices.contains(&(kind, number))
     }
 
-    /// Intersection of both sets.
+    /// Intersection with another set.
     pub(crate) fn and(&self, other: &Allowed) -> Allowed {
         let devices = self.devices.iter().chain(&other.devices).copied();
         Allowed {
@@ -93,9 +93,9 @@ impl Pins {
         Ok(Pins(pins))
     }
 
-    /// Operators, ascending, whose pins allow a device without its whole kind, by device. Two devices of one kind are
-    /// distinguishable iff their operators differ; an unlisted device has none. O(n log n) for n devices listed in all
-    /// pins.
+    /// By device, the operators in ascending order whose pins allow the device but not its whole kind. Two devices of
+    /// one kind are distinguishable iff their operators differ; a device that is not listed has no operators. O(n log
+    /// n) for n devices listed in all pins.
     pub(super) fn singling_out(&self) -> BTreeMap<(usize, u32), Vec<usize>> {
         let mut pinned: Vec<_> = self.0.iter().collect();
         pinned.sort_unstable_by_key(|&(&operator, _)| operator);

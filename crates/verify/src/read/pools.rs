@@ -35,7 +35,7 @@ impl Pools {
         for ((kind, number), operators) in pins.singling_out() {
             let rest = &mut list[kind];
             rest.count -= 1;
-            // Numbers ascend, so the first of the rest is the first missing one.
+            // Numbers ascend, so the rest begins with the first number that is not listed.
             rest.first += u32::from(rest.first == number);
             let pool = *of_pins.entry((kind, operators)).or_insert_with(|| {
                 list.push(Pool { kind, first: number, count: 0 });

@@ -100,7 +100,8 @@ impl Rules {
     }
 }
 
-/// Microbatches in flight without a schedule: the order of several is undefined, so at most one is allowed.
+/// Microbatches in flight without a schedule: the order of several microbatches is undefined, so at most one is
+/// allowed.
 fn without_schedule(microbatches: Option<u32>) -> Result<InFlight, CheckError> {
     match microbatches {
         None | Some(1) => Ok(InFlight::One),

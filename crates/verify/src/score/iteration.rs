@@ -5,7 +5,7 @@
 //!
 //! - runs forward passes until f = m, then backward passes, under GPipe;
 //! - runs a forward pass while f < m and f − b ≤ p − 1 − i, otherwise a backward pass, under 1F1B;
-//! - and under zero-bubble, before either, a weight gradient if b − w > i or b = m.
+//! - under zero-bubble, runs a weight gradient before either if b − w > i or b = m.
 //!
 //! A forward pass waits for the same microbatch's forward pass on the previous stage, a backward pass for its backward
 //! pass on the next stage. Every stage that can run does so, until all are done.
@@ -64,7 +64,7 @@ pub(super) fn seconds(schedule: Schedule, times: &[Times], microbatches: u32) ->
     states.iter().map(|state| state.free).fold(0.0, f64::max)
 }
 
-/// Next pass of a stage: 0 forward, 1 backward, 2 weight gradient; `None` if it is done.
+/// Next pass of a stage: 0 forward, 1 backward, 2 weight gradient; `None` if the stage is done.
 fn next(schedule: Schedule, done: &[u32; 3], [stage, count]: [usize; 2], microbatches: u32) -> Option<usize> {
     let [forward, backward, weight] = *done;
     let (ahead, behind) = ((count - 1 - stage) as u64, stage as u64);

@@ -2,8 +2,9 @@
 //!
 //! A tensor is cut by the set S on a device iff some of its pins, its producer and its consumers, are in S and some are
 //! not. The device pays for every cut tensor once: sent if the producer is in S, received if only consumers are. So a
-//! tensor with pins on two or more devices costs each of them once, and all loads take time proportional to the pins of
-//! all tensors. The gradient of a shared parameter costs every device that holds one of several copies once.
+//! tensor with pins on two or more devices costs each of them once, and computing all loads takes time proportional to
+//! the pins of all tensors. The gradient of a shared parameter costs every device that holds one of several copies
+//! once.
 
 use stagewright_core::document::Pass;
 

@@ -92,14 +92,14 @@ pub(crate) fn score(
     Ok(Some(Score { value, halves, devices, uplinks }))
 }
 
-/// Seconds of a stage for one microbatch, by pass. Deferred weight gradients compute and communicate nothing.
+/// Seconds of a stage for one microbatch, by pass. Deferred weight gradients compute, but communicate nothing.
 fn stage_times(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64, deferred: f64) -> Times {
     let rest = Sums { compute: (sums[1].compute - deferred).max(0.0), ..sums[1] };
     let [forward, backward] = [sums[0], rest].map(|sums| sums.load(rules.communication, replicas));
     Times { forward, backward: backward + sync, weight: deferred / f64::from(replicas) }
 }
 
-/// Load of each replica, in the halves that are maximised separately; `combined` training has one.
+/// Load of each replica, in the halves that are maximised separately; `combined` training has a single half.
 fn device_load(rules: &Rules, sums: &[Sums; 2], replicas: u32, sync: f64) -> [f64; 2] {
     match rules.training {
         Training::Combined => [(sums[0] + sums[1]).load(rules.communication, replicas) + sync, 0.0],

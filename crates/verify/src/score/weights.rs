@@ -13,7 +13,7 @@ use crate::read::{Graph, Problem, cost};
 /// Seconds of the weight gradients on every device. O(operators + pins).
 ///
 /// # Errors
-/// If there is a backward pass but no weight gradient: the backward pass is not split.
+/// If there is a backward pass but no weight gradient, since the backward pass is then not split.
 pub(super) fn seconds(problem: &Problem, placed: &Placed) -> Result<Vec<f64>, CheckError> {
     let graph = &problem.graph;
     let is_weight = operators(graph);
@@ -36,7 +36,7 @@ pub(super) fn seconds(problem: &Problem, placed: &Placed) -> Result<Vec<f64>, Ch
 /// Whether an operator computes a weight gradient. O(operators + pins).
 pub(crate) fn operators(graph: &Graph) -> Vec<bool> {
     let is_backward = |operator: usize| graph.pass(operator) == Pass::Backward;
-    // Whether a backward operator reads the outputs, and whether only updates do.
+    // Whether a backward operator reads the outputs of each operator, and whether at most updates read them.
     let mut goes_on = vec![false; graph.operators.len()];
     let mut is_updated_at_most = vec![true; graph.operators.len()];
     for (from, to) in graph.tensors.iter().flat_map(|tensor| tensor.arcs()) {

@@ -1,10 +1,11 @@
 //! The value of a pipeline in a scenario, and in the worst of all scenarios.
 //!
-//! In a scenario all operators of some kinds, and perhaps everything that links carry, take longer by one factor. A load
-//! never falls when a cost rises, so the maximum number of sources are off, and each device has a worst scenario of its
-//! own. Under serial communication that is the sources with the most seconds of its load. Otherwise its load is a
-//! maximum, and either the compute and the synchronisation after it are longest, or the transfers are. The load is
-//! computed in each of these scenarios, so nothing is taken for a load that none has.
+//! In a scenario, all operators of some kinds, and perhaps everything that links carry, take longer by one factor. A
+//! load never falls when a cost rises, so in the worst scenarios the maximum number of sources are off, and each device
+//! has a worst scenario of its own. Under serial communication, it is the scenario of the sources with the most seconds
+//! of the device's load. Otherwise the load is a maximum, and the worst scenario either makes the compute and the
+//! synchronisation after it longest, or the transfers. The load is computed in each of these scenarios, so every load
+//! found occurs in some scenario.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ use crate::constraint::resident::Resident;
 use crate::error::CheckError;
 use crate::read::{Problem, cost};
 
-/// Sources that are off: kinds of operators, by name, `""` for those without a kind, and the links.
+/// Sources that are off: kinds of operators by name (`""` for operators without a kind), and the links.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scenario<'a> {
     pub(crate) kinds: BTreeSet<&'a str>,
@@ -109,7 +110,7 @@ impl<'a> Stage<'a> {
         sums.load(communication, self.replicas) + links * self.replicated
     }
 
-    /// Scenarios one of which is the worst of the device.
+    /// Scenarios of which one is the worst for the device.
     fn scenarios(&self, communication: Communication, budget: u32) -> Vec<Scenario<'a>> {
         let replicas = f64::from(self.replicas);
         let after = self.sums.synchronised + self.replicated;

@@ -13,7 +13,7 @@ use stagewright_core::tolerance;
 
 use crate::error::CheckError;
 
-/// Maximum sum of the costs or of the usages that is read.
+/// Maximum sum of costs, or of usages, that the checker accepts.
 const LARGEST_TOTAL: i128 = 1 << 62;
 
 /// Result of a check of a strategy plan. All figures are recomputed.
@@ -21,7 +21,7 @@ const LARGEST_TOTAL: i128 = 1 << 62;
 pub struct StrategyReport {
     /// The cost; `None` without a plan, or if the plan has a strategy that does not exist or is not allowed.
     pub cost: Option<i64>,
-    /// The largest usage at any time; `None` without a plan, or if it has a strategy that does not exist.
+    /// The largest usage at any time; `None` without a plan, or if the plan has a strategy that does not exist.
     pub peak_usage: Option<i64>,
     /// Violations; empty if the plan holds.
     pub violations: Vec<StrategyViolation>,
@@ -40,7 +40,7 @@ impl StrategyReport {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StrategyViolation {
-    /// Strategies for another number of nodes.
+    /// The number of strategies differs from the number of nodes.
     Length {
         /// Number of strategies.
         found: usize,
@@ -68,7 +68,7 @@ pub enum StrategyViolation {
         /// Nodes at the ends of the edge.
         nodes: [usize; 2],
     },
-    /// More usage than the limit.
+    /// Usage above the limit.
     Usage {
         /// The first time with more usage than the limit.
         time: i64,
@@ -90,9 +90,9 @@ pub enum StrategyViolation {
     Bound {
         /// The bound.
         stated: f64,
-        /// The most that the bound may be; `None` if the certificate is malformed.
+        /// Maximum that the bound could be; `None` if the certificate is malformed.
         most: Option<f64>,
-        /// Refutation of the bound.
+        /// Evidence that refutes the bound.
         by: String,
     },
     /// A status that the rest of the plan contradicts.
@@ -100,7 +100,7 @@ pub enum StrategyViolation {
         /// The contradiction.
         why: &'static str,
     },
-    /// A name that nothing has.
+    /// An unknown name.
     Name {
         /// Meaning of the name, for display.
         field: &'static str,
@@ -181,9 +181,10 @@ pub enum StrategyVerdict {
     Refuted,
 }
 
-/// Checks a strategy plan: the figures, the limit, the claims, and the certificate of the bound. O(numbers of the problem
-/// and of the certificate · log nodes), the matrices of a node for every merge, and up to four million triples of
-/// strategies for every elimination. A bound that the certificate proves is lowered by the largest rounding error.
+/// Checks a strategy plan: the figures, the limit, the claims, and the certificate of the bound. O(numbers of the
+/// problem and of the certificate · log nodes), plus the matrices of a node for every merge, and up to four million
+/// triples of strategies for every elimination. A bound that the certificate proves is lowered by the largest possible
+/// rounding error.
 ///
 /// # Errors
 /// If the documents do not describe a problem and a plan.
@@ -272,7 +273,7 @@ fn check_names(
     plan.stop.iter().for_each(|reason| name("the reason to stop", reason, STOP_REASONS));
 }
 
-/// Checks that the columns of a problem fit together.
+/// Checks that the columns of a problem match, and that its numbers are in range.
 fn validate_problem(problem: &StrategyProblemDocument) -> Result<(), CheckError> {
     let count = problem.nodes.costs.len();
     let number =
@@ -326,7 +327,7 @@ fn validate_problem(problem: &StrategyProblemDocument) -> Result<(), CheckError>
     Ok(())
 }
 
-/// Checks that there is an existing strategy for every node.
+/// Checks that every node has a strategy, and that each strategy exists.
 fn validate_strategies(
     problem: &StrategyProblemDocument,
     strategies: &[u32],
@@ -345,7 +346,7 @@ fn validate_strategies(
     violations.is_empty().then_some(())
 }
 
-/// The cost of an allowed choice that fits, and the largest usage.
+/// The cost, if the choice is allowed and within the usage limit, and the largest usage.
 fn figures(
     problem: &StrategyProblemDocument,
     strategies: &[u32],

@@ -6,16 +6,16 @@ use stagewright_core::document::{FORBIDDEN_COST, StrategyCertificateDocument, St
 
 type Replayed<T> = Result<T, String>;
 
-/// The nodes and edges, as the certificate changes them.
+/// The nodes and edges that remain while the certificate is replayed.
 struct Model {
     /// Costs by node and strategy; infinite if the strategy is not allowed.
     costs: Vec<Vec<f64>>,
-    /// Costs of edges by their ends, the smaller one first: by the strategies of the first and, within it, of the
-    /// second.
+    /// Costs of edges by their ends, the smaller index first: a row for each strategy of the first end, and in it a
+    /// column for each strategy of the second.
     edges: BTreeMap<(usize, usize), Vec<f64>>,
     neighbours: Vec<BTreeSet<usize>>,
     constant: f64,
-    /// Largest rounding error so far.
+    /// Largest rounding error that may have accumulated so far.
     error: f64,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn bound(
     certificate: &StrategyCertificateDocument,
 ) -> Replayed<f64> {
     let cutoff = certificate.cutoff.unwrap_or(FORBIDDEN_COST).min(FORBIDDEN_COST);
-    // Costs are not negative, so a plan with a cost from the cutoff on costs as much.
+    // Costs are not negative, so a plan with any cost of at least the cutoff costs at least the cutoff.
     let limit = if cutoff < FORBIDDEN_COST { cutoff as f64 } else { f64::INFINITY };
     let mut model = Model::new(problem, cutoff, &certificate.prices)?;
     let everything = model.edges.keys().copied().collect();
@@ -51,7 +51,7 @@ const ROUNDING: f64 = f64::EPSILON;
 /// Integers up to this are exact in double precision.
 const EXACT: f64 = (1u64 << 53) as f64;
 
-/// Maximum number of triples of strategies of an elimination. Solvers have no use for more.
+/// Maximum number of triples of strategies of an elimination. No solver uses more.
 const MAX_TRIPLES: usize = 1 << 22;
 
 fn largest(entries: &[f64]) -> f64 {
@@ -209,7 +209,7 @@ impl Model {
         }
     }
 
-    /// Merges a node into one whose strategies decide its own.
+    /// Merges a node into a neighbour whose strategy determines its own.
     fn merge(&mut self, kept: usize, merged: usize) -> Replayed<()> {
         if !self.neighbours.get(kept).is_some_and(|near| near.contains(&merged)) {
             return Err(format!("node {merged} is merged into {kept}, which is no neighbour"));
@@ -258,7 +258,7 @@ impl Model {
         Ok(())
     }
 
-    /// Counts the rounding of sums that the costs of a node have become.
+    /// Adds the rounding error of the costs of a node, which have become sums.
     fn round(&mut self, node: usize) {
         self.error += 4.0 * ROUNDING * largest(&self.costs[node]);
     }
@@ -309,7 +309,7 @@ impl Model {
         }
     }
 
-    /// Replaces a node by the least costs beside its neighbours.
+    /// Eliminates a node: its minimum cost, given its neighbours' strategies, is added to their costs.
     fn eliminate(&mut self, node: usize) -> Replayed<()> {
         if self.costs.get(node).is_none_or(|costs| costs.is_empty()) {
             return Err(format!("node {node} is eliminated, but not there"));
@@ -371,7 +371,7 @@ impl Model {
         Ok(position)
     }
 
-    /// The sum of the minimum costs of the remaining nodes and edges, after the messages.
+    /// The sum of the minimum costs of the remaining nodes and edges, once the messages are added.
     fn messages(&self, certificate: &StrategyCertificateDocument) -> Replayed<f64> {
         let position = self.positions(&certificate.order)?;
         // Edges by the positions of their ends.
@@ -393,7 +393,7 @@ impl Model {
             })
             .collect();
         let mut degrees = vec![[0usize; 2]; position.len()];
-        // Checks the terms of every node.
+        // Adds up the beliefs of every node, and the magnitudes of their terms.
         let mut magnitudes: Vec<f64> = beliefs.iter().map(|costs| largest(costs)).collect();
         for (&(earlier, later), messages) in edges.iter().zip(&certificate.messages) {
             for (end, message) in [(earlier, &messages[0]), (later, &messages[1])] {
@@ -407,7 +407,7 @@ impl Model {
             magnitudes[earlier] += largest(&messages[0]);
             magnitudes[later] += largest(&messages[1]);
         }
-        // A node keeps its costs, apart from equal shares for the edges to earlier nodes.
+        // A node gives an equal share of its belief to each edge to an earlier node, and keeps the rest.
         let share = |index: usize| 1.0 / degrees[index][0].max(degrees[index][1]).max(1) as f64;
         let mut sum = self.constant;
         for (index, belief) in beliefs.iter().enumerate() {

@@ -11,7 +11,7 @@ fn numbers() -> [Value; 6] {
     [json!(0), json!(-1), json!(3), json!(u32::MAX), json!(u64::MAX), json!(1e308)]
 }
 
-/// Paths of everything in a document.
+/// JSON pointers to every value in a document.
 fn pointers(document: &Value) -> Vec<String> {
     let children: Vec<(String, &Value)> = match document {
         Value::Array(all) => {

@@ -75,12 +75,13 @@ pub(super) fn pipeline() -> Value {
     plan
 }
 
-/// A plan with both layers on a stage of two copies of two devices, gradients and states divided: σ is 1/4.
+/// A plan with both layers on one stage of two copies with two devices each; gradients and states are divided: σ is
+/// 1/4.
 pub(super) fn split() -> Value {
     // Forward 0.5 + 2, 0.5 + 1, 0.5 + 0.5 and a reduce-scatter of 24 / 2 bytes before the loss: 1 + 12 / 2 / 4.
     // Backward 0.5 + 0.5, 0.5 + 2, 0.5 + 4, the same conversion, and reduce-scatters of 20 and 10 bytes of gradients
     // between the servers: 2 + 10 / 2 and 2 + 5 / 2.
-    // Update all-gathers of as many bytes of parameters, (0.5 + 4) / 4 and (0.5 + 2) / 4.
+    // Update: all-gathers of as many bytes of parameters, then (0.5 + 4) / 4 and (0.5 + 2) / 4.
     // States 30 + 30 / 2 + 70 / 2, activations (16 + 56) / 4, workspace 56 / 4.
     let figures = [1.0, 29.5, 7.5, 13.25, 112.0, 80.0, 18.0];
     let only = stage(2, 2, figures, &[["block.0", "none"], ["block.1", "none"]]);
@@ -138,8 +139,8 @@ fn degrees_of_zero_divide_ever_more() {
     // All-reduce of gradients 14 + 9, updates (4.5 + 2.5) / 2.
     with(0, 18.0, 26.5, 44.5, 162.0, 130.0);
     with(1, 18.0, 24.75, 42.75, 127.0, 95.0);
-    // Parameters are gathered twice, and the larger layer has 20 bytes of them in its workspace: 32 / 4 + 20, less than
-    // 56 / 4 + 10 of the other.
+    // Parameters are gathered twice, and the larger layer has 20 bytes of them in its workspace: 32 / 4 + 20, more than
+    // the 56 / 4 + 10 of the other layer.
     with(3, 52.5, 1.75, 54.25, 65.0 + 18.0 + 28.0, 65.0);
 }
 
@@ -155,9 +156,9 @@ fn recomputed_layers_keep_less_and_take_longer() {
         stage["activation_bytes"] = json!(kept);
         sound(plan);
     };
-    // The input of 32 bytes is kept, 24 are recomputed in 2.5 + 1.5 seconds: later by 2 · 4.
+    // The input of 32 bytes is kept, and 24 bytes are recomputed in 2.5 + 1.5 seconds, so the end is later by 2 · 4.
     with("full", 16.0, 19.0, 100.0 + 16.0 + 40.0, 60.5);
-    // Both are kept, and 1.5 seconds are no product.
+    // Both tensors are kept, and only the operator of 1.5 seconds, which is not a product, is recomputed.
     with("selective", 28.0, 16.5, 156.0, 55.5);
 }
 

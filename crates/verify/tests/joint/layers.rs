@@ -1,4 +1,4 @@
-//! Files of Piper: two layers on four devices, of which the first is faster on two.
+//! Piper files: two layers on four devices; the first layer is faster on two devices.
 
 use serde_json::{Value, json};
 use stagewright_verify::{CheckError, JointReport, JointVerdict, check_joint_layers};

@@ -10,7 +10,7 @@ mod schedules;
 use serde_json::{Value, json};
 use stagewright_verify::{JointReport, JointViolation};
 
-/// A joint plan of an objective, for `batch` and with the given parallelism and stages.
+/// A joint plan for an objective of this kind, with the given batch, parallelism, value and stages.
 fn plan(kind: &str, batch: u64, parallel: &[&str], value: f64, stages: Value) -> Value {
     let parallel: serde_json::Map<String, Value> =
         parallel.iter().map(|&name| (name.to_owned(), Value::Null)).collect();

@@ -57,7 +57,7 @@ fn an_attention_runs_in_one_kernel() {
             tensor("scores.grad", &["query.grad"], 4.0),
         ],
     });
-    // Forward 10 + (20 − 6) + (16 − 6) + 3. Backward 5 + (22 − 12) + (14 − 6) + 9, and the 14 of the scores.
+    // Forward 10 + (20 − 6) + (16 − 6) + 3. Backward 5 + (22 − 12) + (14 − 6) + 9, and 14 to recompute the scores.
     // In memory are 2 + 4 + 4 bytes of activations, and 4 bytes of gradients at a time.
     let figures = [1.0, 83.0, 37.0, 0.0, 8.0 + 10.0 + 4.0, 8.0, 10.0];
     let only = stage(1, 1, figures, &[["block.0", "none"]]);

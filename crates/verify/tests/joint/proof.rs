@@ -12,13 +12,13 @@ use stagewright_verify::{JointVerdict, check_joint};
 use super::{iteration, schedules};
 use crate::documents::read;
 
-/// Problems that are drawn.
+/// Number of random problems.
 const CASES: usize = 20;
 
 /// Maximum number of plans of a problem, not counting microbatches.
 const MOST_PLANS: usize = 4000;
 
-/// Small numbers from a linear congruence.
+/// Small numbers from a linear congruential generator.
 struct Draws(u64);
 
 impl Draws {
@@ -192,7 +192,7 @@ impl Case {
     /// Keeps a plan if it holds and is better or worse than others.
     fn consider(&self, plan: JointPlanDocument, found: &mut Option<[(f64, JointPlanDocument); 2]>) {
         let Ok(report) = check_joint(&self.graph, &self.cluster, &plan) else { return };
-        // Its figures are not stated.
+        // The plan states no figures, so violations about figures are expected.
         let Some(value) =
             report.value_s.filter(|_| report.violations.iter().all(|found| found.kind() == "figure"))
         else {
@@ -245,13 +245,14 @@ fn verdict(bound: f64, change: impl FnOnce(&mut Value)) -> JointVerdict {
 
 #[test]
 fn a_bound_is_proved_up_to_what_was_computed_by_hand() {
-    // The two layers do not fit on one device, so there is one plan. Its first stage takes 18 for a microbatch, waits for
-    // the 15 of the other while it runs one forward pass of 4.5, and updates in 4.5: 36 + 10.5 + 4.5, of 52.5.
+    // The two layers do not fit on one device, so there is one plan. Its first stage takes 18 for a microbatch, waits
+    // for the 15 of the other while it runs one forward pass of 4.5, and updates in 4.5: 36 + 10.5 + 4.5 = 51 of the
+    // 52.5 seconds.
     assert_eq!(verdict(51.0, |_| {}), JointVerdict::Verified);
     assert_eq!(verdict(51.1, |_| {}), JointVerdict::NotVerified);
     assert_eq!(verdict(0.0, |_| {}), JointVerdict::Verified);
     assert_eq!(verdict(53.0, |_| {}), JointVerdict::Refuted);
-    // A device that computes again needs less memory, and both layers fit.
+    // A device that recomputes needs less memory, so both layers fit.
     let with = |plan: &mut Value| plan["objective"]["parallel"]["recompute"] = Value::Null;
     assert_eq!(verdict(51.0, with), JointVerdict::Verified);
 }
@@ -261,7 +262,7 @@ fn a_plan_that_breaks_a_rule_proves_nothing() {
     assert_eq!(verdict(1.0, |plan| plan["execution"]["zero"] = json!(1)), JointVerdict::NotVerified);
 }
 
-/// The verdict on the two layers, with other names of their paths, in a plan of one stage with the given layers.
+/// The verdict on the two layers with their paths renamed, in a plan of one stage with the given layers.
 fn renamed(paths: [&str; 2], layers: &[&str], change: impl FnOnce(&mut Value, &mut Value)) -> JointVerdict {
     let text = iteration::graph().to_string();
     let text = text.replace("block.0", paths[0]).replace("block.1", paths[1]);
@@ -281,7 +282,7 @@ fn layers_of_a_proof_are_not_larger_than_those_of_the_graph() {
     let verdict = |paths, layers: &[&str]| renamed(paths, layers, |_, _| {});
     assert_eq!(verdict(["block.0", "block.1"], &["block.0", "block.1"]), Verified);
     assert_eq!(verdict(["block.0", "block.1"], &["block"]), NotVerified);
-    // Numbers that follow at once belong to the layer, and others do not.
+    // Numbers that directly follow the first belong to the layer; later numbers do not.
     assert_eq!(verdict(["s.0.0", "s.0.1"], &["s.0.0", "s.0.1"]), Verified);
     assert_eq!(verdict(["s.0.0", "s.0.1"], &["s.0"]), NotVerified);
     assert_eq!(verdict(["s.0.a.0", "s.0.a.1"], &["s.0"]), Verified);
@@ -289,7 +290,7 @@ fn layers_of_a_proof_are_not_larger_than_those_of_the_graph() {
     assert_eq!(verdict(["block_0.a.0", "block_0.a.1"], &["block_0.a.0", "block_0.a.1"]), Verified);
     assert_eq!(verdict(["block_0.a.0", "block_0.a.1"], &["block_0"]), NotVerified);
     assert_eq!(verdict(["layer_0", "layer_1"], &["layer_0", "layer_1"]), Verified);
-    // The rule does not define such numbers.
+    // The rule does not cover numbers with leading zeros.
     assert_eq!(verdict(["block.00", "block.01"], &["block.00", "block.01"]), NotVerified);
 }
 

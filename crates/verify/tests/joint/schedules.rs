@@ -8,9 +8,9 @@ use stagewright_verify::JointReport;
 use super::iteration::{self, check, stage};
 use super::kinds;
 
-/// A chain of as many products as there are rows, each in a layer, with a loss in the last. A row has the seconds of a
-/// product, of the gradient of its input and of that of its weights, and the bytes of its output. Every product has 10
-/// bytes of parameters, 20 of the optimizer, and an update of one second.
+/// A chain of products, one for each row and in a layer of its own, with a loss in the last layer. A row has the
+/// seconds of the product, of its input gradient and of its weight gradient, and the bytes of its output. Every product
+/// has 10 bytes of parameters, 20 of the optimizer, and an update of one second.
 pub(super) fn graph(rows: &[[f64; 4]]) -> Value {
     let operator = |name: String, kind: &str, pass: &str, layer: usize, moved: f64| {
         json!({"name": name, "kind": kind, "pass": pass, "layer": format!("block.{layer}"),
@@ -32,7 +32,7 @@ pub(super) fn graph(rows: &[[f64; 4]]) -> Value {
             false => [named(layer + 1, "linear"), named(layer + 1, "weight")],
         };
         tensors.push(tensor(named(layer, "linear"), readers.to_vec(), bytes));
-        // The first product has no gradient of its input.
+        // The first product has no input gradient.
         let mut readers = vec![named(layer, "weight")];
         if layer > 0 {
             operators.push(operator(named(layer, "grad"), "", "backward", layer, gradient));
@@ -68,8 +68,8 @@ pub(super) fn three() -> Value {
 
 /// Two stages, two microbatches.
 pub(super) fn zero_bubble() -> Value {
-    // Forward 1 + 2, backward 2 + 1 and a transfer of 1 + 8 / 4, since no gradient of an input is beside the weight
-    // gradient of the first product. States 80, activations 2 · 4, workspace 8 + 4.
+    // Forward 1 + 2, backward 2 + 1 and a transfer of 1 + 8 / 4, since the first product has a weight gradient but no
+    // input gradient. States 80, activations 2 · 4, workspace 8 + 4.
     let layers = [["block.0", "none"], ["block.1", "none"]];
     let mut first = stage(1, 1, [2.0, 11.0, 3.0, 2.0, 100.0, 80.0, 8.0], &layers);
     first["weight_s"] = json!(2.0);
@@ -192,7 +192,7 @@ fn devices_count_once() {
     };
     assert_eq!(with(|kind| kind["count"] = json!(2)), [""; 0]);
     assert_eq!(with(|kind| kind["count"] = json!(1)), ["devices"]);
-    // Both devices of a server, which 100 bytes of memory suffice for only once.
+    // The two devices of a server; 100 bytes of memory suffice for only one of them.
     let report = |memory: f64| {
         let mut cluster = cluster();
         cluster["kinds"][0]["memory_bytes"] = json!(memory);

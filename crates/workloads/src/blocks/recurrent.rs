@@ -9,7 +9,7 @@
 
 use crate::{Activation, Tape, Tensor};
 
-/// Operators of a step with one bias, for estimates.
+/// Number of operators in a step with one bias, for estimates.
 pub(crate) const STEP_OPERATORS: u64 = 14;
 
 /// The state passed from step to step.

@@ -84,7 +84,7 @@ const REDUCTION: Cell = Cell {
 fn record(tape: &mut Tape, amoebanet: &AmoebaNet, sizes: &Sizes) -> Result<(), WorkloadError> {
     let image = sizes.or(Size::Image, 224, 32)?;
     let cells = sizes.multiple(Size::Layers, amoebanet.layers, 3)? / 3;
-    // A quarter of the filters in the stem, and bottlenecks of a quarter of that.
+    // The stem has a quarter of the filters, and bottlenecks have a quarter of that.
     let mut width = sizes.multiple(Size::Hidden, amoebanet.filters, 8)? / 4;
     let x = tape.input("image", [sizes.batch(32)?, 3, image, image]);
     let x = tape

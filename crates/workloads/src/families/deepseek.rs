@@ -26,7 +26,7 @@ use crate::{Activation, Definition, Loss, Size, Sizes, Tape, Tensor, WorkloadErr
 
 pub(crate) struct Deepseek {
     layers: u64,
-    /// The first layers, whose feed-forward blocks are no mixtures.
+    /// The first layers, whose feed-forward blocks are not mixtures.
     dense: u64,
     hidden: u64,
     heads: u64,
@@ -48,7 +48,7 @@ struct Experts {
     shared: u64,
     /// Inner width of an expert.
     inner: u64,
-    /// Whether the router weighs each expert by itself, with a sigmoid, instead of by softmax.
+    /// Whether the router weighs each expert independently, by a sigmoid, instead of by a softmax over all experts.
     sigmoid: bool,
 }
 
@@ -104,7 +104,7 @@ fn record(tape: &mut Tape, deepseek: &Deepseek, sizes: &Sizes) -> Result<(), Wor
     let (batch, steps) = (sizes.batch(1)?, sizes.sequence(CONTEXT)?);
     let hidden = sizes.multiple(Size::Hidden, deepseek.hidden, deepseek.hidden / deepseek.heads)?;
     let vocabulary = sizes.vocabulary(deepseek.vocabulary)?;
-    // Another width keeps the proportions of the blocks.
+    // With an overridden width, the blocks keep their proportions.
     let scaled = |inner: u64| (inner * hidden).div_ceil(deepseek.hidden);
     let heads = scaled(deepseek.heads);
     let tokens = tape.indices("tokens", [batch, steps]);
@@ -230,7 +230,8 @@ mod tests {
         forms
     }
 
-    /// The checkpoints have 671,026,419,200 parameters, of which 58 × 256 are the balancing bias, and 15,706,484,224.
+    /// The checkpoint of V3 has 671,026,419,200 parameters, of which 58 × 256 are the balancing bias; that of V2-Lite
+    /// has 15,706,484,224.
     #[test]
     fn parameters_are_those_of_the_checkpoints_in_every_form() {
         for (variant, expected) in [("v3", 671_026_419_200.0 - 58.0 * 256.0), ("v2-lite", 15_706_484_224.0)] {
@@ -277,7 +278,7 @@ mod tests {
         let gate = operator(&graph, "decoder.layer.3.expert.31.gate");
         assert_eq!(gate.kind.as_deref(), Some("linear"));
         assert_eq!(gate.parameter_bytes, 4.0 * 8.0 * 7168.0 * 2048.0);
-        // A quarter of the 4096 tokens: eight of 256 experts each, in 32 groups.
+        // Each of the 32 groups gets a quarter of the 4096 tokens, since a token goes to eight of the 256 experts.
         assert_eq!(gate.flop, Some(2.0 * 1024.0 * 7168.0 * 2048.0));
         let is_there = |name: &str| graph.operators.iter().any(|operator| operator.name == name);
         assert!(!is_there("decoder.layer.3.expert.32.gate"));
@@ -288,12 +289,12 @@ mod tests {
         assert_eq!(shared.parameter_bytes, 4.0 * 2048.0 * 2.0 * 1408.0);
     }
 
-    /// One token of V2-Lite makes one row for each of the eight groups, for one expert of each.
+    /// A single token of V2-Lite makes one row for each of the eight groups, which goes to one expert of the group.
     #[test]
     fn few_tokens_read_few_experts() {
         let options = Options { sizes: Sizes::default().with(Size::Sequence, 1), ..Options::default() };
         let graph = generate("v2-lite", &options);
-        // The product with the gate is in the same kernel, which reads the gate and writes the product.
+        // The multiplication by the gate is fused into the same kernel, which reads the gate and writes the product.
         let up = operator(&graph, "decoder.layer.1.expert.0.up");
         assert_eq!(up.bytes_moved, Some(4.0 * (2048.0 + 2048.0 * 1408.0 + 1408.0 + 1408.0)));
     }

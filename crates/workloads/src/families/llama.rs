@@ -88,7 +88,7 @@ fn record(tape: &mut Tape, llama: &Llama, sizes: &Sizes) -> Result<(), WorkloadE
     // Query heads come in whole groups.
     let hidden = sizes.multiple(Size::Hidden, llama.hidden, HEAD * llama.shared.unwrap_or(1))?;
     let vocabulary = sizes.vocabulary(llama.vocabulary)?;
-    // Another width keeps the proportions of the block.
+    // With an overridden width, the block keeps its proportions.
     let inner = (llama.inner * hidden).div_ceil(llama.hidden);
     let heads = hidden / HEAD;
     let shared = llama.shared.unwrap_or(heads);

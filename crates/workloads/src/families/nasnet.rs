@@ -22,7 +22,7 @@ pub(crate) struct NasNet {
     filters: u64,
     /// Filters of the first convolution.
     stem: u64,
-    /// Whether the cell after a reduction takes its second input from before it.
+    /// Whether the cell after a reduction takes its second input from before the reduction.
     skip_reduction: bool,
 }
 
@@ -43,7 +43,7 @@ const FILTERS: u64 = 24;
 
 fn record(tape: &mut Tape, nasnet: &NasNet, sizes: &Sizes) -> Result<(), WorkloadError> {
     let image = sizes.or(Size::Image, nasnet.image, 32)?;
-    // Halved twice in the stem, and once more for the two paths of a factorised reduction.
+    // The width is halved twice in the stem, and once more for the two paths of a factorised reduction.
     let width = sizes.multiple(Size::Hidden, nasnet.filters, 8 * FILTERS / 2)? / FILTERS;
     let cells = sizes.layers(nasnet.cells)?;
     let x = tape.input("image", [sizes.batch(32)?, 3, image, image]);

@@ -43,15 +43,15 @@ impl Tape {
         self.record_bytes(name, Record::new(INPUT, []).moved(0.0), &[shape], &bytes).0[0]
     }
 
-    /// Parameters with several readers, such as the weights of an unrolled layer. The readers count the bytes of
-    /// reading them.
+    /// Parameters with several readers, such as the weights of an unrolled layer. Each reader counts the bytes that it
+    /// reads.
     pub(crate) fn variable(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         self.record(name, Record::new(VARIABLE, []).parameters(shape.elements()).moved(0.0), shape)
     }
 
-    /// Looks up rows of a table of `[rows, width]` by index; `[…]` becomes `shape`. The gradient covers the
-    /// looked-up rows only, which are sorted by index to be summed.
+    /// Looks up rows of a table of `[rows, width]` by index; the output has the given shape. The gradient covers only
+    /// the rows that were looked up, which are sorted by index before they are summed.
     pub(crate) fn embedding(
         &mut self,
         name: &str,
@@ -109,8 +109,8 @@ impl Tape {
         self.record(name, Record::new("slice", [x]).moved(bytes).piece(Piece::whole(0.0, &[])), shape)
     }
 
-    /// Routes rows to experts by weights, with `groups` outputs for as many groups of `of_group` experts; a row may go to
-    /// several. The choice of experts has no gradient.
+    /// Routes rows to experts by weight. Each of the `groups` outputs leads to a group of `of_group` experts, and a row
+    /// may be sent to several groups. The choice of experts has no gradient.
     pub(crate) fn dispatch(
         &mut self,
         name: &str,

@@ -10,7 +10,7 @@ const STATISTIC_WIDTH: f64 = 4.0;
 /// FLOP per element with mean and variance.
 const CENTRED: f64 = 8.0;
 
-/// FLOP per element with a mean square alone.
+/// FLOP per element with only a mean square.
 const UNCENTRED: f64 = 4.0;
 
 impl Tape {

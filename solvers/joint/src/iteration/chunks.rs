@@ -1,5 +1,5 @@
-//! Configurations for the layers of one device that has several stages, the chunks of an interleaved pipeline: they share its
-//! memory.
+//! Configurations for the layers of a device with several stages, the chunks of an interleaved pipeline, which share
+//! the memory of the device.
 //!
 //! The memory constraint is priced. At a price, each layer independently takes the configuration that minimises its time
 //! plus the price of its memory; at the lowest price at which all fit together, they are nearly the fastest that fit
@@ -20,17 +20,17 @@ const STEPS: usize = 80;
 pub(super) struct Chunks<'s> {
     /// Layers, and the chunk of each.
     layers: Vec<(usize, &'s LayerCosts)>,
-    /// Maximal vectors of microbatches in flight on the chunks: none is dominated.
+    /// Undominated vectors of the numbers of microbatches in flight on the chunks.
     in_flight: &'s [Vec<f64>],
     /// Maximum number of microbatches in flight on each chunk.
     peak: Vec<f64>,
-    /// Bytes of states.
+    /// Bytes of the layers' states.
     state: f64,
     capacity: f64,
 }
 
 impl<'s> Chunks<'s> {
-    /// Chunks that have the layers of `ranges`, on a device with some bytes of memory.
+    /// Chunks with the layers of `ranges`, on a device with `capacity` bytes of memory.
     pub(super) fn new(
         layers: &[&'s LayerCosts],
         ranges: &[(usize, usize)],
@@ -131,8 +131,8 @@ impl<'s> Chunks<'s> {
         chosen
     }
 
-    /// Configurations for the case that none fit at any price, since workspaces are not summed over layers: the minimum
-    /// activations for each possible maximum workspace.
+    /// Configurations for the case that none fit at any price, which happens because workspaces are not summed over
+    /// layers: for each possible maximum workspace, those with the minimum activations.
     fn least_memory(&self) -> Option<Vec<usize>> {
         let configurations = self.layers.iter().flat_map(|(_, layer)| &layer.configurations);
         let within = |limit: f64| {
@@ -144,7 +144,7 @@ impl<'s> Chunks<'s> {
         configurations.map(|configuration| within(configuration.workspace)).find(|chosen| self.fits(chosen))
     }
 
-    /// Gives each layer in turn the fastest configuration with which all still fit.
+    /// Gives each layer in turn the fastest configuration with which all layers still fit.
     fn quicken(&self, chosen: &mut [usize]) {
         for layer in 0..chosen.len() {
             for faster in 0..chosen[layer] {

@@ -1,12 +1,13 @@
 //! Lower bounds on the time of a schedule from the work of all stages, independent of their numbers of layers.
 //!
-//! W is the sum of the seconds of all stages for a microbatch, p the number of devices and m that of microbatches.
+//! W is the sum of the seconds of all stages for a microbatch, p the number of devices and m the number of
+//! microbatches.
 
 /// Bound for 1F1B whose slowest stage takes at least `slowest` seconds, with forward passes of at most the fraction
 /// `share` of any stage.
 ///
-/// A microbatch goes through the other stages as well, while the slowest runs no more than the forward passes of its other
-/// microbatches in flight.
+/// A microbatch passes through the other stages as well, while the slowest stage runs no more than the forward passes
+/// of its other microbatches in flight.
 pub(super) fn one_f_one_b(work: f64, slowest: f64, share: f64, devices: u32, microbatches: u32) -> f64 {
     let in_flight = f64::from(devices.min(microbatches));
     let waits = f64::from(microbatches) - 1.0 - (in_flight - 1.0) * share;
@@ -19,25 +20,25 @@ pub(super) fn one_f_one_b(work: f64, slowest: f64, share: f64, devices: u32, mic
 /// Σ_i τ_i · (m · w_i + share · Σ_{s > i} w_s); the factors are equal for the weights chosen here.
 pub(super) fn zero_bubble(work: f64, share: f64, devices: u32, microbatches: u32) -> f64 {
     let (p, m) = (f64::from(devices), f64::from(microbatches));
-    // 1 − (1 − share / m)^p, also where share / m is less than the rounding of 1.
+    // 1 − (1 − share / m)^p, accurate even if share / m is below the rounding error of 1.
     let busiest = -(p * (-share / m).ln_1p()).exp_m1();
     if busiest > 0.0 { work * share / busiest } else { work * m / p }
 }
 
 /// Bound for interleaved 1F1B with v stages per device.
 ///
-/// Let L_r be the seconds of device r for a microbatch, f and b those of stages, and T the time. The first microbatch reaches
-/// chunk c of device i after the forward passes of the stages before, and the last leaves chunk c' before the backward passes of
-/// the stages before. Between these, device i does all its work except p forward passes of each chunk before c and p backward
-/// passes of each before c':
+/// Let L_r be the seconds of device r for a microbatch, f and b the seconds of the passes of a stage, and T the time.
+/// The first microbatch reaches chunk c of device i after the forward passes of the stages before it, and the last
+/// leaves chunk c' before the backward passes of the stages before it. Between these times, device i does all its work
+/// except p forward passes of each chunk before c and p backward passes of each chunk before c':
 ///
 /// ```text
 /// T ≥ Σ_{k < cp+i} f_k + Σ_{k < c'p+i} b_k + m · L_i − p · Σ_{k < c} f_{kp+i} − p · Σ_{k < c'} b_{kp+i}
 /// ```
 ///
-/// In the mean over the devices the passes of the chunks before c and c' cancel, and the remainder, averaged over c and c', is
-/// (m · W + Σ_r (p − 1 − r) · L_r / v) / p. No device does more than T in its m microbatches, L_r ≤ T / m, so the sum is
-/// minimal if the last devices have that much and the first has the rest.
+/// In the mean over the devices, the passes of the chunks before c and c' cancel, and the remainder, averaged over c
+/// and c', is (m · W + Σ_r (p − 1 − r) · L_r / v) / p. No device is busy for longer than T with its m microbatches, so
+/// L_r ≤ T / m, and the sum is minimal if the last devices have as much work as that and the first has the rest.
 pub(super) fn interleaved(work: f64, chunks: u32, devices: u32, microbatches: u32) -> f64 {
     let (p, m) = (f64::from(devices), f64::from(microbatches));
     let ramp = (p - 1.0) / f64::from(chunks);
@@ -101,7 +102,7 @@ mod tests {
             for (devices, microbatches) in [(1, 1), (2, 4), (96, 131_072), (4096, 3)] {
                 let (p, m) = (f64::from(devices), f64::from(microbatches));
                 let bound = zero_bubble(1.0, share, devices, microbatches);
-                // A part of the time is forward passes of the other stages.
+                // Part of the time is spent on forward passes of the other stages.
                 assert!(bound >= m / p * (1.0 - 1e-12), "{share} {devices} {microbatches}: {bound}");
                 let limit = (m / p + share * p) * (1.0 + 1e-12);
                 assert!(bound <= limit, "{share} {devices} {microbatches}: {bound}");

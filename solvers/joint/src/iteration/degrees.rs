@@ -1,4 +1,4 @@
-//! The degrees that plans may have, and given degrees that divide none of the sizes they must divide.
+//! The degrees that plans may have, and given degrees that do not divide the sizes they must divide.
 
 use stagewright_core::document::Parallelism;
 
@@ -23,7 +23,7 @@ impl Problem {
         }
     }
 
-    /// Whether a kind of parallelism is allowed, with its degree if that is given.
+    /// The degree of a kind of parallelism, if given; the outer `None` means that the parallelism is not allowed.
     fn given(&self, parallelism: Parallelism) -> Option<Option<u32>> {
         self.request.parallel.get(&parallelism).copied()
     }
@@ -38,7 +38,7 @@ impl Problem {
         }
     }
 
-    /// Degrees of expert parallelism of `data` copies.
+    /// Degrees of expert parallelism for `data` copies.
     fn experts(&self, data: u32) -> Vec<u32> {
         let divides =
             |degree: &u32| data.is_multiple_of(*degree) && self.undivided_by_experts(*degree).is_none();
@@ -49,7 +49,7 @@ impl Problem {
         }
     }
 
-    /// Samples of a microbatch of `data` copies.
+    /// Numbers of samples of a microbatch for `data` copies.
     fn microbatches(&self, data: u32) -> Vec<u32> {
         let of_copy = self.request.global_batch / u64::from(data);
         match self.request.microbatch {
@@ -60,7 +60,7 @@ impl Problem {
         }
     }
 
-    /// Degrees common to all kinds, except that of tensor parallelism.
+    /// Combinations of the degrees that all kinds share; the degree of tensor parallelism differs between kinds.
     pub(super) fn shared_degrees(&self) -> Vec<Degrees> {
         let mut shared = Vec::new();
         for data in self.copies() {
@@ -111,7 +111,7 @@ impl Problem {
         combinations
     }
 
-    /// Sizes that a degree of tensor parallelism on a kind does not divide.
+    /// Names a size that a degree of tensor parallelism on a kind must divide and does not, if any.
     fn undivided_by_tensors(&self, pool: &Pool, degree: u32) -> Option<String> {
         if !pool.server.is_multiple_of(degree) {
             return Some(format!("the {} devices of a server of kind {}", pool.server, pool.name));
@@ -120,7 +120,7 @@ impl Problem {
         Some(format!("the {heads} heads of an attention"))
     }
 
-    /// Sizes that a degree of expert parallelism does not divide.
+    /// Names a size that a degree of expert parallelism must divide and does not, if any.
     fn undivided_by_experts(&self, degree: u32) -> Option<String> {
         match self.model.experts().find(|count| !count.is_multiple_of(degree)) {
             Some(count) => Some(format!("the {count} experts of a dispatch")),
@@ -131,7 +131,7 @@ impl Problem {
         }
     }
 
-    /// A given degree that divides none of the sizes it must divide, and these sizes; `None` if valid degrees exist.
+    /// A given degree that does not divide the sizes it must divide, and these sizes; `None` if valid degrees exist.
     pub(super) fn undivided(&self) -> Option<String> {
         if let Some(Some(degree)) = self.given(Parallelism::Tp)
             && let Some(whole) = self.pools.iter().find_map(|pool| self.undivided_by_tensors(pool, degree))

@@ -21,7 +21,7 @@ pub enum ModelError {
         /// An operator on the cycle.
         name: String,
     },
-    /// A graph of inference.
+    /// An inference graph.
     #[error("the graph has no backward pass")]
     NoBackward,
     /// A tensor that contradicts the order of the layers.
@@ -48,10 +48,10 @@ pub enum ModelError {
         /// The class.
         class: String,
     },
-    /// No kind of devices that are not hosts, or too many.
+    /// No kinds of devices other than hosts, or too many.
     #[error("the cluster has {found} kinds of devices that are not hosts, but 1 to {most} are supported")]
     Kinds {
-        /// Number of kinds of devices that are not hosts.
+        /// Number of kinds of devices other than hosts.
         found: usize,
         /// The largest supported number.
         most: usize,

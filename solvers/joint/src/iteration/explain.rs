@@ -21,14 +21,14 @@ pub(crate) struct Listed {
 struct Shortage<'m> {
     /// Devices of the longest pipeline.
     devices: u32,
-    /// Bytes that each of them needs at least.
+    /// Minimum bytes that each of these devices needs.
     needed: f64,
-    /// The layer that needs them, unless they are needed by the states.
+    /// The layer that needs these bytes; `None` if the states need them.
     layer: Option<&'m Layer>,
 }
 
 impl Space<'_> {
-    /// Memory missing for the combination that needs the least.
+    /// Describes the missing memory of the combination that needs the least.
     pub(crate) fn shortage(&self, combinations: &[Combination]) -> String {
         if let Some(pool) = self.pools.iter().find(|pool| pool.capacity == 0.0) {
             return format!(
@@ -61,7 +61,7 @@ impl Space<'_> {
         let layers = &self.model.layers;
         let state: f64 = layers.iter().map(|layer| costs[kind][&layer.class].state).sum();
         let largest = layers.iter().max_by(|a, b| memory(a).total_cmp(&memory(b)))?;
-        // A device has its share of the states, and room for the largest layer.
+        // A device must hold its share of the states, and the largest layer must fit.
         let share = state / f64::from(devices);
         let layer = Some(largest).filter(|layer| share <= memory(layer));
         Some(Shortage { devices, needed: share.max(memory(largest)), layer })
@@ -90,7 +90,7 @@ impl Space<'_> {
         )
     }
 
-    /// Reason why no combination has a pipeline on any kind.
+    /// Explains why no combination has a pipeline on any kind.
     fn no_pipeline(&self, combinations: &[Combination]) -> String {
         let is_interleaved = |combination: &Combination| combination.schedule == Schedule::Interleaved;
         if combinations.iter().all(is_interleaved) {
@@ -112,7 +112,7 @@ impl Space<'_> {
         }
     }
 
-    /// The degrees that need the fewest devices, and the number of these.
+    /// Describes the degrees that need the fewest devices, and how many devices they need.
     fn too_few_devices(&self, combinations: &[Combination], stages: u32) -> String {
         let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
         let least = |combination: &Combination| combination.tensor.iter().copied().min().unwrap_or(1);

@@ -1,15 +1,17 @@
-//! A bound on interleaved pipelines whose memory binds: layers as a fluid over devices that keep some microbatches each.
+//! A bound on interleaved pipelines whose memory is scarce: layers are treated as a fluid over devices, each of which
+//! keeps some microbatches.
 //!
-//! Give every layer a value, V in total. A device that keeps n microbatches of each of its layers, for at most θ seconds and
-//! M bytes of them, has layers of a total value of at most
+//! Give every layer a value, V in total. A device that keeps n microbatches of each of its layers, with at most θ
+//! seconds and M bytes for them, has layers of a total value of at most
 //!
 //! ```text
 //! max over layers and configurations of worth / (λ · seconds / θ + (1 − λ) · (states + n · activations) / M)
 //! ```
 //!
-//! for any share λ, by linear duality. If all devices together have less than V at θ, one of them works for more than θ seconds
-//! on a microbatch. The value of a layer of a stack is its fastest time. The fluid may have any number of copies of a layer.
-//! Layers outside stacks take little memory, so their value is only their time on the fastest device.
+//! for any share λ, by linear duality. If the values that all devices can have at θ add up to less than V, some device
+//! works for more than θ seconds on a microbatch. The value of a layer of a stack is its fastest time. The fluid may
+//! use any number of copies of a layer. Layers outside stacks take little memory, so their value is only their time on
+//! the fastest device.
 
 use super::table::LayerCosts;
 
@@ -20,7 +22,7 @@ const STEPS: usize = 30;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alike<'c> {
     pub(super) count: f64,
-    /// Whether the layers are of a stack.
+    /// Whether the layers belong to a stack.
     pub(super) is_numbered: bool,
     pub(super) costs: &'c LayerCosts,
 }
@@ -44,13 +46,13 @@ impl Alike<'_> {
 #[derive(Debug, Clone)]
 pub(super) struct Fluid<'c> {
     pub(super) layers: Vec<Alike<'c>>,
-    /// Microbatches, and the number of devices that keep them.
+    /// Numbers of microbatches, each with the number of devices that keep as many.
     pub(super) devices: Vec<(f64, f64)>,
     pub(super) capacity: f64,
 }
 
 impl Fluid<'_> {
-    /// A lower bound on the seconds of the busiest device for a microbatch, between two values.
+    /// A lower bound on the seconds that the busiest device takes for a microbatch, between `least` and `enough`.
     /// O(kinds of layers · kinds of devices).
     pub(super) fn least_seconds(&self, mut least: f64, enough: f64) -> f64 {
         if self.is_too_short(enough) {
@@ -68,12 +70,12 @@ impl Fluid<'_> {
         least
     }
 
-    /// Whether every assignment of the layers keeps some device busy for longer.
+    /// Whether every assignment of the layers keeps some device busy for more than `seconds`.
     pub(super) fn is_too_short(&self, seconds: f64) -> bool {
         let (numbered, others): (Vec<Alike>, Vec<Alike>) =
             self.layers.iter().partition(|layer| layer.is_numbered);
         let numbered: Vec<Alike> = numbered.into_iter().filter(|layer| layer.worth() > 0.0).collect();
-        // Time of a layer relative to its value, and the share at which that ratio is largest.
+        // Minimum over the layers of the share of a device that a layer takes, relative to the layer's value.
         let rate = |share: f64, kept: f64| {
             let each =
                 numbered.iter().map(|layer| layer.taken(share, seconds, kept, self.capacity) / layer.worth());

@@ -140,12 +140,12 @@ struct Search<'s> {
     layers: Vec<&'s LayerCosts>,
     /// Seconds to receive the tensors that cross the boundary before each layer, by pass.
     receives: [Vec<f64>; 2],
-    /// Maximal vectors of microbatches in flight on the chunks of every device: none is dominated.
+    /// For every device, the undominated vectors of the numbers of microbatches in flight on its chunks.
     in_flight: Vec<Vec<Vec<f64>>>,
 }
 
 impl<'s> Search<'s> {
-    /// `None` if the schedule has no valid order.
+    /// The local search of an interleaving; `None` if the schedule has no valid order.
     fn new(
         space: &'s Space<'s>,
         combination: &'s Combination,
@@ -180,7 +180,7 @@ impl<'s> Search<'s> {
         Some(Search { space, combination, shape, layers, receives, in_flight: in_flight.collect() })
     }
 
-    /// The bound, or a higher one from the memory of the devices; at least the cutoff if no plan is below it.
+    /// The bound, or a higher one from the memory of the devices; at least the cutoff if no plan is below the cutoff.
     fn bound(&self, bound: f64, cutoff: f64) -> f64 {
         let mut layers: Vec<Alike> = Vec::new();
         let mut position: FxHashMap<usize, usize> = FxHashMap::default();
@@ -192,7 +192,7 @@ impl<'s> Search<'s> {
             }
             layers[group].count += 1.0;
         }
-        // At the time when the minimum over the chunks is largest, every chunk keeps at least that many.
+        // At the time when the minimum over the chunks is largest, every chunk keeps at least that many microbatches.
         let fewest = |counts: &Vec<f64>| counts.iter().copied().fold(f64::INFINITY, f64::min);
         let mut devices: Vec<(f64, f64)> = Vec::new();
         for in_flight in &self.in_flight {
@@ -216,7 +216,7 @@ impl<'s> Search<'s> {
         if fluid.is_too_short(f64::INFINITY) {
             return f64::INFINITY;
         }
-        // Without a plan, any that take many times as long.
+        // Without a plan, a limit many times as long replaces the cutoff.
         let enough = if cutoff.is_finite() { (cutoff - update) / m } else { 64.0 * least };
         if least >= enough {
             return bound;
@@ -317,7 +317,7 @@ impl<'s> Search<'s> {
         found
     }
 
-    /// The stages of a partition, with configurations that fit; `None` if there are none.
+    /// The stages of a partition, with configurations that fit; `None` if no configurations fit.
     fn stages(&self, ends: &[usize]) -> Option<Vec<Placed>> {
         let devices = self.shape.devices as usize;
         let first = |stage: usize| if stage == 0 { 0 } else { ends[stage - 1] };
@@ -396,7 +396,7 @@ impl<'s> Search<'s> {
         self.longest(stages, |stage| stage.costs.update)
     }
 
-    /// The value of stages, from the time of some rounds of microbatches.
+    /// The value of a plan with these stages, estimated from the time of some rounds of microbatches.
     fn estimate(&self, stages: &[Placed]) -> f64 {
         let m = self.combination.microbatches;
         let timed = m.min(TIMED_ROUNDS * self.shape.devices);
@@ -404,7 +404,7 @@ impl<'s> Search<'s> {
         self.time(stages, timed) + f64::from(m - timed) * each + self.after(stages)
     }
 
-    /// Maximum over the devices, each with all of its stages.
+    /// Maximum over the devices of the sum of a figure over their stages.
     fn longest(&self, stages: &[Placed], figure: impl Fn(&Placed) -> f64) -> f64 {
         let devices = self.shape.devices as usize;
         let sum = |device: usize| stages.iter().skip(device).step_by(devices).map(&figure).sum::<f64>();
@@ -412,7 +412,7 @@ impl<'s> Search<'s> {
     }
 }
 
-/// Configurations of the chunks of a device, by position among those of each layer.
+/// Chosen configurations of the chunks of a device, by position among those of each layer.
 struct Chosen {
     configurations: Vec<Vec<usize>>,
     /// Bytes in use.

@@ -82,8 +82,8 @@ impl<'l> LayerShard<'l> {
         LayerShard { layer, kind, pool, degrees, share }
     }
 
-    /// Costs of the layer. `allowed` has the configurations of numbered layers, the fastest first; `is_split` is whether
-    /// weight gradients run separately from the backward pass. O(operators of the layer).
+    /// Costs of the layer. `allowed` lists the configurations of numbered layers, the fastest first; `is_split` states
+    /// whether weight gradients run separately from the backward pass. O(operators of the layer).
     pub(super) fn costs(&self, allowed: &[usize], is_split: bool) -> LayerCosts {
         let (layer, zero) = (self.layer, self.degrees.zero);
         let times = self.times();
@@ -186,13 +186,13 @@ impl<'l> LayerShard<'l> {
         moved.map(|(bytes, copies)| collective(link, copies, bytes)).sum()
     }
 
-    /// Bytes on a device, divided over the copies or not.
+    /// Bytes on a device, divided over the copies if `over_copies`.
     fn bytes(&self, divided: &Divided, over_copies: bool) -> f64 {
         let on_device = |(bytes, copies)| if over_copies { bytes / f64::from(copies) } else { bytes };
         self.shards(divided).into_iter().map(on_device).sum()
     }
 
-    /// Bytes on a device without ZeRO, and the number of their copies, outside experts and of experts.
+    /// Bytes on a device without ZeRO, and the number of their copies: outside experts, and of experts.
     fn shards(&self, divided: &Divided) -> [(f64, u32); 2] {
         let Degrees { tensor, expert, .. } = self.degrees;
         let [others, experts] = divided.map(|[whole, split]| whole + split / f64::from(tensor));
@@ -234,7 +234,7 @@ impl<'l> LayerShard<'l> {
         }
     }
 
-    /// The configuration with an index, with weight gradients separate from the backward pass or in it.
+    /// The configuration with an index, with weight gradients separate from the backward pass or included in it.
     fn configuration(&self, times: &Times, index: usize, is_apart: bool) -> Configuration {
         let parameters = match self.degrees.zero {
             3 => self.bytes(&self.layer.parameters, false),
@@ -262,5 +262,5 @@ impl<'l> LayerShard<'l> {
     }
 }
 
-/// Time of a collective over devices on a link, for some bytes.
+/// Time of a collective, given the link, the number of devices and the bytes.
 type Collective = fn(LinkDocument, u32, f64) -> f64;

@@ -31,7 +31,7 @@ impl Work {
     }
 }
 
-/// An update, and the way it is divided.
+/// An update, and how it is divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Update {
     pub(crate) work: Work,
@@ -39,7 +39,7 @@ pub(crate) struct Update {
     pub(crate) is_expert: bool,
 }
 
-/// Bytes by the way they are divided: `[expert][split]`.
+/// Bytes by how they are divided: `[expert][split]`.
 pub(crate) type Divided = [[f64; 2]; 2];
 
 /// A layer.
@@ -52,12 +52,13 @@ pub(crate) struct Layer {
     pub(crate) class: usize,
     /// Forward operators by device class, and whether each is a product.
     pub(crate) forward: Vec<Vec<(Work, bool)>>,
-    /// Seconds of the backward operators without weight gradients, and of the weight gradients.
+    /// Backward operators other than weight gradients, and weight gradients, by device class.
     pub(crate) backward: Vec<Vec<Work>>,
     pub(crate) weights: Vec<Vec<Work>>,
     pub(crate) updates: Vec<Vec<Update>>,
     pub(crate) conversions: Vec<Conversion>,
-    /// Bytes that experts read from a dispatch, and a combine from experts, one entry for each direction.
+    /// Bytes that experts read from a dispatch, or that a combine reads from experts, with one entry for each
+    /// direction.
     pub(crate) exchanges: Vec<f64>,
     /// Number of experts of every dispatch.
     pub(crate) experts: Vec<u32>,
@@ -97,7 +98,7 @@ impl Layer {
     }
 }
 
-/// A model as layers.
+/// A model divided into layers.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     pub(crate) layers: Vec<Layer>,
@@ -112,10 +113,10 @@ pub(crate) struct Model {
 pub(crate) type Classes<'c> = [(&'c str, &'c ClassDocument)];
 
 impl Model {
-    /// Layers of a graph; `names` has the layer of every operator, if it has one, and whether it is numbered.
+    /// Layers of a graph; `names` has the layer of every operator, if it has one, and whether the layer is numbered.
     ///
     /// # Errors
-    /// If the graph is no training graph, its layers have no order, or an operator has no time on a class.
+    /// If the graph is not a training graph, its layers have no order, or an operator has no time on a class.
     pub(crate) fn new(
         graph: &GraphDocument,
         names: &[Option<(String, bool)>],
@@ -157,7 +158,7 @@ struct Division {
     is_expert: Vec<bool>,
 }
 
-/// Work and bytes of the operators of every layer.
+/// Adds the work and bytes of the operators to their layers.
 fn operators(
     network: &Network<'_>,
     classes: &Classes<'_>,
@@ -188,7 +189,7 @@ fn operators(
     Ok(())
 }
 
-/// Bytes of the gradients that the updates of every layer read, each of them once.
+/// Adds the bytes of the gradients that the updates of every layer read, each of them once.
 fn gradients(network: &Network<'_>, division: &Division, layer_of: &[usize], layers: &mut [Layer]) {
     let mut seen: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); layers.len()];
     for operator in (0..network.operators()).filter(|&operator| network.pass(operator) == Pass::Update) {
@@ -202,7 +203,7 @@ fn gradients(network: &Network<'_>, division: &Division, layer_of: &[usize], lay
     }
 }
 
-/// Bytes of shared parameters, each once in every layer that reads it.
+/// Adds the bytes of shared parameters, once to every layer that reads them.
 fn shared_parameters(network: &Network<'_>, division: &Division, layer_of: &[usize], layers: &mut [Layer]) {
     for (parameter, readers) in network.shared() {
         let among: BTreeSet<usize> = readers.iter().map(|&reader| layer_of[reader]).collect();
@@ -227,7 +228,7 @@ fn assign(
     let mut layer_of: Vec<Option<usize>> = vec![None; network.operators()];
     for &operator in network.forward_order() {
         if network.first[operator] != operator {
-            // In the layer of the first forward operator that it is colocated with.
+            // The operator is in the layer of the first forward operator that it is colocated with.
             continue;
         }
         let Some((name, is_numbered)) = names[operator].as_ref().filter(|_| !network.is_input(operator))
@@ -248,7 +249,7 @@ fn assign(
     if layers.len() > MAX_LAYERS {
         return Err(ModelError::Layers { found: layers.len(), most: MAX_LAYERS });
     }
-    // A backward or update operator that is colocated with no forward operator is in its own layer.
+    // A backward or update operator that is colocated with no forward operator is in the layer that it names.
     for operator in 0..network.operators() {
         if network.first[operator] == operator && network.pass(operator) != Pass::Forward {
             layer_of[operator] =
@@ -256,7 +257,7 @@ fn assign(
         }
     }
     by_first_reader(network, &mut layer_of);
-    // An update is in the last layer that it reads from.
+    // A backward or update operator that still has no layer is in the last layer that it reads from.
     for operator in (0..network.operators()).filter(|&operator| network.pass(operator) != Pass::Forward) {
         if layer_of[network.first[operator]].is_none() {
             let read = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
@@ -277,8 +278,8 @@ fn assign(
     Ok((layers, layer_of))
 }
 
-/// Gives every operator without a layer that of its first reader, which may itself get it from a reader. Operators
-/// colocated with a forward operator form one unit, identified by the first of them.
+/// Assigns every operator without a layer to the layer of its first reader, which may in turn get it from its own first
+/// reader. Operators colocated with a forward operator form one unit, identified by the first of them.
 fn by_first_reader(network: &Network<'_>, layer_of: &mut [Option<usize>]) {
     let places = network.places();
     let mut next: Vec<Option<Operator>> = vec![None; network.operators()];
@@ -356,7 +357,7 @@ fn work(
     Ok(Work { compute, traffic, overhead: document.launches.unwrap_or(1.0) * class.launch_overhead_s })
 }
 
-/// Bytes between dispatches, experts and combines.
+/// Adds the bytes that are exchanged between dispatches, experts and combines.
 fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], layers: &mut [Layer]) {
     for &operator in network.forward_order() {
         if network.is_kind(operator, "dispatch") {
@@ -381,7 +382,7 @@ fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], laye
     }
 }
 
-/// Bytes of activations and of workspace.
+/// Adds the bytes of activations and of workspace.
 fn activations(network: &Network<'_>, layer_of: &[usize], layers: &mut [Layer]) {
     let is_forward = |operator: Operator| network.pass(operator) == Pass::Forward;
     for tensor in 0..network.tensors() {
@@ -428,8 +429,8 @@ fn activations(network: &Network<'_>, layer_of: &[usize], layers: &mut [Layer]) 
     }
 }
 
-/// Bytes that cross the boundary before each layer, in the forward and in the backward pass: of every tensor from its
-/// producer to the farthest layers that read it on either side.
+/// Bytes that cross the boundary before each layer, in the forward and in the backward pass: a tensor crosses all
+/// boundaries from its producer to the farthest layers that read it on either side.
 fn crossing(network: &Network<'_>, layer_of: &[usize], layers: usize) -> [Vec<f64>; 2] {
     let mut crossing = [vec![0.0; layers], vec![0.0; layers]];
     for tensor in 0..network.tensors() {
@@ -451,7 +452,7 @@ fn crossing(network: &Network<'_>, layer_of: &[usize], layers: usize) -> [Vec<f6
     crossing
 }
 
-/// Numbers the layers by their figures.
+/// Sets the class of every layer; layers with the same figures share a class.
 fn classify(layers: &mut [Layer]) {
     let mut classes: FxHashMap<String, usize> = FxHashMap::default();
     for (index, layer) in layers.iter_mut().enumerate() {

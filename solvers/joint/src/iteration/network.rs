@@ -12,7 +12,7 @@ pub(crate) type Operator = usize;
 /// Operators and tensors of a training graph.
 pub(crate) struct Network<'g> {
     graph: &'g GraphDocument,
-    /// Forward operators after their inputs.
+    /// Forward operators, each after its inputs.
     forward: Vec<Operator>,
     producer: Vec<Operator>,
     consumers: Vec<Vec<Operator>>,
@@ -120,7 +120,8 @@ impl<'g> Network<'g> {
         Ok(network)
     }
 
-    /// For every operator, the first forward operator that it is colocated with; the operator itself without one.
+    /// For every operator, the first forward operator that it is colocated with, or the operator itself if there is
+    /// none.
     fn first_colocated(&self) -> Vec<Operator> {
         let class = |operator: Operator| self.document(operator).colocation.as_deref();
         let mut first: BTreeMap<&str, Operator> = BTreeMap::new();
@@ -223,7 +224,7 @@ impl<'g> Network<'g> {
         (inner, ends)
     }
 
-    /// Whether a path on a side of an operator leads to one of some products, past no other product.
+    /// Whether a path on a side of an operator leads to one of `products` without passing another product.
     fn leads(&self, operator: Operator, side: Side, products: &[Operator]) -> bool {
         let mut queue = vec![operator];
         let mut seen = Vec::new();
@@ -328,7 +329,7 @@ impl<'g> Network<'g> {
         self.graph.tensors.len()
     }
 
-    /// Forward operators after their inputs.
+    /// Forward operators, each after its inputs.
     pub(crate) fn forward_order(&self) -> &[Operator] {
         &self.forward
     }
@@ -382,8 +383,8 @@ impl<'g> Network<'g> {
         self.graph.tensors[tensor].bytes
     }
 
-    /// Bytes of a tensor that leaves its kernel on its way to other devices: a tensor of no bytes stays in a kernel that
-    /// writes what its reader writes.
+    /// Bytes of a tensor that crosses between devices. A tensor of zero bytes stays in a kernel, so it counts as the
+    /// largest tensor that its forward readers write.
     pub(crate) fn size(&self, tensor: usize) -> f64 {
         let own = self.bytes(tensor);
         if own > 0.0 {
@@ -401,7 +402,7 @@ impl<'g> Network<'g> {
         (self.document(operator).bytes_moved.unwrap_or(0.0) - kept).max(0.0)
     }
 
-    /// Numbers of heads of all attentions, of queries and of keys, as far as the sizes of tensors determine them.
+    /// Numbers of query heads and of key heads of all attentions, if the sizes of tensors determine them.
     pub(crate) fn heads(&self) -> Vec<u32> {
         let Some(tokens) = self.graph.batch.and_then(|batch| batch.tokens) else { return Vec::new() };
         let tokens = tokens.get() as f64;

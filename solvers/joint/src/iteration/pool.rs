@@ -6,7 +6,7 @@ use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use super::error::ModelError;
 
-/// Maximum number of kinds: a plan counts the stages on each.
+/// Maximum number of kinds, since the dynamic program counts the stages on each.
 pub(crate) const MAX_KINDS: usize = 4;
 
 /// Devices of a kind.
@@ -15,11 +15,11 @@ pub(crate) struct Pool {
     /// Name of the kind.
     pub(crate) name: String,
     pub(crate) devices: u32,
-    /// Bytes that a plan may use of a device.
+    /// Bytes that a plan may use on a device.
     pub(crate) capacity: f64,
     /// Link between devices of a server.
     pub(crate) link: LinkDocument,
-    /// Devices of a server.
+    /// Number of devices of a server.
     pub(crate) server: u32,
     /// Link between devices of different servers.
     pub(crate) network: LinkDocument,
@@ -63,7 +63,7 @@ pub(crate) fn pools<'c>(
             .filter(is_valid)
             .ok_or_else(|| missing("link with a bandwidth above 0 and a latency of 0 or more"))?;
         let server = kind.server.map_or(kind.count, |server| server.devices.min(kind.count));
-        // A kind in a group is a server, whose uplink goes to the others.
+        // A kind in a group forms one server, whose uplink leads to the other servers.
         let group = cluster.groups.iter().find(|group| Some(&group.name) == kind.group.as_ref());
         let uplink = group.map_or(link, |group| group.uplink);
         let network = kind.server.map_or(uplink, |server| server.link);

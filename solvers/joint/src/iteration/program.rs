@@ -13,16 +13,17 @@
 //! over all pipelines after s, so the minimised value is a bound for all plans of the combination; the plan that it finds
 //! is timed by the schedule itself.
 //!
-//! Under zero-bubble (ZB-H1) every stage keeps p microbatches for their weight gradients, so the program has a fixed number p
-//! of stages. Nothing waits for the last weight gradients, so earlier stages add only forward passes to that time, with the
-//! weight gradients in τ: the bound of the *work*. The last microbatch goes back through all earlier stages, though, and when
-//! it leaves s, all weight gradients of s but those of m − s − 1 microbatches may be left to run: the bound of the *chain*,
+//! Under zero-bubble (ZB-H1), every stage keeps p microbatches for their weight gradients, so the program has a fixed
+//! number p of stages. Nothing waits for the last weight gradients, so earlier stages add only forward passes to the
+//! time until they end, and τ includes the weight gradients: this is the bound of the *work*. The last microbatch goes
+//! back through all earlier stages, though, and when it leaves s, all weight gradients of s but those of m − s − 1
+//! microbatches may be left to run: this is the bound of the *chain*,
 //!
 //! ```text
 //! Σ_{i before s} (f_i + b_i) + m · τ_s − min(m, s + 1) · w_s + waits,    and w of the first stage at the end
 //! ```
 //!
-//! where s is the number of stages before. Both are minimised side by side, independently.
+//! where s is the number of stages before. Both bounds are minimised side by side, independently.
 
 use std::ops::RangeInclusive;
 
@@ -60,7 +61,7 @@ impl Placed {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pipeline {
     pub(crate) value: f64,
-    /// Stages of a device.
+    /// Number of stages per device.
     pub(crate) chunks: u32,
     pub(crate) stages: Vec<Placed>,
 }
@@ -86,7 +87,7 @@ pub(super) struct Program<'s> {
     fewest: u32,
     most: u32,
     cutoff: f64,
-    /// Times of stages without transfers, by kind, interval and number of stages from this to the last; `None` if
+    /// Times of stages without transfers, by kind, interval and number of stages from this one to the last; `None` if
     /// the stage does not fit.
     stages: FxHashMap<(usize, u32, u32), Option<Times>>,
 }
@@ -104,7 +105,7 @@ struct Times {
     weight: f64,
 }
 
-/// An entry: stages from a layer to the end.
+/// A table entry: stages from a layer to the end.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     /// Lower bound of the pipeline so far.
@@ -124,7 +125,7 @@ impl Entry {
     }
 }
 
-/// Stages on some numbers of devices, by first layer.
+/// The entries for given numbers of stages on every kind, by first layer.
 struct Table {
     /// Entries by the bound of the work and, under zero-bubble, by that of the chain.
     entries: [Vec<Entry>; 2],
@@ -150,7 +151,7 @@ const WORK: usize = 0;
 const CHAIN: usize = 1;
 
 impl<'s> Program<'s> {
-    /// A program for a number of stages within a range; without a kind (`only`), for stages on several.
+    /// A program for numbers of stages within a range: all on the kind `only` or, if that is `None`, on several kinds.
     pub(super) fn new(
         space: &'s Space<'s>,
         combination: &'s Combination,
@@ -178,7 +179,7 @@ impl<'s> Program<'s> {
         if self.is_inside { pool.link } else { pool.network }
     }
 
-    /// Times of layers as a stage from which there are `from` stages to the last.
+    /// Times of a stage with these layers, with `from` stages from it to the last.
     fn times(&mut self, pool: usize, first: usize, end: usize, from: u32) -> Option<Times> {
         let key = (pool, self.space.intervals[first][end - first - 1], from);
         if let Some(&known) = self.stages.get(&key) {
@@ -212,7 +213,7 @@ impl<'s> Program<'s> {
         stage(&layers, self.space.pools[pool].capacity, self.in_flight(from))
     }
 
-    /// Microbatches in flight on a stage from which there are `from` stages to the last.
+    /// Microbatches in flight on a stage with `from` stages from it to the last.
     fn in_flight(&self, from: u32) -> InFlight {
         let depth = if self.is_split() { self.most } else { from };
         InFlight::new(depth - from, depth, self.combination.microbatches)
@@ -240,7 +241,7 @@ impl<'s> Program<'s> {
         })
     }
 
-    /// The best plan below the cutoff, and a bound on all of them.
+    /// The best plan below the cutoff, and a bound on all plans.
     pub(super) fn solve(mut self, stop: &Stop) -> Solved {
         let layers = self.space.model.layers.len();
         let pools = self.space.pools.len();
@@ -287,7 +288,8 @@ impl<'s> Program<'s> {
         Solved { bound, pipeline: best, is_stopped }
     }
 
-    /// Extends a table by stages on a kind, each before those of the table of later stages. Returns false if stopped.
+    /// Adds to a table the pipelines that start with a stage on a kind and continue with those of the table of later
+    /// stages. Returns false if stopped.
     fn extend(
         &mut self,
         table: &mut Table,
@@ -361,7 +363,7 @@ impl<'s> Program<'s> {
         }
     }
 
-    /// The plan of an entry of a bound, timed by its schedule.
+    /// Rebuilds the plan of an entry from the entries of the bound `by`, and times it by its schedule.
     fn rebuild(&self, tables: &FxHashMap<Vec<u32>, Table>, counts: &[u32], by: usize) -> Option<Pipeline> {
         let mut counts = counts.to_vec();
         let mut ranges = Vec::new();
@@ -376,7 +378,7 @@ impl<'s> Program<'s> {
         self.timed(&ranges)
     }
 
-    /// Computes the times of stages given by their layers and kinds.
+    /// Times a plan whose stages are given by their layers and kinds.
     fn timed(&self, ranges: &[(usize, usize, usize)]) -> Option<Pipeline> {
         let m = self.combination.microbatches;
         let depth = ranges.len() as u32;

@@ -26,8 +26,8 @@ enum Shape {
 }
 
 impl Space<'_> {
-    /// Devices of the pipelines that a combination may have, in the order of their bounds, which are below the cutoff. One
-    /// program covers all pipelines under 1F1B, with the minimum of their bounds.
+    /// Shapes of the pipelines that a combination may have with a bound below the cutoff, in the order of their bounds.
+    /// Under 1F1B, one program covers all pipelines, with the minimum of their bounds.
     fn pipelines(&self, combination: &Combination, costs: &Costs, cutoff: f64) -> Vec<(f64, Shape)> {
         let mut shapes = match combination.schedule {
             Schedule::Interleaved => {
@@ -73,7 +73,7 @@ impl Space<'_> {
                 break;
             }
             if bound >= known {
-                // All that follow are excluded as well.
+                // All later shapes are excluded as well.
                 best.bound = best.bound.min(bound);
                 break;
             }
@@ -132,7 +132,8 @@ impl Space<'_> {
 
 /// The work of a model under a combination, for a bound on its plans.
 struct WholeModel {
-    /// Minimum seconds of the passes of a microbatch, and the minimum and maximum forward share in any layer.
+    /// Minimum seconds of the passes of a microbatch, and the minimum and maximum share of the forward pass in any
+    /// layer.
     work: f64,
     share: [f64; 2],
     /// Minimum seconds of all updates.
@@ -172,8 +173,8 @@ impl WholeModel {
         if state > (0..space.pools.len()).map(capacity).sum() {
             return None;
         }
-        // The work of the stages of a kind is at most their number times the maximum of one. Weighted by the work of the
-        // whole model on each kind, that bounds layers spread over kinds (a dual of the linear relaxation).
+        // The work of the stages on a kind is at most their number times the maximum work of one stage. Weighted by the
+        // work of the whole model on each kind, that bounds layers spread over kinds (a dual of the linear relaxation).
         let whole: Vec<f64> = costs
             .iter()
             .map(|costs| layers.iter().map(|layer| fastest(&costs[&layer.class])).sum())

@@ -32,7 +32,7 @@ pub(crate) struct Conversion {
     pub(crate) bytes: f64,
 }
 
-/// Part that an operator plays in a group.
+/// Role of an operator in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// A product with parameters.
@@ -70,7 +70,7 @@ pub(crate) struct Sharding {
 }
 
 impl Sharding {
-    /// Visits the forward operators in their order. O(operators + pins · log pins).
+    /// Shards the forward operators in their order. O(operators + pins · log pins).
     pub(crate) fn new(network: &Network<'_>, layer_of: &[usize]) -> Sharding {
         let count = network.operators();
         let mut layout: Vec<Option<Layout>> = vec![None; network.tensors()];

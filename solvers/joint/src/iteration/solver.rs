@@ -49,11 +49,11 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Reads a training graph and a cluster; `layers` has the layer of every operator, if it
-    /// has one, and whether it is numbered.
+    /// Reads a training graph and a cluster; `layers` has the layer of every operator, if it has one, and whether the
+    /// layer is numbered.
     ///
     /// # Errors
-    /// If no plan can be made for them.
+    /// If no plan can be made for the graph and the cluster.
     pub fn new(
         graph: &GraphDocument,
         layers: &[Option<(String, bool)>],
@@ -101,8 +101,8 @@ impl Problem {
         }
     }
 
-    /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not one of this
-    /// model and cluster.
+    /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not a plan
+    /// for this model and cluster.
     pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {
         let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, .. } =
             plan.execution.clone()?;
@@ -207,8 +207,8 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
 }
 
 impl Problem {
-    /// A plan, with the lower bound on those of all combinations that were searched. `stopped` is the reason if the search
-    /// ended without a proof.
+    /// A solution with a plan, and with the lower bound on the plans of all combinations that were searched. `stopped`
+    /// is the reason if the search ended without a proof.
     fn solution(
         &self,
         combination: &Combination,
@@ -262,7 +262,8 @@ impl Problem {
         }
     }
 
-    /// The outcome of a search that found no plan: a proof that there is none, unless it was stopped or left out plans.
+    /// The outcome of a search that found no plan: a proof that there is none, unless the search was stopped or left
+    /// out plans.
     fn without_plan(&self, space: &Space<'_>, bound: f64, stopped: Option<StopReason>) -> Solution {
         let is_proved = stopped.is_none() && bound == f64::INFINITY;
         Solution {
@@ -283,8 +284,8 @@ impl Problem {
         }
     }
 
-    /// Why there is no plan: a degree that divides nothing, or the missing memory of the combination that needs the
-    /// least.
+    /// Explains why there is no plan: a degree that does not divide what it must divide, or the missing memory of the
+    /// combination that needs the least.
     fn cause(&self, space: &Space<'_>) -> String {
         self.undivided().unwrap_or_else(|| space.shortage(&self.combinations()))
     }

@@ -43,7 +43,7 @@ impl Combination {
 pub(crate) struct Space<'m> {
     pub(crate) model: &'m Model,
     pub(crate) pools: &'m [Pool],
-    /// Configurations of numbered layers.
+    /// Configurations that numbered layers may have.
     allowed: Vec<usize>,
     /// Index of every interval of layers among the distinct ones: `[first][end - first - 1]`.
     pub(super) intervals: Vec<Vec<u32>>,
@@ -53,10 +53,11 @@ pub(crate) struct Space<'m> {
 pub(super) type Costs = Vec<FxHashMap<usize, LayerCosts>>;
 
 impl<'m> Space<'m> {
-    /// O(layers²).
+    /// Numbers the intervals of the layers. O(layers²).
     pub(crate) fn new(model: &'m Model, pools: &'m [Pool], allowed: Vec<usize>) -> Space<'m> {
-        // The layers of a stage commute, so an interval is determined by its number of layers of every class. Its key is a
-        // sum of random numbers, one for each class: two different intervals share a key with a probability of 2⁻¹²⁸.
+        // The layers of a stage commute, so an interval is determined by its number of layers of every class. The key
+        // of an interval is a sum of random numbers, one for each class: two different intervals share a key with a
+        // probability of 2⁻¹²⁸.
         let mut known: FxHashMap<u128, u32> = FxHashMap::default();
         let random = |class: usize| {
             let half = |part: u64| u128::from(seed::stream(part, class as u64).next_u64());

@@ -1,4 +1,4 @@
-//! Costs of stages under given degrees, from those of their layers.
+//! Costs of stages under given degrees, from the costs of their layers.
 
 use stagewright_core::document::{JointPartsDocument, LinkDocument};
 
@@ -86,7 +86,7 @@ pub(crate) struct StageCosts {
     pub(crate) forward: f64,
     pub(crate) backward: f64,
     pub(crate) weight: f64,
-    /// No choice has a faster backward pass and weight gradients.
+    /// Minimum seconds of the backward pass and weight gradients over all choices.
     pub(crate) least_behind: f64,
     pub(crate) update: f64,
     pub(crate) state: f64,
@@ -105,8 +105,8 @@ pub(crate) fn receive(model: &Model, layer: usize, pass: usize, link: LinkDocume
     }
 }
 
-/// The fastest choice of configurations for consecutive layers that fits; without transfers between stages. `None` if
-/// there is none.
+/// The costs of consecutive layers with the fastest configurations that fit, without transfers between stages. `None`
+/// if no configurations fit.
 pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<StageCosts> {
     let state: f64 = layers.iter().map(|layer| layer.state).sum();
     let (chosen, is_fastest) = choose(layers, capacity - state, in_flight)?;
@@ -130,7 +130,7 @@ pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) 
     })
 }
 
-/// Positions of the configurations, and whether none are faster.
+/// Positions of the chosen configurations, and whether no choice is faster.
 fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<(Vec<usize>, bool)> {
     let fastest: f64 = layers.iter().map(|layer| layer.configurations[0].held(in_flight)).sum();
     let workspace = layers.iter().map(|layer| layer.configurations[0].workspace).fold(0.0, f64::max);
@@ -178,7 +178,8 @@ fn alike(
     let other_workspace = others().map(|configuration| configuration.workspace).fold(0.0, f64::max);
     let configurations = &first.configurations;
     let bytes = |index: usize| configurations[index].held(in_flight);
-    // Each number of layers with the last configuration is tried; between it and the first there is at most one.
+    // Each number of layers with the last configuration is tried; at most one configuration is between the first and
+    // the last.
     let (last, between) = (configurations.len() - 1, (configurations.len() > 2).then_some(1));
     let mut best: Option<(f64, usize, usize)> = None;
     for of_last in 0..=count {
@@ -212,7 +213,7 @@ fn alike(
         }
     }
     let (_, of_last, of_middle) = best?;
-    // The layers with several configurations take theirs in this order.
+    // The layers with several configurations take them in this order.
     let mut ranked = (0..count).map(|rank| match rank {
         rank if rank < of_last => last,
         rank if rank < of_last + of_middle => 1,

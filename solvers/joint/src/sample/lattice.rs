@@ -1,7 +1,7 @@
 //! Sets of layers that may be the last stages of a pipeline, and the stages that may precede them.
 //!
 //! Layers are numbered against the direction of the edges, so that a set closed under successors grows by layers of
-//! ascending position. The sets that extend one are visited depth first, each once: a layer that was skipped stays
+//! ascending position. The sets that extend a set are visited depth first, each once: a layer that was skipped stays
 //! excluded.
 
 use stagewright_core::bits;
@@ -12,14 +12,14 @@ use crate::sample::problem::Problem;
 pub(crate) struct Lattice {
     /// Layer of each position.
     pub(crate) layer_at: Vec<usize>,
-    /// Positions that may join a set after each: predecessors of the layer.
+    /// Positions that may join a set after each position: predecessors of its layer.
     following: Vec<Vec<u32>>,
-    /// Number of positions that must join a set before each.
+    /// Number of positions that must join a set before each position.
     needed: Vec<u32>,
 }
 
 impl Lattice {
-    /// All sets closed under successors, or only those that are the end of one linear order.
+    /// All sets closed under successors or, if `is_linear`, only those that are the end of one linear order.
     pub(crate) fn new(problem: &Problem, is_linear: bool) -> Lattice {
         let mut layer_at = problem.topological_order();
         layer_at.reverse();
@@ -50,12 +50,12 @@ impl Lattice {
         self.layer_at.len()
     }
 
-    /// 64-bit words of a set.
+    /// Number of 64-bit words of a set.
     pub(crate) fn words(&self) -> usize {
         bits::words(self.len())
     }
 
-    /// Positions that may join a set, and the number of positions that each still waits for.
+    /// Positions that may join a set, and the number of positions that each position still waits for.
     pub(crate) fn frontier(&self, set: &[u64]) -> (Vec<u32>, Vec<u32>) {
         let mut missing = self.needed.clone();
         for index in bits::members(set) {

@@ -1,4 +1,4 @@
-//! Layers with configurations, validated: the content of Piper's files.
+//! Layers with configurations, validated: the content of Piper files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::code::J::*;
 
-/// Largest number accepted: sums of a million of them stay finite.
+/// Largest number accepted: sums of a million such numbers stay finite.
 const LARGEST: f64 = 1e200;
 /// Maximum number of devices, which also limits the labels of a set of layers.
 const MAX_DEVICES: u32 = 1 << 16;
@@ -18,7 +18,7 @@ const MAX_CONFIGURATIONS: usize = 1 << 20;
 /// Maximum number of layers.
 const MAX_LAYERS: usize = 1 << 11;
 
-/// The problem of a plan, and the features that it may use.
+/// Options of a problem: how workspaces combine, the features that a plan may use, and the unit of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
     /// How the workspaces of recomputed layers combine.
@@ -75,11 +75,11 @@ pub(crate) struct Configuration {
     pub(crate) activations: f64,
     /// Bytes that do not depend on the microbatches in flight, without the workspace.
     pub(crate) fixed: f64,
-    /// Bytes while the layer is recomputed, or zero if workspaces are summed, which then are in `fixed`.
+    /// Bytes while the layer is recomputed, or zero if workspaces are summed, since they are in `fixed` then.
     pub(crate) workspace: f64,
-    /// Seconds of the transfers if an input, in the order of the layer's inputs, is in another stage.
+    /// For each input of the layer, in order, the seconds of its transfers if it comes from another stage.
     pub(crate) input_seconds: Vec<f64>,
-    /// Seconds of the transfers if an output, in the order of the layer's outputs, is in another stage.
+    /// For each output of the layer, in order, the seconds of its transfers if it goes to another stage.
     pub(crate) output_seconds: Vec<f64>,
 }
 
@@ -107,7 +107,7 @@ pub enum ProblemError {
         /// Largest number supported.
         most: usize,
     },
-    /// Two layers with one number.
+    /// Two layers with the same number.
     #[error("nodes[{second}] has the id of nodes[{first}]")]
     SameLayer {
         /// Index of the first layer.
@@ -177,7 +177,7 @@ impl ProblemError {
     }
 }
 
-/// Checks the numbers of the whole model, and returns that of the microbatches.
+/// Checks the sizes of the whole model, and returns the number of microbatches.
 fn check_sizes(document: &PiperDocument) -> Result<u32, ProblemError> {
     let layers = document.nodes.len();
     if layers == 0 {
@@ -245,7 +245,7 @@ fn read_degrees(document: &PiperDocument, terms: Terms) -> Result<Vec<u32>, Prob
 }
 
 impl Problem {
-    /// Validates a document. O(its numbers).
+    /// Validates a document. O(size of the document).
     ///
     /// # Errors
     /// If numbers are out of range, ids do not fit together, or the edges form a cycle.
@@ -394,14 +394,14 @@ impl Problem {
         order
     }
 
-    /// Seconds per microbatch that `copies` of a stage need to synchronise a byte of parameters: twice as many bytes go
-    /// out and come in as in PipeDream's parameter server, once in a batch.
+    /// Seconds per microbatch that `copies` of a stage need to synchronise a byte of parameters: once per batch, each
+    /// copy sends and receives twice as many bytes as with PipeDream's parameter server.
     pub(crate) fn synchronisation(&self, copies: u32) -> f64 {
         let share = f64::from(copies - 1) / f64::from(copies);
         4.0 * share / f64::from(self.microbatches) / self.bandwidth
     }
 
-    /// Maximum sum of the copies of all stages: every one has a microbatch in flight.
+    /// Maximum sum of the copies of all stages: every copy has a microbatch in flight.
     pub(crate) fn most_copies(&self) -> u32 {
         self.microbatches.min(self.devices)
     }

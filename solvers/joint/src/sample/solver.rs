@@ -12,7 +12,7 @@ use crate::sample::threshold::{Answer, Planned, within};
 /// Name of the solver.
 pub const NAME: &str = "threshold";
 
-/// Gap from which on a threshold just below the best plan is tried.
+/// Largest gap at which a threshold just below the best plan is tried.
 const NEAR: f64 = 0.02;
 
 /// The outcome of a solve.
@@ -76,7 +76,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
 
 /// Thresholds that are neither excluded nor known to be feasible.
 struct Thresholds {
-    /// Every plan has a stage that takes at least as long.
+    /// Lower bound: every plan has a stage that takes at least this time.
     bound: f64,
     /// Lowest threshold that the search left undecided.
     unknown: f64,
@@ -106,13 +106,14 @@ impl Thresholds {
         }
     }
 
-    /// Raises the bound: no plan meets a threshold, and the next that a plan may meet is `next`. Whether there is no plan at all.
+    /// Raises the bound after a threshold was excluded; `next` is the next threshold that a plan may meet. Returns
+    /// whether there is no plan at all.
     fn exclude(&mut self, threshold: f64, next: f64) -> bool {
         self.bound = self.bound.max(next);
         next == f64::INFINITY || threshold >= self.largest
     }
 
-    /// Whether no threshold that could be decided is left.
+    /// Whether all thresholds that can be decided have been decided.
     fn is_exhausted(&self) -> bool {
         self.unknown - self.bound <= 1e-4 * self.bound || self.unknown == f64::INFINITY
     }
@@ -127,7 +128,7 @@ struct Search<'p> {
 }
 
 impl Search<'_> {
-    /// The work of all layers over all devices, and the time of the slowest layer.
+    /// The larger of two bounds: the work of all layers divided among all devices, and the time of the slowest layer.
     fn first_bound(&self) -> f64 {
         let problem = self.problem;
         let work: f64 = self.least.device_seconds.iter().sum();
@@ -171,7 +172,7 @@ impl Search<'_> {
         self.is_infeasible || self.value() * (1.0 - OPTIMAL_RELATIVE) <= bound
     }
 
-    /// Moves thresholds until bound and plan meet; `proves` if the lattice has all sets.
+    /// Moves thresholds until the bound and the plan meet; `proves` states that the lattice has all sets.
     fn close(
         &mut self,
         lattice: &Lattice,

@@ -8,7 +8,7 @@ use crate::sample::problem::{Configuration, Problem};
 /// Maximum error of a sum of a few thousand terms and differences, relative to the sum of the terms.
 const ROUNDING: f64 = 1e-12;
 
-/// A stage: layers, and the layers of the stages that follow it.
+/// A stage, given by its layers.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'s> {
     /// Layers of the stage.
@@ -22,7 +22,7 @@ pub(crate) struct Stage<'s> {
 pub(crate) struct Degrees {
     /// Index of the degree of tensor parallelism.
     pub(crate) tensor: usize,
-    /// Copies.
+    /// Number of copies.
     pub(crate) copies: u32,
 }
 
@@ -61,7 +61,8 @@ impl Problem {
         stage.layers.iter().map(of_layer).collect()
     }
 
-    /// Finds a choice of configurations that takes at most `cutoff` seconds: the fastest, or one that takes `enough`.
+    /// Finds a choice of configurations that takes at most `cutoff` seconds: the fastest, or any that takes at most
+    /// `enough` seconds.
     pub(crate) fn choose(
         &self,
         stage: Stage<'_>,
@@ -104,7 +105,7 @@ impl Problem {
         self.memory * (1.0 + MEMORY_RELATIVE)
     }
 
-    /// Bytes of a stage with configurations by their position among those of the degree.
+    /// Bytes of a stage whose configurations are given by their positions among those of the degree.
     pub(crate) fn bytes(&self, layers: &[usize], tensor: usize, chosen: &[u32], in_flight: u32) -> f64 {
         let chosen = || {
             layers
@@ -119,7 +120,7 @@ impl Problem {
     }
 }
 
-/// Lower bounds of the sums over the layers of a stage that grows, by degree of tensor parallelism.
+/// Lower bounds on the sums over the layers of a growing stage, by degree of tensor parallelism.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sums {
     /// Number of layers without a configuration.
@@ -181,14 +182,14 @@ pub(crate) struct Least {
     alone: Vec<Vec<Option<Sums>>>,
     /// `[layer][degree][input]`: least seconds of transfers.
     inputs: Vec<Vec<Vec<f64>>>,
-    /// `[layer][degree][output]`.
+    /// `[layer][degree][output]`: least seconds of transfers.
     outputs: Vec<Vec<Vec<f64>>>,
     /// Minimum device seconds of every layer: seconds times devices.
     pub(crate) device_seconds: Vec<f64>,
 }
 
 impl Least {
-    /// O(configurations · edges of their layers).
+    /// Computes the minimum figures. O(configurations · edges of their layers).
     pub(crate) fn new(problem: &Problem) -> Least {
         let mut alone = Vec::with_capacity(problem.layers.len());
         let (mut inputs, mut outputs, mut device_seconds) = (Vec::new(), Vec::new(), Vec::new());
@@ -214,7 +215,7 @@ impl Least {
         Least { alone, inputs, outputs, device_seconds }
     }
 
-    /// Adds a layer to a stage; `is_inside` has whether each layer is already in the stage.
+    /// Adds a layer to a stage; `is_inside` states for each layer whether it is already in the stage.
     pub(crate) fn add(&self, problem: &Problem, sums: &mut [Sums], layer: usize, is_inside: &[bool]) {
         for (degree, sums) in sums.iter_mut().enumerate() {
             let Some(alone) = self.alone[layer][degree] else {
@@ -311,7 +312,7 @@ impl Sums {
         }
         let fits = |extreme: &Extreme| {
             let sums = Sums { seconds: extreme.seconds, ..*self };
-            // An upper bound of the time.
+            // An upper bound on the time.
             let error = 2.0 * self.terms * ROUNDING / f64::from(copies);
             extreme.bytes(in_flight) <= problem.capacity() && sums.seconds(problem, copies).0 + error <= limit
         };
@@ -319,7 +320,7 @@ impl Sums {
         (!self.is_open && (fits(&self.fast) || fits(&self.small))).then_some(true)
     }
 
-    /// Whether the memory of one microbatch is too much for a device, and that of every larger stage as well.
+    /// Whether one microbatch exceeds the memory of a device, in this stage and in every larger stage.
     pub(crate) fn is_too_large(&self, problem: &Problem) -> bool {
         self.missing > 0 || self.bytes * (1.0 - MEMORY_RELATIVE) > problem.capacity()
     }

@@ -1,12 +1,13 @@
 //! Plans with all stages within a given time.
 //!
-//! Sets of layers closed under successors are visited by size. The stages of such a set are summarised by two numbers, the
-//! sum of their copies, on which the memory of earlier stages depends, and their devices; only undominated labels are
-//! kept. A label is extended by every stage that may precede its set and takes at most the threshold: for each degree of
-//! tensor parallelism with the fewest copies that time and memory allow, since more of them only cost.
+//! Sets of layers closed under successors are visited by size. A label summarises the stages of such a set by two
+//! numbers: the sum of their copies, on which the memory of earlier stages depends, and the number of their devices;
+//! only undominated labels are kept. A label is extended by every stage that may precede its set and takes at most the
+//! threshold: for each degree of tensor parallelism with the fewest copies that time and memory allow, since further
+//! copies only add cost.
 //!
-//! A set is not extended further than the time and memory of one microbatch allow at any degree, and neither is a label
-//! if the remaining layers take more device seconds than its devices have.
+//! A set is not extended further than the time and memory of one microbatch allow at any degree, and a label is not
+//! extended if the remaining layers take more device seconds than the remaining devices have.
 //!
 //! If there is no plan, the smallest time above the threshold is the next threshold that can change the result.
 
@@ -53,7 +54,7 @@ struct Label {
     /// Sum of the copies of all stages.
     copies: u32,
     devices: u32,
-    /// The set without its first stage, the label there, and the degrees of the stage.
+    /// The set without its first stage, the index of its label, and the degrees of the stage.
     from: (u32, u32),
     degrees: Degrees,
 }
@@ -102,7 +103,7 @@ struct Search<'p> {
     growth: Growth,
 }
 
-/// The stage that is grown.
+/// The stage that is being grown.
 #[derive(Default)]
 struct Growth {
     from: u32,
@@ -112,9 +113,9 @@ struct Growth {
     members: Vec<u64>,
     is_inside: Vec<bool>,
     layers: Vec<usize>,
-    /// Number of positions that each position still needs.
+    /// Number of positions that each position still waits for.
     missing: Vec<u32>,
-    /// Device seconds of the layers in no stage, before adding the stage and with it.
+    /// Device seconds of the layers that are in no stage yet, without and with the stage.
     work: f64,
     rest: f64,
     /// Minimum figures by degree, after every layer of the stage.
@@ -166,7 +167,7 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Extends the labels of a set by all stages.
+    /// Extends the labels of a set by every stage that may precede it.
     fn extend(&mut self, set: u32) {
         let Set { members, labels } = &mut self.sets[set as usize];
         labels.sort_unstable_by_key(|label| (label.copies, label.devices));
@@ -192,7 +193,8 @@ impl<'p> Search<'p> {
         self.grow(&ready);
     }
 
-    /// Adds each of the ready layers to the stage, and then those after it in the list and those that become ready.
+    /// Adds each of the ready layers to the stage, and then recursively the later layers of the list and those that
+    /// become ready.
     fn grow(&mut self, ready: &[u32]) {
         for (i, &position) in ready.iter().enumerate() {
             let layer = self.lattice.layer_at[position as usize];
@@ -420,7 +422,7 @@ impl<'p> Search<'p> {
             let fastest = f64::NEG_INFINITY;
             let choice = match self.problem.choose(stage, label.degrees, in_flight, fastest, self.above()) {
                 Outcome::Found(choice) => choice,
-                // The fastest of a choice that exists.
+                // A choice exists, but the search for the fastest did not find it.
                 Outcome::Above(_) | Outcome::Undecided => return Answer::Unknown,
             };
             stages.push(Planned {

@@ -1,24 +1,25 @@
 //! Branch and bound over placements and orders: the optimum of small steps, with its proof.
 //!
-//! A node of the tree has the devices that remain for every colocation class, and pairs of operators on one device
-//! whose order is decided. Its bound is that of [`Reach`] by device for these decisions: the longest path through an
-//! operator, each device with the operators that are decided to run on it (Jackson's preemptive schedule, Carlier
-//! 1982), and the energy of all of them. A device on which some path through an operator would be as long as the best
-//! known step is excluded for its class, and of two operators on one device the order that would be too long is
-//! excluded (immediate selection, Carlier and Pinson, "An algorithm for solving the job-shop problem", Management
-//! Science 1989), until nothing changes. A node then branches on the device of a class, or once all devices are
-//! decided, on the order of two operators.
+//! A node of the tree holds the devices that remain for every colocation class, and pairs of operators on one device
+//! whose order is decided. The bound of a node is that of [`Reach`] by device under these decisions: the longest path
+//! through an operator, each device with the operators that are decided to run on it (Jackson's preemptive schedule,
+//! Carlier 1982), and the energy of all operators. A device is excluded for a class if some path through an operator of
+//! the class on this device would be as long as the best known step. For two operators on one device, the order that
+//! would take too long is excluded (immediate selection, Carlier and Pinson, "An algorithm for solving the job-shop
+//! problem", Management Science 1989). This repeats until nothing changes. A node then branches on the device of a
+//! class, or once all devices are decided, on the order of two operators.
 //!
 //! *Exactness.* The simulator starts a ready operator as soon as its device is free, so its schedules are a subset of
-//! those that the bounds admit. A priority determines them; in every one, any two operators of a device run in some
-//! order, so the tree loses none. If all orders are decided, a priority that follows them has the only schedule with
-//! these orders, if there is one: at each start, the first of the ready operators in the decided order is the next of
-//! its device in any such schedule. So the simulated step is the value of the leaf, or the leaf has no schedule.
+//! those that the bounds admit. Each schedule is determined by a priority. In each, any two operators of a device run
+//! in some order, so the tree loses no schedule. If all orders are decided, a priority that follows them yields the
+//! only schedule with these orders, if there is one: at each start, the ready operator that comes first in the decided
+//! order is the next one on its device in any such schedule. So the simulated step is the value of the leaf, or the
+//! leaf has no schedule.
 //!
-//! Before the tree comes the destructive bound, for graphs that are too large for the tree as well.
+//! The destructive bound is computed before the tree is searched, also for graphs that are too large for the tree.
 //!
-//! The empty devices of a pool are one choice. At one instant the simulator serves devices in the order of their
-//! numbers, so where that can matter, a leaf is simulated under every numbering.
+//! The empty devices of a pool count as one choice. At one instant the simulator serves devices in the order of their
+//! numbers, so a leaf is simulated under every numbering if the numbers can matter.
 
 mod node;
 mod tree;
@@ -42,24 +43,24 @@ const START_SHARE: f64 = 0.2;
 /// Share of the remaining time for the destructive bound if the tree is searched; otherwise it may take all of it.
 const BOUND_SHARE: f64 = 0.5;
 
-/// Simulations of annealing without a time limit.
+/// Number of simulations of annealing if there is no time limit.
 const START_SIMULATIONS: u64 = 1 << 12;
 
-/// Source of the lowest bound of the open nodes.
+/// Name of the bound's source if the bound is the lowest one of the open nodes.
 const OPEN: &str = "branch-and-bound";
 
 /// Maximum number of devices that the tree branches on.
 const MAX_DEVICES: usize = 64;
 
-/// Maximum number of operators of a graph whose tree is searched, and of operators times the square of the devices: a
-/// node of a larger one takes tens of milliseconds.
+/// Maximum number of operators of a graph whose tree is searched, and maximum of that number times the square of the
+/// number of devices: beyond it, a node takes tens of milliseconds.
 const MAX_OPERATORS: usize = 1000;
 const MAX_NODE_WORK: usize = 1 << 18;
 
 /// Branch and bound over placements and orders.
 #[derive(Debug, Clone, Copy)]
 pub struct Exact {
-    /// Maximum number of nodes without a time limit.
+    /// Maximum number of nodes if there is no time limit.
     pub untimed_nodes: u64,
 }
 
@@ -142,12 +143,12 @@ impl Solver for Exact {
     }
 }
 
-/// The step of the best schedule, infinite if none fits.
+/// Makespan of the best schedule; infinite if no schedule fits.
 fn value(best: Option<&Best>) -> f64 {
     best.filter(|best| best.score.fits()).map_or(f64::INFINITY, |best| best.score.makespan)
 }
 
-/// The schedule to start from: the given one if it can run and fits, otherwise that of annealing.
+/// The schedule to start from: the given one if it can run and fits, otherwise the result of annealing.
 fn first(
     instance: &Instance<'_>,
     evaluator: &mut Evaluator<'_, '_>,

@@ -12,7 +12,7 @@ use stagewright_core::ids::Keyed;
 pub(super) struct Node {
     /// The remaining devices of every class, as bits.
     pub(super) devices: Keyed<ClassId, u64>,
-    /// Pairs of operators on one device of which the first runs first.
+    /// Pairs of operators that share a device, of which the first runs before the second.
     pub(super) orders: Vec<(OpId, OpId)>,
     /// Lower bound on the step.
     pub(super) bound: f64,
@@ -70,7 +70,7 @@ impl Precedence {
         (order.len() == count).then_some(Precedence { order, before, words })
     }
 
-    /// Whether the order of two operators follows.
+    /// Whether the precedence determines the order of two operators.
     pub(super) fn is_decided(&self, a: OpId, b: OpId) -> bool {
         let before = |op: OpId| &self.before[op.index() * self.words..][..self.words];
         bits::contains(before(a), b.index()) || bits::contains(before(b), a.index())

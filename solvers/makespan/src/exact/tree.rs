@@ -42,7 +42,7 @@ pub(super) struct Tree<'s, 'p> {
     /// Price of a second by device.
     prices: Vec<f64>,
     open: Vec<Node>,
-    /// Lowest bound of the leaves of which not every numbering of the devices was tried.
+    /// Lowest bound of the leaves for which some numbering of the devices was not tried.
     untried: f64,
     pub(super) best: Option<Best>,
     pub(super) nodes: u64,
@@ -51,7 +51,7 @@ pub(super) struct Tree<'s, 'p> {
 /// Result of propagation at a node.
 struct Settled {
     precedence: Precedence,
-    /// Bound of every class on every device: the longest path through one of its operators there.
+    /// Bound for every class on every device: the longest path through an operator of the class on that device.
     through: Vec<f64>,
 }
 
@@ -95,7 +95,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         }
     }
 
-    /// Searches depth first until no open node is left, a number of nodes is expanded, or a limit applies.
+    /// Searches depth first until no open node is left, `max_nodes` nodes are expanded, or a limit applies.
     pub(super) fn run(&mut self, max_nodes: u64, context: &mut Context<'_>) -> Outcome {
         context.emit(Event::Phase { name: "branch and bound".into() });
         let mut value = self.target();
@@ -157,7 +157,7 @@ impl<'s, 'p> Tree<'s, 'p> {
     /// Excludes devices and orders until a fixed point; `None` if the node has no step below the target.
     fn propagate(&mut self, node: &mut Node) -> Option<Settled> {
         for round in 1.. {
-            // Until the first sweep there are no tails, and any order will do.
+            // Before the first sweep there are no tails, and any order will do.
             let rank: Keyed<OpId, f64> = Keyed::filled(0.0, self.graph.operator_count());
             let precedence = Precedence::new(self.graph, &node.orders, &rank)?;
             let mut seconds = self.seconds.clone();
@@ -198,7 +198,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         None
     }
 
-    /// Longest path through an operator at a device.
+    /// Longest path through an operator on a device.
     fn path(&self, op: OpId, device: usize) -> f64 {
         self.reach.at(op, device).iter().sum()
     }
@@ -262,8 +262,8 @@ impl<'s, 'p> Tree<'s, 'p> {
         Some(node.orders.len() > before)
     }
 
-    /// Lower bound on the step by the transfers of each port whose ends are decided: they follow one another, each after
-    /// the head of its tensor and before the tail of its last reader there.
+    /// Lower bound on the step from the ports. The transfers of a port between decided devices follow one another, each
+    /// after the head of its tensor and before the longest tail of its readers on the receiving device.
     fn busiest_port(&self, node: &Node) -> f64 {
         if !self.instance.has_ports() {
             return 0.0;
@@ -305,7 +305,8 @@ impl<'s, 'p> Tree<'s, 'p> {
         head + seconds + own + tail
     }
 
-    /// Simulates the node with every undecided class on its most promising device, and keeps a better step.
+    /// Simulates the node with every undecided class on its most promising device, and keeps the schedule if it is
+    /// better than the best.
     fn complete(&mut self, node: &Node, settled: &Settled) {
         let mut load = vec![0.0; self.devices];
         let mut device_of = vec![DeviceId(0); self.graph.operator_count()];
@@ -331,7 +332,7 @@ impl<'s, 'p> Tree<'s, 'p> {
             self.graph.operators().map(|op| self.reach.at(op, device_of[op.index()].index())[2]);
         let tails: Keyed<OpId, f64> = longest_tail.collect();
         let longest = tails.iter().copied().fold(0.0, f64::max);
-        // Long tails first.
+        // Operators with long tails come first.
         let rank: Keyed<OpId, f64> = tails.iter().map(|tail| (longest - tail).max(0.0)).collect();
         let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
         self.try_schedule(Schedule::by_order(device_of, &precedence.order));
@@ -345,9 +346,9 @@ impl<'s, 'p> Tree<'s, 'p> {
         }
     }
 
-    /// Simulates a leaf under the other numberings of the interchangeable devices. The bounds are the same for all of
-    /// them, but at one instant a tensor is sent first to the device of lower index, and operators start in the order of
-    /// their devices.
+    /// Simulates a leaf under the other numberings of the interchangeable devices. The bounds are the same for all
+    /// numberings, but at one instant a tensor is sent first to the device of lower index, and operators start in the
+    /// order of their devices.
     fn renumber(&mut self, node: &Node) {
         let rank: Keyed<OpId, f64> = Keyed::filled(0.0, self.graph.operator_count());
         let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
@@ -388,8 +389,8 @@ impl<'s, 'p> Tree<'s, 'p> {
         }
     }
 
-    /// Whether the step of a placement may depend on the numbers of its devices: some tensor goes to several devices, or
-    /// something takes no time, so that starts at one instant depend on the order of earlier ones.
+    /// Whether the step of a placement may depend on the numbers of its devices: some tensor goes to several devices,
+    /// or an operator or transfer takes no time, so that starts at one instant depend on the order of earlier ones.
     fn depends_on_numbers(&self, devices: &[usize]) -> bool {
         let device_of = |op: OpId| devices[op.index()];
         let takes_no_time = |op: OpId| self.seconds[op.index() * self.devices + device_of(op)] <= 0.0;
@@ -446,7 +447,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         children
     }
 
-    /// Whether two devices differ only in their numbers, and neither is decided for any class.
+    /// Whether two devices differ only in their numbers, and no class is decided to run on either of them.
     fn are_interchangeable(&self, node: &Node, a: usize, b: usize) -> bool {
         let pool = |device: usize| self.instance.pool_of(DeviceId::new(device));
         self.instance.pools_are_uniform()

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! where r(v) is the operator's position by upward rank, between 0 for the last and 1 for the first, and k the key of
-//! its group. A key of 1/2 keeps the operators at their rank. If every operator is a group of its own, some keys give
-//! any order of the operators.
+//! its group. A key of 1/2 keeps the operators at their rank. If every operator is a group of its own, the keys can
+//! encode any order of the operators.
 
 use std::ops::Range;
 
@@ -24,10 +24,10 @@ use super::super::multilevel::{ClusterId, Level, level_of};
 use super::super::rank;
 use super::super::schedule::Schedule;
 
-/// Affinity for the chosen device, and maximum affinity for the others.
+/// Affinity of the chosen device, and maximum affinity of the others.
 const CHOSEN: f32 = 0.9;
 const OTHER: f32 = 0.8;
-/// Range of the probability that a key of a mutant differs from its model's.
+/// Range of the probability that a key of a mutant differs from the same key of its model.
 const FRESH: [f64; 2] = [0.01, 0.3];
 /// Range of the maximum change of a mutant's priority.
 const WIDTH: [f64; 2] = [0.01, 0.5];
@@ -59,7 +59,7 @@ impl<'s, 'p> Code<'s, 'p> {
         Code { instance, level, places: places(&order), devices: instance.device_count() }
     }
 
-    /// Number of groups.
+    /// Number of groups of operators.
     pub(super) fn groups(&self) -> usize {
         self.level.len()
     }

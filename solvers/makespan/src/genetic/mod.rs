@@ -7,10 +7,10 @@
 //!
 //! In a large graph, operators that a multilevel coarsening merges share their keys: a priority then moves its
 //! operators up or down together, relative to their upward ranks. The first generation includes the schedules of list
-//! schedulers and a warm start; mutants around each change only some of the keys.
+//! schedulers and a warm start, and mutants of each, in which only some of the keys are changed.
 //!
-//! Every generation is simulated in parallel. Since the elite stays, the simulation of a child ends as soon as it is
-//! certain not to enter the elite; the other parents are chosen regardless of their score.
+//! Every generation is simulated in parallel. Since the elite stays, the simulation of a child ends as soon as the
+//! child is certain not to enter the elite; the other parents are chosen regardless of their score.
 //!
 //! Gonçalves and Resende, "Biased random-key genetic algorithms for combinatorial optimization", Journal of
 //! Heuristics 2011, for the algorithm and the ranges of its parameters. Paliwal, Gimeno, Nair, Li, Lubin, Kohli and
@@ -32,7 +32,7 @@ use super::start::starts;
 
 /// Maximum number of groups of operators with keys of their own.
 const MAX_GROUPS: usize = 512;
-/// Range of the number of individuals per generation, which otherwise equals the number of groups.
+/// Range to which the number of individuals per generation is clamped; within it, there is one individual per group.
 const INDIVIDUALS: [usize; 2] = [24, 100];
 /// Minimum number of individuals for breeding.
 const FEWEST: usize = 8;

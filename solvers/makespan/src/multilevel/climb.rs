@@ -1,10 +1,10 @@
 //! Refinement by the simulator: clusters on the critical path move.
 //!
-//! The critical path explains the length of a step. A cluster on it, because its operators run there or because their
-//! inputs or outputs are transferred there, is tried on other devices, the cluster with the longest share of the path
-//! first; a move that shortens the step is kept. If an operator of the path waited for another on its device,
-//! exchanging the two in the queue is tried as well. While the schedule exceeds the memory, the clusters on devices
-//! that lack memory are moved instead, the largest first.
+//! The critical path explains the length of a step. A cluster is on it because its operators run there or because their
+//! inputs or outputs are transferred there. Each such cluster is tried on other devices, the cluster with the largest
+//! share of the path first; a move that shortens the step is kept. If an operator of the path waited for another on its
+//! device, exchanging the two in the queue is tried as well. While the schedule exceeds the memory, the clusters on
+//! devices that lack memory are moved instead, the largest first.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::csr::Csr;
@@ -59,11 +59,11 @@ impl Step {
     }
 }
 
-/// Result of a simulation, seen on a level.
+/// Result of a simulation in terms of the clusters of a level.
 struct Sight {
     /// Clusters to move, the most promising first.
     clusters: Vec<ClusterId>,
-    /// Pairs of operators of which the first waited for the second.
+    /// Pairs of operators, the first of which waited for the second.
     waits: Vec<(OpId, OpId)>,
     /// The device of every cluster.
     devices: Keyed<ClusterId, DeviceId>,
@@ -146,7 +146,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         }
     }
 
-    /// Makes the first change that helps. Returns whether there was one; `None` if a limit is reached.
+    /// Makes the first change that helps. Returns whether there was such a change; `None` if a limit is reached.
     fn step(&mut self, level: &Level, members: &Csr<OpId>, sight: &Sight, end: u64) -> Option<bool> {
         let puts =
             |cluster| self.targets(level, sight, cluster).into_iter().map(move |to| Step::Put(cluster, to));
@@ -186,7 +186,8 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             let path = timeline.critical_path(flow);
             let mut on_path =
                 |op: OpId, seconds: f64| weight[level.cluster_of(graph.class_of(op))] += seconds;
-            // From the last step to the first: a transfer brought its tensor to the activity before it in this list.
+            // The path runs from its last step to its first, so a transfer brings its tensor to the activity listed
+            // before it.
             let mut later = None;
             for (index, step) in path.iter().enumerate() {
                 let seconds = step.span.end - step.span.start;

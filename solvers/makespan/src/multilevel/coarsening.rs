@@ -15,15 +15,15 @@
 //! With t the top level and clusters with a single base and two levels this is the theorem of Herrmann, Kho, Uçar, Kaya
 //! and Çatalyürek, "Acyclic partitioning of large directed acyclic graphs", CCGrid 2017, which underlies dagP's
 //! clustering with forbidden edges. Since any level function is valid, rounds alternate between the earliest and the
-//! latest levels: a weight that is read late, and a gradient that nothing else needs, are adjacent to their neighbours
-//! in one of the two.
+//! latest levels: a weight that is read late, or a gradient that nothing else needs, is on a level next to its
+//! neighbours in one of the two.
 //!
 //! # How clusters are chosen
 //!
 //! In random order, each single cluster joins the neighbour across its heaviest link (Karypis and Kumar, 1998) whose
-//! cluster may take it: acyclic by the rule above, not too heavy, and with a pool that can run all members. For the
-//! rule every cluster stores the one new cluster that is adjacent to it in the forbidden way, or that there are
-//! several.
+//! cluster may take it: acyclic by the rule above, not too heavy, and with a pool that can run all members. To check
+//! the rule, every cluster stores the new cluster that is adjacent to it in the forbidden way, or a mark that several
+//! are.
 
 use rand::Rng;
 use rand::seq::SliceRandom;
@@ -33,12 +33,12 @@ use stagewright_core::ids::Keyed;
 use super::finest::Finest;
 use super::level::{ClusterId, Level};
 
-/// Fraction of clusters above which a round counts as a miss; two misses in a row end coarsening.
+/// Fraction of clusters left above which a round counts as a miss; two misses in a row end coarsening.
 const MAX_LEFT: f64 = 0.95;
 /// Maximum weight of a cluster, relative to the mean of the coarsest level.
 const HEAVIEST: f64 = 1.5;
 
-/// No cluster, and several clusters.
+/// Marks for no cluster and for several clusters.
 const NONE: ClusterId = ClusterId(u32::MAX);
 const MANY: ClusterId = ClusterId(u32::MAX - 1);
 
@@ -130,11 +130,11 @@ struct Clustering<'a> {
     /// Seconds by new cluster and pool.
     on_pool: Vec<f64>,
     bytes: Keyed<ClusterId, f64>,
-    /// The new cluster of a lower member's height that has an upper member after that lower member; `NONE` without one,
-    /// `MANY` with several.
+    /// For a cluster as a lower member: the new cluster of the same base with an upper member after it; `NONE` if there
+    /// is no such cluster, `MANY` if there are several.
     upper_near: Keyed<ClusterId, ClusterId>,
-    /// The new cluster one below an upper member's height that has a lower member before that upper member; `NONE`
-    /// without one, `MANY` with several.
+    /// For a cluster as an upper member: the new cluster of the same base with a lower member before it; `NONE` if
+    /// there is no such cluster, `MANY` if there are several.
     lower_near: Keyed<ClusterId, ClusterId>,
 }
 
@@ -189,7 +189,7 @@ pub(super) fn cluster(
 }
 
 impl Clustering<'_> {
-    /// Whether a single cluster may join the cluster of another.
+    /// Whether a single cluster may join another cluster or the new cluster that contains it.
     fn may_join(&self, left: ClusterId, right: ClusterId, limits: &Limits) -> bool {
         let (heights, level, pools) = (self.heights, self.level, self.level.pool_count());
         if heights[left].abs_diff(heights[right]) > 1 {
@@ -216,8 +216,8 @@ impl Clustering<'_> {
             && (0..pools).any(can)
     }
 
-    /// Whether a cluster may join a new cluster with a base: no other new cluster of this base is adjacent to it in the
-    /// forbidden way.
+    /// Whether a cluster may join a new cluster with the given base: no other new cluster of this base is adjacent to
+    /// the joining cluster in the forbidden way.
     fn is_acyclic(&self, joining: ClusterId, base: u32, cluster: ClusterId) -> bool {
         let near =
             if self.heights[joining] == base { self.upper_near[joining] } else { self.lower_near[joining] };

@@ -3,8 +3,8 @@
 //! If tensors between classes are acyclic, every class is a cluster, and tensors are the edges. Colocation of passes
 //! makes them cyclic, since a class then runs both early and late. In that case the edges are the precedence of a
 //! contiguous split, which mirrors backward operators, and the classes that even this precedence puts on a cycle, the
-//! [`Units`] of that split, become one cluster at the second level. A unit that no pool can run, or that a schedule has
-//! on several devices, remains in parts without edges: clusters without edges are on no cycle.
+//! [`Units`] of that split, become one cluster at the second level. A unit that no pool can run, or whose classes a
+//! schedule has on several devices, remains in parts without edges: clusters without edges are on no cycle.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contraction::{UnitId, Units};
@@ -24,7 +24,7 @@ pub(super) struct Finest<'s, 'p> {
 }
 
 impl<'s, 'p> Finest<'s, 'p> {
-    /// O(pools · operators + pins log pins).
+    /// Builds the finest levels. O(pools · operators + pins log pins).
     pub(super) fn new(instance: &'s Instance<'p>) -> Finest<'s, 'p> {
         let mut classes = Level::of_classes(instance);
         let units = match classes.order() {
@@ -107,7 +107,8 @@ mod tests {
     use super::*;
     use stagewright_testing::devices::devices;
 
-    /// Forward operators and their backward ones; some colocated, also with others of their pass, some pinned.
+    /// A problem of forward operators and their backward operators. Some operators are colocated, also with others of
+    /// their pass, and some are pinned.
     fn training(number: u64) -> Problem {
         let mut rng = seed::stream(21, number);
         let count = rng.random_range(2..25);

@@ -23,7 +23,7 @@ use super::level::{ClusterId, Level};
 /// Maximum relative perturbation of estimates, for every seed but the first.
 const BLUR: f64 = 0.3;
 
-/// Clusters on the devices so far.
+/// Assignment of clusters to devices so far.
 struct Filling<'a, 'p> {
     instance: &'a Instance<'p>,
     level: &'a Level,
@@ -55,7 +55,8 @@ impl<'a, 'p> Filling<'a, 'p> {
         self.device_of[cluster] = Some(device);
     }
 
-    /// The cheapest device with room; otherwise, among those that can run the cluster, the one with the most room.
+    /// The cheapest device with room; if none has room, the device with the most room among those that can run the
+    /// cluster.
     fn cheapest(&self, cluster: ClusterId, mut cost: impl FnMut(DeviceId) -> f64) -> Option<DeviceId> {
         let mut best: Option<(f64, DeviceId)> = None;
         for device in self.instance.problem().cluster().devices() {
@@ -173,15 +174,15 @@ pub(super) fn grow(
 struct Growth<'a, 'p> {
     level: &'a Level,
     filling: Filling<'a, 'p>,
-    /// Rank of every cluster among those that communicate as much with the part.
+    /// Tie-breaking rank of every cluster among those that communicate equally with the part.
     place: Keyed<ClusterId, u32>,
-    /// Seconds that every cluster communicates with the part.
+    /// Seconds of communication between every cluster and the part.
     exchanged: Keyed<ClusterId, f64>,
-    /// Predecessors of every cluster that are not taken.
+    /// Number of predecessors of every cluster that are not taken yet.
     waits: Keyed<ClusterId, usize>,
     /// Clusters whose predecessors are taken.
     ready: Vec<ClusterId>,
-    /// Clusters by what they communicate with the part; only the last entry of each is valid.
+    /// Clusters by their communication with the part; only the last entry of each cluster is valid.
     heap: BinaryHeap<Candidate>,
 }
 
@@ -214,7 +215,7 @@ impl<'a, 'p> Growth<'a, 'p> {
         }
     }
 
-    /// Sets what a cluster communicates with the part.
+    /// Sets the communication of a cluster with the part.
     fn push(&mut self, cluster: ClusterId, exchanged: f64) {
         self.exchanged[cluster] = exchanged;
         self.heap.push(Candidate { exchanged, place: self.place[cluster], cluster });
@@ -230,7 +231,7 @@ impl<'a, 'p> Growth<'a, 'p> {
         None
     }
 
-    /// Adds the clusters that only waited for one that was taken. The part is on `device`.
+    /// Makes the clusters ready that waited only for `cluster`, which was taken. The part is on `device`.
     fn release(&mut self, cluster: ClusterId, device: DeviceId) {
         let level = self.level;
         for &(next, _) in level.next(cluster) {
@@ -244,7 +245,7 @@ impl<'a, 'p> Growth<'a, 'p> {
         }
     }
 
-    /// Counts what others communicate with a cluster that the part has taken.
+    /// Adds the communication of other clusters with a cluster that the part has taken.
     fn attract(&mut self, cluster: ClusterId) {
         let level = self.level;
         for &(other, seconds) in level.links(cluster) {

@@ -1,7 +1,7 @@
 //! A level: the graph of some clusters of colocation classes.
 //!
-//! It has two relations between clusters. *Links* are the mean seconds of communication if two clusters are separated;
-//! they define cuts. *Edges* are an acyclic precedence; they define orders.
+//! A level has two relations between clusters. *Links* are the mean seconds of communication if two clusters are
+//! separated; they define cuts. *Edges* are an acyclic precedence; they define orders.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::csr::Csr;
@@ -11,7 +11,7 @@ use stagewright_core::ids::{Id, Keyed};
 use super::super::edges::{Edge, between_classes, merge_parallel};
 use super::super::instance::Instance;
 
-/// Fraction of the memory for tensors in the estimate of a cluster's bytes.
+/// Fraction of a device's memory that is available to tensors, for the estimate of a cluster's bytes.
 const FOR_TENSORS: f64 = 0.8;
 
 stagewright_core::id! {
@@ -34,7 +34,7 @@ pub struct Level {
     cluster_of: Keyed<ClassId, ClusterId>,
 }
 
-/// Rows from sorted edges.
+/// Adjacency rows built from sorted edges.
 fn links_of(rows: usize, edges: &[Edge<ClusterId>]) -> Csr<(ClusterId, f64)> {
     Csr::from_sorted(rows, edges.iter().map(|&(from, to, seconds)| (from, (to, seconds))))
 }
@@ -80,7 +80,7 @@ impl Level {
         Level { pools, seconds, mean, bytes, links, next, previous, cluster_of }
     }
 
-    /// Replaces the edges.
+    /// Replaces the edges of the precedence.
     pub(super) fn precede(&mut self, edges: &[(ClusterId, ClusterId)]) {
         let between = |from: ClusterId, to: ClusterId| {
             let links = self.links.row(from);
@@ -116,7 +116,7 @@ impl Level {
         let cluster_of = self.cluster_of.iter().map(|&cluster| coarse[cluster]).collect();
         let edges = contract(&self.next);
         let mut level = Level::of_edges(self.pools, seconds, mean, bytes, edges, cluster_of);
-        // Links are more than edges if the edges are not those of the tensors.
+        // There are more links than edges if the edges are not those of the tensors.
         let mut links = contract(&self.links);
         merge_parallel(&mut links);
         level.links = links_of(count, &links);

@@ -3,19 +3,19 @@
 //! The phases are those of graph partitioners. *Coarsening* merges colocation classes with much communication into ever
 //! larger clusters, while the precedence stays acyclic ([`coarsening`]). *Initial partitioning* assigns devices to the
 //! clusters of some level, by several methods ([`initial`]). *Uncoarsening* goes back through the levels, and at each a
-//! *refinement* moves clusters: first to reduce the cut between devices ([`refinement`]), then, as long as the simulated
-//! step gets shorter, the clusters on its critical path ([`climb`]). A move of a large cluster moves many operators
-//! together, which no walk over single operators finds.
+//! *refinement* moves clusters: first to reduce the cut between devices ([`refinement`]), then, as long as the
+//! simulated step gets shorter, the clusters on its critical path ([`climb`]). Moving a large cluster moves many
+//! operators at once, a change that no walk over single operators finds.
 //!
-//! Then follow *V-cycles* (Walshaw, "Multilevel refinement for combinatorial optimisation problems", Annals of
-//! Operations Research 2004): the graph is coarsened again, in another random order, and the best schedule refined
-//! along the new levels. Only clusters on the same device are merged, so the schedule is also one of the coarsest
-//! level. Three of four cycles first move some clusters of some level at random; the result is kept only if it is
-//! better. If a start is better than the result of the first descents, cycles run from both for one period, and then from
-//! the better.
+//! *V-cycles* follow (Walshaw, "Multilevel refinement for combinatorial optimisation problems", Annals of Operations
+//! Research 2004): the graph is coarsened again, in another random order, and the best schedule is refined along the
+//! new levels. Only clusters on the same device are merged, so the schedule is also a partition of the coarsest level.
+//! Three out of four cycles first move some clusters of some level at random; the result is kept only if it is better.
+//! If a start is better than the result of the first descents, cycles run from both for one period, and then from the
+//! better one.
 //!
-//! Every partition is simulated with the priorities of [`assigned`](super::assigned) and without any. The list schedules,
-//! or a warm start, take part, so the result is never worse than theirs.
+//! Every partition is simulated with the priorities of [`assigned`](super::assigned) and without priorities. The list
+//! schedules, or a warm start, take part, so the result is never worse than theirs.
 //!
 //! Herrmann, Özkaya, Uçar, Kaya and Çatalyürek, "Multilevel algorithms for acyclic partitioning of directed acyclic
 //! graphs", SISC 2019 (dagP). Moreira, Popp and Schulz, "Graph partitioning with acyclicity constraints", SEA 2017.
@@ -45,25 +45,25 @@ use super::schedule::{Best, Evaluator, Schedule, Score, is_better};
 use super::search::{Search, SearchSolver};
 use super::start::starts;
 
-/// Number of clusters of the coarsest level per device, and its minimum in total.
+/// Number of clusters per device at the coarsest level, and minimum number in total.
 const CLUSTERS_PER_DEVICE: usize = 8;
 const FEWEST_CLUSTERS: usize = 24;
-/// Number of randomised seeds of growing, for each number of parts.
+/// Number of randomised runs of growing for each number of parts.
 const GROWN: u64 = 2;
-/// Number of randomised seeds of earliest finish, for each level, and for each fine one: with at least 1/`FINE` of the
-/// colocation classes.
+/// Number of randomised runs of earliest finish for each level, and for each fine level: one with at least 1/`FINE` as
+/// many clusters as there are colocation classes.
 const SCHEDULED: u64 = 2;
 const SCHEDULED_FINE: u64 = 12;
 const FINE: usize = 16;
 /// Number of partitions that are refined to the finest level, best first.
 const REFINED: usize = 2;
-/// Number of cycles side by side, independent of the number of threads.
+/// Number of cycles that run side by side, independent of the number of threads.
 const CYCLES: usize = 2;
 /// Simulated operators in a period of ever shorter descents, and the range of the resulting number of simulations.
 const EFFORT: u64 = 10_000_000;
 const SIMULATIONS: [u64; 2] = [1000, 200_000];
-/// A descent takes at most 1/`FOR_DESCENT` of the remaining simulations, and a level 1/`FOR_LEVEL` of those left to its
-/// descent.
+/// A descent takes at most 1/`FOR_DESCENT` of the remaining simulations, and a level at most 1/`FOR_LEVEL` of the
+/// simulations left to the descent.
 const FOR_DESCENT: u64 = 3;
 const FOR_LEVEL: u64 = 3;
 /// Maximum number of clusters moved at random before a cycle.
@@ -95,8 +95,8 @@ pub fn level_of(instance: &Instance<'_>, max_clusters: usize, rng: &mut dyn Rng)
     levels.swap_remove(index)
 }
 
-/// The level of [`level_of`], with edges that are a precedence: if classes are on cycles, the finest level is the units
-/// of a contiguous split, which fuse the cycles and mirror backward operators.
+/// The level of [`level_of`], with edges that are a precedence: if classes are on cycles, the finest level consists of
+/// the units of a contiguous split, which fuse the cycles and mirror backward operators.
 pub fn acyclic_level_of(instance: &Instance<'_>, max_clusters: usize, rng: &mut dyn Rng) -> Level {
     let finest = Finest::new(instance);
     let limits = Limits::new(&finest, max_clusters);
@@ -110,7 +110,7 @@ pub fn acyclic_level_of(instance: &Instance<'_>, max_clusters: usize, rng: &mut 
 /// A method of initial partitioning, with its level and its seed.
 struct Task {
     at: usize,
-    /// Number of parts to grow; earliest finish if there is none.
+    /// Number of parts to grow; `None` for earliest finish.
     parts: Option<usize>,
     seed: u64,
 }
@@ -133,9 +133,9 @@ impl<'s, 'p> Cycles<'s, 'p> {
         Cycles { instance, finest, limits, stop, target }
     }
 
-    /// The tasks of initial partitioning: the coarsest level is grown into one part per device, or fewer. Every level is
-    /// scheduled by earliest finish, since clusters that are too large for one level hide operators that can run side by
-    /// side, and refining the cut makes up for tensors between too small ones.
+    /// The tasks of initial partitioning: growing the coarsest level into one part per device, or fewer, and scheduling
+    /// every level by earliest finish. Clusters that are too large hide operators that can run side by side; with small
+    /// clusters, refining the cut makes up for tensors between them.
     fn tasks(&self, levels: &[Level]) -> Vec<Task> {
         let mut tasks = Vec::new();
         for index in 0..levels.len() {
@@ -160,7 +160,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
         rng: &mut dyn Rng,
     ) -> Option<Best> {
         let instance = self.instance;
-        // The first seed is without randomness.
+        // The first run is not randomised.
         let rng = (task.seed > 0).then_some(rng);
         let mut partition = match task.parts {
             Some(parts) => {
@@ -232,8 +232,8 @@ impl<'s, 'p> Cycles<'s, 'p> {
         found.into_iter().reduce(|best, other| if other.score < best.score { other } else { best })
     }
 
-    /// The results of some tasks, in their order, with the simulations added to those of the evaluator. Tasks that have
-    /// not begun when the search is stopped have none.
+    /// The results of some tasks, in the order of the tasks, with the simulations added to those of the evaluator.
+    /// Tasks that have not begun when the search is stopped yield no result.
     fn parallel<T: Send>(
         &self,
         evaluator: &mut Evaluator<'s, 'p>,
@@ -290,10 +290,10 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 }
 
-/// The first descents, then cycles until one of the limits: periods of ever shorter descents, one period without a limit
-/// of time or simulations. In the first period, a start that is better than the first descents has cycles of its own
-/// beside theirs. The simulations of initial partitions count, but are not limited. O(effort · log operators)
-/// for each period.
+/// Runs the first descents, then cycles until a limit applies. Cycles run in periods of ever shorter descents; there is
+/// only one period if neither time nor simulations are limited. In the first period, a start that is better than the
+/// first descents has cycles of its own beside theirs. The simulations of initial partitions count, but are not
+/// limited. O(effort · log operators) for each period.
 fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let operators = search.instance.graph().operator_count() as u64;
     let levels = Cycles::new(search.instance, search.goal.target, search.goal.stop.clone());
@@ -301,7 +301,7 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
     let limit = context.limits.simulations.unwrap_or(u64::MAX);
     let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]).min(limit);
     let mut lineages = [&search.best; CYCLES].map(Best::clone);
-    // The better schedule may lead to the worse result, so cycles run from both for a period.
+    // The better schedule may lead to a worse result, so cycles run from both schedules for a period.
     let mut is_race = false;
     if let Some(first) = levels.first(&mut search.evaluator, period / FOR_DESCENT, &pool, context.seed()) {
         is_race = is_better(search.best.score, first.score);

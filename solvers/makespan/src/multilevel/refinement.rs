@@ -1,10 +1,10 @@
 //! Refinement of the cut: clusters at the boundary move to the device that they communicate with most.
 //!
 //! A pass in the manner of Fiduccia and Mattheyses ("A linear-time heuristic for improving network partitions", DAC
-//! 1982), for many devices: among all clusters that have not moved yet, the move that lowers the cut most is made, even
-//! if it raises the cut, and at the end the moves after the best point are undone. No device may become busier than the
-//! busiest was at the start, nor exceed its memory. An acyclic partition is a good start, but a makespan does not need
-//! one, so moves may leave it.
+//! 1982), for many devices: among all clusters that have not moved yet, the move with the largest reduction of the cut
+//! is made, even if that is negative, and at the end the moves after the best point are undone. No device may become
+//! busier than the busiest device was at the start, nor exceed its memory. An acyclic partition is a good start, but a
+//! makespan does not require one, so moves may make the partition cyclic.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -56,7 +56,7 @@ struct Partition<'a, 'p> {
     busy: Keyed<DeviceId, f64>,
     bytes: Keyed<DeviceId, f64>,
     memory: Keyed<DeviceId, f64>,
-    /// Maximum seconds of a device.
+    /// Maximum seconds of work on any device.
     busiest: f64,
     /// Communication of the current cluster with each device; zero between uses.
     exchanged: Keyed<DeviceId, f64>,
@@ -107,7 +107,7 @@ impl Partition<'_, '_> {
                 continue;
             }
             if !self.has_room(cluster, next.to) {
-                // Another device may have room, or this one later; one attempt is enough.
+                // Another device may have room, or this one may later, but each cluster gets only one attempt.
                 has_moved[cluster] = true;
                 continue;
             }

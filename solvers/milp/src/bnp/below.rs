@@ -1,11 +1,11 @@
 //! Below the root: dives for plans, and trees for the proof.
 //!
-//! Dives run in batches of [`BATCH`] thresholds spread over the gap between bound and plan, in parallel;
-//! their plans are taken in order.
+//! Dives run in parallel, in batches of [`BATCH`] thresholds spread over the gap between bound and plan; their plans
+//! are taken in order.
 //!
-//! A tree decides one threshold. The first is just below the plan: excluding it proves the plan optimal. If
-//! that takes too many nodes, thresholds between bound and plan are bisected, with fewer nodes each. When no
-//! remaining threshold is decided within this limit, the procedure starts again with a higher one.
+//! A tree decides one threshold. The first threshold is just below the plan: excluding it proves the plan optimal. If
+//! that takes too many nodes, thresholds between bound and plan are bisected, with fewer nodes each. When no remaining
+//! threshold can be decided within this node limit, the procedure starts again with a higher limit.
 
 use std::sync::Arc;
 
@@ -35,14 +35,14 @@ const SOURCE: &str = "branch-and-price";
 const PATIENCE: u32 = 3;
 /// First task number of the random streams.
 const STREAM: u64 = 2 << 32;
-/// Node limit of the tree just below the plan: initial, growth factor, and maximum, which ends a search
+/// Node limit of the tree just below the plan: its initial value, growth factor, and maximum, which ends a search
 /// without a time limit.
 const NODES: u64 = 64;
 const GROWTH: u64 = 8;
 const MAX_NODES: u64 = NODES * GROWTH * GROWTH;
-/// Divisor of the node limit for a lower threshold, which proves less.
+/// Divisor of the node limit for a lower threshold, whose exclusion proves less.
 const LOWER: u64 = 8;
-/// Relative distance between bound and lowest open threshold at which the bisection ends.
+/// Relative distance between the bound and the lowest open threshold at which the bisection ends.
 const PRECISION: f64 = 1e-4;
 
 /// The search below the root.
@@ -65,8 +65,7 @@ impl<'a> Below<'a> {
         Below { ground, columns: columns.into() }
     }
 
-    /// Dives until the time is up, the gap is small enough, or [`PATIENCE`] batches in a row have found
-    /// nothing.
+    /// Dives until the time is up, the gap is small enough, or [`PATIENCE`] batches in a row have found no better plan.
     ///
     /// # Errors
     /// If threads cannot be started.

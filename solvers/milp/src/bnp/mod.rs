@@ -6,8 +6,8 @@
 //! a gap, dives look for better plans, and trees over pairs of units prove what the relaxation cannot
 //! (`below`). Large-neighbourhood search then improves the plan in the remaining time.
 //!
-//! A given start may already be optimal, as the plan of a similar problem often is: a few rounds of column
-//! generation try to prove that. If they fail, local search improves it.
+//! A given start may already be optimal, as the plan of a similar problem often is. A few rounds of column generation
+//! try to prove the start optimal; if they fail, local search improves it.
 
 mod below;
 mod root;
@@ -34,12 +34,13 @@ use root::{Root, prepare};
 const SEARCH_SHARE: f64 = 0.3;
 /// Share of the remaining time for the proof of a given start.
 const PROOF_SHARE: f64 = 0.25;
-/// Share of the remaining time for preparing the bound, and again for raising it; the rest is for plans again.
+/// Share of the remaining time for preparing the bound, and again for raising it; the rest of the time goes to plans
+/// again.
 const BOUND_SHARE: f64 = 0.8;
-/// Shares of the remaining time for dives and then for trees. Both begin only if every threshold was decided
-/// at the root. Otherwise, on graphs of hundreds of small units, a relaxation takes seconds and its shares
-/// are too small to guide a dive: dives then end with half of the units placed, and the time is better spent
-/// on neighbourhoods.
+/// Shares of the remaining time for dives and then for trees. Both begin only if every threshold was decided at the
+/// root. Otherwise, on graphs of hundreds of small units, a relaxation takes seconds and the shares of its columns are
+/// too small to guide a dive: dives then end with half of the units placed, and the time is better spent on
+/// neighbourhoods.
 const DIVE_SHARE: f64 = 0.25;
 const TREE_SHARE: f64 = 0.75;
 
@@ -134,8 +135,8 @@ impl Answer {
         !self.enough(context) && context.stop().reason().is_none()
     }
 
-    /// Runs the root, dives and trees. A start that was not searched from is improved first, unless the root
-    /// proves it optimal.
+    /// Runs the root, dives and trees. If local search has not run from the start yet, the start is improved first,
+    /// unless the root proves it optimal.
     fn price(&mut self, problem: &Problem, is_unsearched: bool, context: &mut Context<'_>) -> Result<()> {
         if self.enough(context) {
             return Ok(());
@@ -159,7 +160,7 @@ impl Answer {
             let value = self.plan.value();
             below.dive(self, &mut context.time_slice(DIVE_SHARE))?;
             if self.plan.value() < value && self.goes_on(context) {
-                // A bound from the relaxation has a certificate, a bound from a tree has none.
+                // A bound from the relaxation has a certificate; a bound from a tree has none.
                 root.raise(self, &mut context.time_slice(BOUND_SHARE));
             }
             if self.goes_on(context) {
@@ -170,7 +171,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Improves the plan in the remaining time: by large neighbourhoods, or by local search if those do not
+    /// Improves the plan in the remaining time: by large neighbourhoods, or by local search if neighbourhoods do not
     /// support the objective.
     fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<()> {
         if unsupported_for_cut_nets(problem.objective()).is_none() {
@@ -181,14 +182,14 @@ impl Answer {
         }
         let mut part = context.time_slice(1.0);
         part.warm_start = Some(self.plan.placement.clone());
-        // Walks other than those of the first search.
+        // Use walks other than those of the first search.
         part.shift_seed(1);
         let statistics = self.search_locally(problem, &mut part)?;
         self.statistics.extend(statistics);
         Ok(())
     }
 
-    /// Searches from the start of the context, and returns the statistics.
+    /// Runs local search from the start of the context, and returns the statistics.
     fn search_locally(
         &mut self,
         problem: &Problem,
@@ -203,7 +204,7 @@ impl Answer {
 
     fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution> {
         let Answer { plan, bound, reason, statistics } = self;
-        // A free check of the bound: a plan below it would disprove it.
+        // A free check of the bound: a plan below the bound would disprove it.
         plan.check_bound(&bound)?;
         let stop = context.end(plan.value(), bound.value);
         let solution = Solution::with_plan(solver, plan, bound, stop);
@@ -212,7 +213,7 @@ impl Answer {
     }
 }
 
-/// Best contiguous split with replicated stages, if replicas are allowed; local search does not use them.
+/// Best contiguous split with replicated stages, if replicas are allowed; local search does not use replicas.
 fn contiguous_with_replicas(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     if problem.objective().rules().max_replicas == 1 {
         return Ok(None);

@@ -15,17 +15,17 @@ use crate::colgen::rules::Column;
 
 use super::Answer;
 
-/// Source of the bound.
+/// Source of a bound that column generation proves.
 const SOURCE: &str = "column-generation";
 /// Maximum number of states of the state graph.
 const MAX_STATES: usize = 1 << 20;
-/// A proof of a start may leave this part of the requested gap: less than all of it, because of rounding.
+/// Part of the requested gap that a proof of a start may leave: less than the whole gap, because of rounding.
 const PART_OF_GAP: f64 = 0.999;
 /// Share of the memory limit for the state graph and pricing's table over it.
 const STATES_SHARE: f64 = 0.5;
 
-/// Prepares kinds, order and state graph of a problem, as large as the memory allows. If the result is absent
-/// or relaxed, `answer` gets the reason.
+/// Prepares kinds, order and state graph of a problem, with as many states as the memory allows. If there is no result,
+/// or nets were left out of it, `answer` gets the reason.
 pub(super) fn prepare(
     problem: &Problem,
     units: &Units,
@@ -54,7 +54,7 @@ pub(super) struct Root<'a> {
 }
 
 impl<'a> Root<'a> {
-    /// Starts without columns.
+    /// A root without columns.
     pub(super) fn new(
         problem: &'a Problem,
         units: &'a Units,
@@ -65,7 +65,7 @@ impl<'a> Root<'a> {
         Root { problem, units, preparation, generation }
     }
 
-    /// The columns so far.
+    /// The columns generated so far.
     pub(super) fn columns(&self) -> &[Column] {
         self.generation.columns()
     }
@@ -118,8 +118,8 @@ impl<'a> Root<'a> {
     }
 }
 
-/// An excluded threshold as a bound, with its certificate: positive prices of units and devices, and the order
-/// of decisions.
+/// The bound that an excluded threshold proves, with its certificate: positive prices of units and devices, and the
+/// order of decisions.
 fn bound(
     problem: &Problem,
     units: &Units,
@@ -139,7 +139,7 @@ fn bound(
     LowerBound { value: threshold, source: SOURCE, certificate: Some(certificate) }
 }
 
-/// Maximum number of states that fits into the memory together with the smallest table over them.
+/// Maximum number of states that fit into the memory together with the smallest table over them.
 pub(super) fn most_states(units: &Units, memory: Option<u64>) -> usize {
     let bytes =
         size_of::<[u32; 2]>() + units.pools() * size_of::<[f64; 2]>() + (FEWEST_CELLS + 1) * size_of::<f32>();

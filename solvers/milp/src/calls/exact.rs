@@ -1,4 +1,5 @@
-//! Latency in `milp`: the best order of blocks, a short local search, then the program from its plan.
+//! Latency in `milp`: the best order of blocks, a short local search, then the integer program, starting from the plan
+//! found.
 
 use stagewright_core::bits;
 use stagewright_core::bound::LowerBound;
@@ -25,14 +26,14 @@ use crate::cutnet::infeasible::explained;
 use crate::run::{Outcome, RunEffort, RunError, TOLERANCE, solve as solve_program};
 use crate::search::{Known, MAX_ENTRIES, Programs, Search, most_entries};
 
-/// Source of the bound of [`Reach`].
+/// Source of the bound from [`Reach`].
 const LONGEST_PATH: &str = "longest-path";
 /// Shares of the time for the first plan and for local search.
 const FIRST_SHARE: f64 = 0.1;
 const SEARCH_SHARE: f64 = 0.15;
 
-/// Initial bound and initial plan: the warm start, or the best order of blocks, or the plan that the bound suggests;
-/// then local search.
+/// Initial bound and initial plan: the warm start, the best order of blocks, or the plan that the bound suggests,
+/// improved by local search.
 ///
 /// # Errors
 /// If worker threads cannot be started, or an invariant is broken.
@@ -100,9 +101,9 @@ impl Programs for Calls<'_> {
         };
         let start = known.plan.and_then(|plan| start(&scope, &model, &plan.placement));
         let outcome = solve_program(model, start, effort, stop)?;
-        // If the relaxation takes too long without the rows of the order, it does with them too.
+        // If the relaxation takes too long without the rows of the order, it takes too long with them as well.
         self.rows.order |= self.has_order && outcome.bound.is_some();
-        // Without a plan the model's unit is a guess, and its tolerances are relative to the guess.
+        // Without a plan, the unit of the model is a guess, and the tolerances are relative to the guess.
         let less = if known.plan.is_some() { 0.0 } else { TOLERANCE * high };
         Ok(Outcome { bound: outcome.bound.map(|bound| (bound - less).max(0.0)), ..outcome })
     }
@@ -130,7 +131,7 @@ impl Programs for Calls<'_> {
     }
 }
 
-/// Moves blocks on a host outside their domain to a host of the domain that is as fast for the whole class and has
+/// Moves each block on a host outside its domain to a host in the domain that is as fast for the whole class and has
 /// room for everything.
 fn change_hosts(scope: &Scope<'_>, plan: &mut [SeatId]) {
     let (offload, seats) = (scope.offload, scope.seats);

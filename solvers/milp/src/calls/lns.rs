@@ -1,9 +1,9 @@
-//! Latency in `lns`: the program of [`super`] re-optimises a few calls and the operators around them.
+//! Latency in `lns`: the integer program of [`super`] re-optimises a few calls and the operators around them.
 //!
-//! Several neighbourhoods of one plan are solved in parallel, under a node limit instead of a time limit, so
-//! that the plan does not depend on the number of threads. The moves of the best one are applied, then the
-//! moves of the others if they help too. If neighbourhoods find nothing for long, they grow, since most are
-//! solved at the root of the search tree, and a walk of local search from another seed follows.
+//! Several neighbourhoods of one plan are solved in parallel, under a node limit instead of a time limit, so that the
+//! plan does not depend on the number of threads. The moves of the best neighbourhood are applied, then the moves of
+//! the others if they help too. After many batches without a better plan, neighbourhoods grow, since most are solved at
+//! the root of the search tree, and a walk of local search from another seed follows.
 
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
@@ -158,7 +158,7 @@ impl Search<'_> {
         let Neighbourhood { open, free } = neighbourhood;
         let scope = Scope::around(self.offload, self.seats, plan, open, free)?;
         let high = self.best.value();
-        // The fixed part alone may take that long.
+        // The fixed part alone may take as long as the best plan.
         if scope.latest_known >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
             return None;
         }

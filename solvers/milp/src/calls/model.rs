@@ -15,7 +15,7 @@ use crate::run::Model;
 /// Optional rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// Rows of the order of calls, only for a whole problem: in a part, calls keep their names.
+    /// Rows of the order of calls; only for a whole problem, since in a part of a plan calls keep their names.
     pub order: bool,
     /// Rows that exclude every cycle, however short.
     pub positions: bool,

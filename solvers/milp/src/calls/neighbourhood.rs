@@ -1,4 +1,4 @@
-//! Neighbourhoods of a plan: the calls to open and the classes to free; the rest is fixed.
+//! Neighbourhoods of a plan: the calls to open and the classes to free; everything else is fixed.
 
 use rand::{Rng, RngExt};
 use rustc_hash::FxHashSet;
@@ -18,11 +18,11 @@ const LONGEST: f64 = 0.4;
 /// Shape of a neighbourhood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Calls with consecutive starts, this many fewer than can be open, with the adjacent operators on hosts.
+    /// Calls with consecutive starts, this many fewer than may be open, with the adjacent operators on hosts.
     Calls(usize),
     /// Everything active in a time window.
     Window,
-    /// The operators nearest to a random one, wherever they run.
+    /// The operators nearest to a random operator, wherever they run.
     Piece,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Timed<'a> {
 impl<'a> Timed<'a> {
     /// Schedules a plan; `None` if it has a cycle.
     pub(super) fn new(offload: &'a Offload<'a>, seats: &'a Seats, plan: &'a [SeatId]) -> Option<Timed<'a>> {
-        // The k-th call has the k-th seat; calls at the seats of hosts have no operators.
+        // The k-th call belongs to the k-th seat; calls at the seats of hosts have no operators.
         let call = |(id, seat): (SeatId, super::seats::Seat)| {
             let after = seat.call.filter(|&call| call > 0).map(|_| id.0 - 1);
             Call { pool: seat.pool, after }
@@ -163,7 +163,7 @@ impl<'a> Timed<'a> {
             .all()
             .filter(|&(id, seat)| {
                 let first = |call: u32| {
-                    // The first of several identical idle devices.
+                    // Take only the first of several identical idle devices.
                     let before =
                         id.0.checked_sub(1)
                             .map(SeatId)
@@ -180,8 +180,8 @@ impl<'a> Timed<'a> {
         (!free.is_empty()).then(|| free[rng.random_range(0..free.len())])
     }
 
-    /// Classes of some operators: all of them, or the classes nearest to a random operator with a neighbour
-    /// at another seat.
+    /// Classes of some operators: all of them, or the classes nearest to a random operator that has a neighbour at
+    /// another seat.
     fn classes(&self, near: &[OpId], size: Size, rng: &mut impl Rng) -> Vec<ClassId> {
         let graph = self.offload.graph();
         let with_classes = |ops: &[OpId]| {

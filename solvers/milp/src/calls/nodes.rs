@@ -21,8 +21,8 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Builds the graph of a plan: operator v on a host is node v, and call j of a graph with n operators is
-    /// node n + j. `None` if it has a cycle. O(pins log pins).
+    /// Builds the graph of a plan: operator v on a host is node v, and call j of a graph with n operators is node n +
+    /// j. `None` if the plan has a cycle. O(pins log pins).
     pub fn new(graph: &Graph, sites: &[Site], calls: &[Call]) -> Option<Nodes> {
         let operators = u32::new(graph.operator_count());
         let node_of: Keyed<OpId, NodeId> = graph

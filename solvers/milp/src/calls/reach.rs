@@ -1,10 +1,10 @@
 //! Heads and tails: lower bounds on the time before, in and after an operator, over all placements.
 //!
-//! A path meets a call in one interval, since calls are convex, and a call takes as long as all its
-//! operators; so along any path the times of the operators add up, each at the fastest of its seats, no
-//! matter which of them share a call. With `before(v)` the longest such path into v and `after(v)` the
-//! longest out of it, `before(v) + p_v ≤ ready_v`, and `before(v) + p_v + after(v)` is a lower bound on the
-//! value of every plan that runs v at a seat where it takes p_v.
+//! A path meets a call in one interval, since calls are convex, and a call takes as long as all its operators. Along
+//! any path the times of the operators therefore add up, each at the fastest of its seats, no matter which operators
+//! share a call. With `before(v)` the longest such path into v and `after(v)` the longest such path out of v,
+//! `before(v) + p_v ≤ ready_v`, and `before(v) + p_v + after(v)` is a lower bound on the value of every plan that runs
+//! v at a seat where it takes p_v.
 
 use stagewright_core::graph::OpId;
 
@@ -14,7 +14,7 @@ use super::seats::SeatId;
 /// Relative excess over the known value that counts as rounding.
 pub(super) const SLACK: f64 = 1e-9;
 
-/// Number of times that seats are excluded, each time with the shorter domains.
+/// Number of rounds that exclude seats, each round with the reduced domains of the previous one.
 const EXCLUSIONS: usize = 2;
 
 /// Heads and tails, seconds by operator.
@@ -64,7 +64,7 @@ impl Reach {
         Reach { before, own, after, longest }
     }
 
-    /// Longest path through decided operators, a lower bound on every plan.
+    /// Longest path through decided operators: a lower bound on the value of every plan.
     pub fn longest(&self) -> f64 {
         self.longest
     }
@@ -89,8 +89,8 @@ impl Reach {
         self.own[op.index()] + self.after[op.index()]
     }
 
-    /// Domains without the seats at which no plan has a value of `high` or less; `None` if that leaves a
-    /// block without a seat.
+    /// Domains without the seats at which no plan has a value of `high` or less; `None` if some block is left without a
+    /// seat.
     pub fn exclude(&self, scope: &Scope<'_>, high: f64) -> Option<Vec<Vec<SeatId>>> {
         let of_block = |block: &Block| {
             let limit = high * (1.0 + SLACK);

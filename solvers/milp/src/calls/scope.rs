@@ -1,14 +1,14 @@
 //! Scopes: the part of a plan that a program decides, and the fixed rest.
 //!
 //! A *block* is a set of operators that always share a seat: a colocation class if an accelerator makes one call,
-//! otherwise a single operator. The blocks of a scope have domains of seats; the calls among those seats are
-//! *open*. Everything else is *outside*: operators on hosts and calls, as in a plan. There are three sorts of
-//! them, and a program sees nothing else of them:
+//! otherwise a single operator. The blocks of a scope have domains of seats; the calls among those seats are *open*.
+//! Everything else is *outside*: operators on hosts and calls, as in a plan. An outside node is of one of three sorts,
+//! and a program sees nothing else of it:
 //!
-//! - *known*: no open call or free operator comes before; the time at which the result is ready is constant;
-//! - *last*: none comes after; the time from its start until everything after it is done is constant;
-//! - *between*: some come before and some after; its time depends on the decisions, its duration does not, since a
-//!   call pays for transfers to and from blocks elsewhere wherever these are.
+//! - *known*: no open call or free operator comes before the node; the time at which its result is ready is constant;
+//! - *last*: none comes after it; the time from its start until everything after it is done is constant;
+//! - *between*: some come before it and some after; its time depends on the decisions, but its duration does not, since
+//!   a call pays for transfers to and from blocks elsewhere wherever these blocks are.
 
 use rustc_hash::FxHashSet;
 use stagewright_core::call_timing::{Call, Offload, Site, Timeline};
@@ -28,8 +28,8 @@ id! {
 
 /// Approximate number of matrix entries per edge and call.
 const ENTRIES_PER_EDGE: usize = 24;
-/// Maximum number of positions in an order of operators and calls. A cycle has at most two rows per position, and
-/// each row may be off by 1e-9; together that is a fifth of a step, which is one over the number of positions.
+/// Maximum number of positions in an order of operators and calls. A cycle has at most two rows per position, and each
+/// row may be off by 1e-9; the total error is a fifth of a step, which is one over the number of positions.
 const MAX_PLACES: usize = 10_000;
 /// Absent block or node.
 const NO_BLOCK: BlockId = BlockId(u32::MAX);
@@ -84,7 +84,7 @@ pub struct Scope<'a> {
     pub(super) chain: Vec<(End, End)>,
     /// Bytes of the outside operators by seat.
     pub(super) bytes_outside: Keyed<SeatId, f64>,
-    /// Latest known time.
+    /// Latest time that is known before the decisions.
     pub(super) latest_known: f64,
 }
 
@@ -107,9 +107,9 @@ impl<'a> Scope<'a> {
         Some(scope)
     }
 
-    /// Scope of some colocation classes (`free`) and some calls (`open`) of a plan, given by a seat for every
-    /// operator. A class with an operator in a call that is not open stays fixed. `None` if the plan has a cycle
-    /// or nothing is free. O(pins log pins + seats).
+    /// Scope of some colocation classes (`free`) and some calls (`open`) of a plan, given as the seat of every
+    /// operator. A class with an operator in a call that is not open stays fixed. `None` if the plan has a cycle or
+    /// nothing is free. O(pins log pins + seats).
     pub fn around(
         offload: &'a Offload<'a>,
         seats: &'a Seats,
@@ -174,7 +174,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Adds the outside of a plan; `None` if the plan has a cycle.
+    /// Adds the nodes outside, from a plan; `None` if the plan has a cycle.
     fn with_outside(mut self, plan: &[SeatId]) -> Option<Scope<'a>> {
         let timed = Timed::new(&self, plan)?;
         let end = |call: u32| match self.call_at(timed.used[call]) {
@@ -268,8 +268,8 @@ impl<'a> Scope<'a> {
         self.blocks.iter().map(|block| plan[block.ops[0].index()]).collect()
     }
 
-    /// Total time of everything at its slowest, with every transfer as often as possible: an upper bound on every
-    /// plan without idle time.
+    /// Total time of all operators at their slowest and of every transfer as many times as it can occur: an upper bound
+    /// on the value of every plan without idle time.
     pub fn one_after_the_other(&self) -> f64 {
         let offload = self.offload;
         let pools = 0..offload.problem().pools().len();
@@ -291,14 +291,14 @@ impl<'a> Scope<'a> {
         by_call.saturating_add(seats).saturating_mul(ENTRIES_PER_EDGE)
     }
 
-    /// Approximate number of matrix entries of the rows of the order of calls: per edge for the later calls, per
-    /// operator for the earlier ones.
+    /// Approximate number of matrix entries of the rows of the order of calls: for every edge the later calls, and for
+    /// every operator the earlier calls.
     pub(super) fn order_entries(&self) -> usize {
         let calls = self.calls.len();
         (calls.saturating_mul(calls) / 2).saturating_mul(self.edges_and_operators())
     }
 
-    /// Number of operators in blocks, and of edges from and to them.
+    /// Number of operators in blocks, plus number of edges from and to them.
     fn edges_and_operators(&self) -> usize {
         let graph = self.offload.graph();
         let is_decided = |op: OpId| self.block_of(op).is_some();
@@ -309,15 +309,15 @@ impl<'a> Scope<'a> {
         graph.operators().map(touched).sum()
     }
 
-    /// Number of positions in an order of the operators of blocks, the open calls and the nodes between: of everything
-    /// that can be on a cycle.
+    /// Number of positions in an order of everything that can be on a cycle: the operators of blocks, the open calls
+    /// and the nodes between.
     pub(super) fn places(&self) -> usize {
         let decided: usize = self.blocks.iter().map(|block| block.ops.len()).sum();
         let between = self.moments.iter().filter(|moment| matches!(moment, Moment::Between(_)));
         decided + self.calls.len() + between.count()
     }
 
-    /// Whether a step of such an order exceeds the numerical error that can accumulate around a cycle.
+    /// Whether the step between two positions exceeds the numerical error that can accumulate around a cycle.
     pub(super) fn has_positions(&self) -> bool {
         self.places() <= MAX_PLACES
     }
@@ -406,8 +406,8 @@ fn blocks_of_class(
     blocks.iter().all(|block| !block.domain.is_empty()).then_some(blocks)
 }
 
-/// Seats that can run a class. A host pool is dropped if another one with memory for everything is at least as
-/// fast for every operator; and of identical hosts, the k-th class needs only the first k + 1.
+/// Seats that can run a class. A host pool is dropped if another host pool with memory for everything is at least as
+/// fast for every operator. Of identical hosts, the k-th class needs only the first k + 1.
 fn domain(offload: &Offload<'_>, seats: &Seats, class: ClassId) -> Vec<SeatId> {
     let problem = offload.problem();
     let members = problem.graph().class(class);

@@ -1,8 +1,8 @@
 //! Seats: the calls and hosts to which an operator can be assigned.
 //!
-//! Devices of a pool differ only in the calls that they make, not in their names: devices beyond the number
-//! of colocation classes stay idle, and hosts, which run any number of operators simultaneously, count as one
-//! if memory does not distinguish them.
+//! Devices of a pool differ only in the calls that they make, not in their names. Devices beyond the number of
+//! colocation classes stay idle, and hosts, which run any number of operators simultaneously, count as a single host if
+//! memory does not distinguish them.
 
 use stagewright_core::call_timing::{Call, Site};
 use stagewright_core::cluster::DeviceId;
@@ -37,7 +37,7 @@ pub struct Seat {
 #[derive(Debug, Clone)]
 pub struct Seats {
     seats: Keyed<SeatId, Seat>,
-    /// First seat of each pool, and the end of the last one.
+    /// First seat of each pool, and the end of the last pool.
     pools: Vec<SeatId>,
     /// Number of calls per accelerator.
     numbers: u32,
@@ -109,7 +109,7 @@ impl Seats {
         }
     }
 
-    /// Position of the device of a seat in its pool.
+    /// Position of a seat's device within its pool.
     pub fn position(&self, id: SeatId) -> u32 {
         let place = id.0 - self.pools[self.pool(id)].0;
         if self.seat(id).call.is_some() { place / self.numbers } else { place }

@@ -1,4 +1,4 @@
-//! Rows that are redundant for plans and tighten the relaxation; see [`super`].
+//! Rows that are redundant for plans but tighten the relaxation; see [`super`].
 
 use good_lp::{Expression, Variable, constraint, variable};
 use rustc_hash::FxHashMap;
@@ -15,7 +15,7 @@ use crate::choice::Term;
 const MAX_PAIR_ROWS: usize = 20_000;
 
 impl Writer<'_> {
-    /// Adds the paths: operators with the transfers that they pay for, without large constants.
+    /// Adds the rows of paths: operators with the transfers that they pay for, without large constants.
     pub(super) fn add_paths(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();
@@ -44,8 +44,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the order of calls: convexity and symmetry breaking as rows of operators, and the order in time of
-    /// pairs of calls as binaries.
+    /// Adds the rows of the order of calls: convexity and symmetry breaking as rows of operators, and the order in time
+    /// of two calls as a binary for each pair.
     pub(super) fn add_order(&mut self) {
         let calls = self.scope.calls.ids();
         let waits: Keyed<CallId, Vec<Option<Variable>>> =
@@ -63,7 +63,7 @@ impl Writer<'_> {
         }
     }
 
-    /// By operator: whether it is outside a call and waits for it.
+    /// By operator: whether the operator is outside a call and waits for the call.
     fn waits_for(&mut self, call: CallId) -> Vec<Option<Variable>> {
         let graph = self.scope.offload.graph();
         let mut waits: Vec<Option<Variable>> = vec![None; graph.operator_count()];
@@ -88,7 +88,7 @@ impl Writer<'_> {
         waits
     }
 
-    /// Calls with higher numbers than a call: none of its operators comes after one of theirs.
+    /// Calls with higher numbers than a call: no operator of the call comes after an operator of theirs.
     fn later(&self, call: CallId) -> Vec<CallId> {
         let seats = self.scope.seats;
         let own = self.scope.calls[call];
@@ -104,11 +104,12 @@ impl Writer<'_> {
         self.scope.calls.ids().filter(is_later).collect()
     }
 
-    /// An operator that waits for a call, or for one with a higher number, is not in the call.
+    /// Adds the rows by which an operator that waits for a call, or for a call with a higher number, is not in the
+    /// call.
     fn named_in_order(&mut self, call: CallId, waits: &[Option<Variable>]) {
         let graph = self.scope.offload.graph();
         let later = self.later(call);
-        // Calls for which this call and all calls later than it are later.
+        // Calls that have this call and all its later calls among their own later calls.
         let earlier: Vec<CallId> = self
             .scope
             .calls
@@ -147,7 +148,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the binary of whether call `next` waits for call `call`.
+    /// Adds the binary variable that is 1 if call `next` waits for call `call`.
     fn pair(&mut self, call: CallId, next: CallId, waits: &[Option<Variable>]) {
         let seats = self.scope.seats;
         let seat_of = |call: CallId| self.scope.calls[call];
@@ -170,16 +171,16 @@ impl Writer<'_> {
         self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
     }
 
-    /// Adds positions in an order of everything that can be on a cycle, from 0 to 1, one step from each to the next: they
-    /// exclude the cycles that times miss because something takes no time, or almost none.
+    /// Adds positions from 0 to 1 in an order of everything that can be on a cycle, at least one step apart along every
+    /// edge. They exclude the cycles that times miss because something takes no time, or almost none.
     ///
-    /// In a part of a plan these are the open calls, the operators of blocks and the nodes between, closed calls among
-    /// them.
+    /// In a part of a plan, the nodes with positions are the open calls, the operators of blocks, and the nodes
+    /// between, which include closed calls.
     ///
-    /// *Proof.* The plan is acyclic, so a cycle that a choice closes contains something decided, and everything else on it
-    /// comes both before and after that: it is decided or between. Each edge of the cycle then has a row that raises the
-    /// position by a step, which cannot hold all the way round. Conversely an acyclic choice satisfies all rows with its
-    /// nodes numbered in topological order, an operator in a call having the number of the call. ∎
+    /// *Proof.* The plan is acyclic, so a cycle that a choice closes contains something decided, and everything else on
+    /// the cycle comes both before and after that: it is decided or between. Each edge of the cycle then has a row that
+    /// raises the position by a step, which cannot hold all the way round. Conversely, an acyclic choice satisfies all
+    /// rows if its nodes are numbered in topological order and an operator in a call has the number of the call. ∎
     pub(super) fn add_positions(&mut self) {
         let scope = self.scope;
         let graph = scope.offload.graph();
@@ -208,7 +209,7 @@ impl Writer<'_> {
             }
             let outside = scope.outside(to).is_some();
             for &from in graph.predecessors(to) {
-                // Operators of one closed call have one position.
+                // Operators of one closed call share a position.
                 let Some(before) = ops[from.index()].filter(|&before| before != here) else { continue };
                 let mut after = Expression::from(before);
                 if outside {

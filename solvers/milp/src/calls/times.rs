@@ -11,7 +11,7 @@ use super::writer::Writer;
 use crate::choice::Term;
 
 impl Writer<'_> {
-    /// Adds the times of calls, of operators, and of nodes between them.
+    /// Adds the times of calls, of operators, and of nodes between decisions.
     pub(super) fn times(&mut self) {
         let scope = self.scope;
         for _ in scope.calls.iter() {
@@ -51,7 +51,7 @@ impl Writer<'_> {
         time
     }
 
-    /// Time at which a result is ready; `None` if nothing decided follows.
+    /// Time at which the result of an operator is ready; `None` if nothing decided follows.
     pub(super) fn ready(&self, op: OpId) -> Option<Expression> {
         self.ready[op.index()].clone()
     }
@@ -126,7 +126,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the row of an outside node that starts once something is `done`.
+    /// Adds the row of an outside node that starts once `done` has passed.
     fn outside(&mut self, node: NodeId, moment: Moment, done: Expression) {
         match moment {
             Moment::Known(_) => {}
@@ -183,7 +183,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the bound on the ready time of an operator with all its predecessors at their fastest.
+    /// Adds the lower bound on the ready time of an operator: its own time after its predecessors at their fastest.
     fn decided(&mut self, op: OpId) {
         let before = self.scaled(self.reach.before(op)) * (1.0 - SLACK);
         let mut least = Expression::from(before);
@@ -201,7 +201,7 @@ impl Writer<'_> {
         self.rows.push(constraint!(ready >= least));
     }
 
-    /// Adds the rows of an edge to a decided operator.
+    /// Adds the rows of an edge that leads to a decided operator.
     fn edge(&mut self, from: OpId, to: OpId) {
         let (scope, value) = (self.scope, self.value);
         let Some(ready) = self.ready(from) else { return };

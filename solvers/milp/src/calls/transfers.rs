@@ -33,7 +33,7 @@ impl Writer<'_> {
             for call in scope.calls.ids() {
                 let pool = scope.seats.pool(scope.calls[call]);
                 let seconds: f64 = parts.iter().map(|&part| scope.offload.transfer(part, pool)).sum();
-                // A transfer that takes longer than the plan is excluded either way.
+                // A transfer that is capped here takes longer than the plan, and is excluded either way.
                 tensor.cost.push(self.scaled(seconds).min(2.0 * self.high));
                 let entering = tensor.consumers.clone();
                 let entering = entering.into_iter().map(|to| self.enters(producer, to, call)).collect();
@@ -70,8 +70,8 @@ impl Writer<'_> {
         Term::Variable(leaves)
     }
 
-    /// Time that an operator adds to every path through it: its own, and the inputs and outputs that its call
-    /// pays for.
+    /// Time that an operator adds to every path through it: its own time, and its inputs and outputs that its call pays
+    /// for.
     pub(super) fn on_path(&self, op: OpId, tensors: &TensorsOf) -> Expression {
         let mut sum = Expression::from(0.0);
         for (seconds, term) in self.on_hosts(op) {
@@ -120,8 +120,8 @@ impl Writer<'_> {
 pub(super) struct TensorsOf {
     /// Tensors that the operator produces.
     out: Vec<Vec<u32>>,
-    /// Tensors whose first reader is the operator, in the graph's topological order: no path has two such readers of
-    /// one tensor.
+    /// Tensors of which the operator is the first reader in the graph's topological order: no path contains two first
+    /// readers of one tensor.
     first: Vec<Vec<u32>>,
 }
 

@@ -12,21 +12,21 @@ use super::scope::{BlockId, CallId, Scope};
 use super::seats::SeatId;
 use crate::choice::Term;
 
-/// Value in the model to which the known value is scaled, and capacity to which a memory is scaled: HiGHS has
-/// absolute tolerances.
+/// Value in the model to which the known value is scaled, and capacity to which the memory of a device is scaled,
+/// because the tolerances of HiGHS are absolute.
 const SCALE: f64 = 100.0;
 const MEMORY_SCALE: f64 = 1e4;
 
 /// Range of the value, known before the program is solved.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
-    /// A lower bound on the value, seconds.
+    /// A lower bound on the value, in seconds.
     pub low: f64,
     /// Value of a plan, or upper bound on every plan without idle time; finite.
     pub high: f64,
 }
 
-/// A tensor, or several with the same producer and consumers.
+/// A tensor, or several tensors with the same producer and consumers.
 pub(super) struct Tensor {
     pub(super) producer: OpId,
     pub(super) consumers: Vec<OpId>,
@@ -51,13 +51,13 @@ pub(super) struct Writer<'a> {
     /// `(from, to, call)`: whether block `to` is in an open call and block `from` is not.
     pub(super) enters: FxHashMap<(BlockId, BlockId, CallId), Term>,
     pub(super) tensors: Keyed<u32, Tensor>,
-    /// `[operator]`: its ready time, if it has one.
+    /// `[operator]`: ready time of the operator, if it has one.
     pub(super) ready: Vec<Option<Expression>>,
     pub(super) nodes: FxHashMap<NodeId, Variable>,
     pub(super) start: Keyed<CallId, Variable>,
     pub(super) finish: Keyed<CallId, Variable>,
     pub(super) value: Variable,
-    /// Maximum of the value, in the model's unit.
+    /// Maximum value, in the model's unit.
     pub(super) high: f64,
     pub(super) unit: f64,
     pub(super) follows: Vec<(CallId, CallId, usize)>,
@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
         self.colocate();
     }
 
-    /// Blocks of one class share a device.
+    /// Adds the rows by which blocks of one class share a device.
     fn colocate(&mut self) {
         let scope = self.scope;
         let mut first: FxHashMap<ClassId, BlockId> = FxHashMap::default();
@@ -172,7 +172,7 @@ impl<'a> Writer<'a> {
         found.map_or(Term::Constant(0.0), |&(_, term)| term)
     }
 
-    /// Whether an operator is in an open call; outside operators are in none.
+    /// Whether an operator is in an open call; an outside operator is in no open call.
     pub(super) fn within(&self, op: OpId, call: CallId) -> Term {
         let block = self.scope.block_of(op);
         block.map_or(Term::Constant(0.0), |block| self.at(block, self.scope.calls[call]))
@@ -210,7 +210,7 @@ impl<'a> Writer<'a> {
         Term::Variable(enters)
     }
 
-    /// Maximum of the terms, exact if it is minimised.
+    /// Maximum of the terms, which is exact if it is minimised.
     pub(super) fn any(&mut self, mut terms: Vec<Term>) -> Term {
         terms.retain(|term| !term.is_zero());
         if terms.iter().any(|term| matches!(term, Term::Constant(_))) {
@@ -251,7 +251,7 @@ impl<'a> Writer<'a> {
             if scope.seats.all_fit(capacity) {
                 continue;
             }
-            // Devices with no memory, or nearly none, hold operators that take none.
+            // Devices with no memory, or nearly none, hold operators that take no memory.
             let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
             let beside = scope.seats.beside(device);
             let outside: f64 =

@@ -1,9 +1,9 @@
 //! Lower bound by bisection of thresholds.
 //!
-//! Thresholds between the bound and the value of the incumbent are bisected. An excluded threshold is a bound. A
-//! threshold that fractions of columns cover cannot be excluded by prices, nor can any above it. A threshold that is
-//! not decided within its rounds is deferred, with more rounds. When nothing is left between the bound and the
-//! covered thresholds, the bound is the strongest that the linear relaxation gives.
+//! Thresholds between the bound and the value of the incumbent are bisected. An excluded threshold is a bound. If
+//! fractions of columns cover everything at a threshold, prices can exclude neither that threshold nor any above it. A
+//! threshold that is not decided within its rounds is deferred, with more rounds. When no threshold is left between the
+//! bound and the covered thresholds, the bound is the strongest that the linear relaxation gives.
 
 use stagewright_core::solver::Stop;
 
@@ -14,10 +14,10 @@ use super::master::LpError;
 const LEAST_VALUE: f64 = 1e-280;
 /// Relative distance at which the bisection ends.
 const PRECISION: f64 = 2e-5;
-/// Relative distance below the incumbent of the last threshold, tried when everything else below the incumbent is
-/// excluded: less than the tolerance of optimality, more than rounding.
+/// Relative distance between the incumbent and the last threshold, which is tried when everything else below the
+/// incumbent is excluded: less than the tolerance of optimality, but more than rounding.
 pub const JUST_BELOW: f64 = 5e-10;
-/// Initial number of rounds per threshold, and its growth factor while some are undecided.
+/// Initial number of rounds per threshold, and its growth factor while some thresholds are undecided.
 const ROUNDS: u64 = 50;
 const GROWTH: u64 = 4;
 /// Maximum number of rounds per threshold, which ends a search without a time limit.
@@ -72,7 +72,7 @@ pub fn raise(
             let threshold = if last { high * (1.0 - JUST_BELOW) } else { 0.5 * (low + ceiling) };
             match generation.decide(threshold, rounds, stop)? {
                 Verdict::Excluded(prices) => {
-                    // No rounding down: pricing admits loads above the threshold by more than rounding.
+                    // The threshold is not rounded down: pricing admits loads that exceed it by more than rounding.
                     low = threshold;
                     tell(low, prices);
                 }

@@ -6,17 +6,16 @@
 //! t(u, v) = Σ_{columns S ∋ u, v} x_S,
 //! ```
 //!
-//! which is 0 or 1 in every partition. If x is a fractional solution of the partition with columns of one
-//! kind, some pair has 0 < t < 1: two fractional columns share a unit u, as each unit is covered once, and
-//! they differ in some v (Ryan and Foster, 1981). With several kinds, two columns may be equal sets; then u
-//! is in columns of kind c to a fractional extent k(u, c) = Σ_{columns S ∋ u of kind c} x_S, and the question
-//! is the kind. The question chosen is one whose extent is closest to a half. Pairs with a common net come
-//! first: they are close in the order of decisions, so that remembering one costs few states, and whether a
-//! tensor is cut matters most.
+//! which is 0 or 1 in every partition. If x is a fractional solution of the partition with columns of one kind, some
+//! pair has 0 < t < 1: two fractional columns share a unit u, as each unit is covered once, and they differ in some v
+//! (Ryan and Foster, 1981). With several kinds, two columns may be equal sets; then u is in columns of kind c to a
+//! fractional extent k(u, c) = Σ_{columns S ∋ u of kind c} x_S, and the question is whether u is in a column of kind c.
+//! A question whose extent is closest to a half is chosen. Pairs with a common net come first: they are close in the
+//! order of decisions, so that remembering the first of them costs few states, and whether a tensor is cut matters
+//! most.
 //!
-//! If nothing is fractional and the partition is still not a plan, because of constraints that columns
-//! ignore, the question is one that the rules have not answered yet. Once every question is answered, one
-//! partition is left.
+//! If nothing is fractional and the partition is still not a plan, because of constraints that columns ignore, the
+//! question is one that the rules have not answered yet. Once every question is answered, a single partition is left.
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -27,25 +26,24 @@ use super::kind::{EXACT_REPLICAS, Kind};
 use super::node::WHOLE;
 use super::rules::{Bar, Column, Pair, Rules};
 
-/// Number of pins up to which all pairs of a net are considered; in a larger net, only pairs with the
-/// producer.
+/// Number of pins up to which all pairs of a net's pins are considered; in a larger net, only pairs with the producer.
 const SMALL_NET: usize = 8;
 /// Difference below which extents count as equal.
 const SAME: f64 = 1e-3;
 
-/// Continuation of a node.
+/// How the search continues below a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Branching {
     /// Two sets of rules, the likelier first; every partition of the node satisfies one of them.
     Two([Rules; 2]),
-    /// One partition is left.
+    /// A single partition is left.
     Single,
     /// Several partitions are left that no question distinguishes.
     Indistinct,
 }
 
-/// Splits by the shares: on a question with a fractional extent that the rules leave open. `None` if there is
-/// none.
+/// Splits a node by the shares of columns, on a question with a fractional extent that the rules leave open. `None` if
+/// there is no such question.
 pub fn fractional(
     rules: &Rules,
     kinds: &[Kind],
@@ -77,7 +75,7 @@ pub fn fractional(
     Some(question.split(rules, kinds.len(), extent >= 0.5))
 }
 
-/// Splits on a question that the rules leave open, whatever the shares. O(units²) in the worst case.
+/// Splits a node on a question that the rules leave open, regardless of the shares. O(units²) in the worst case.
 pub fn unanswered(rules: &Rules, kinds: &[Kind], units: &Units) -> Branching {
     let known = Known::new(rules, units.len());
     let all = units.ids().flat_map(|v| UnitId::first(v.index()).map(move |u| [u, v]));
@@ -107,7 +105,7 @@ enum Question {
 }
 
 impl Question {
-    /// The rules with either answer, the likelier first.
+    /// The rules with either answer to the question, the likelier first.
     fn split(self, rules: &Rules, kinds: usize, yes_first: bool) -> [Rules; 2] {
         let (mut yes, mut no) = (rules.clone(), rules.clone());
         match self {
@@ -158,8 +156,8 @@ impl<'a> Extents<'a> {
         found
     }
 
-    /// Extents of pairs: for any two columns that share a unit, the pair of that unit and one in which the columns
-    /// differ.
+    /// Extents of pairs of units. For any two columns that share a unit, the pair consists of that unit and a unit in
+    /// which the columns differ.
     fn differing(&self) -> Vec<(f64, Question)> {
         let mut seen: FxHashSet<(usize, usize)> = FxHashSet::default();
         let mut found = Vec::new();
@@ -200,7 +198,8 @@ fn net_pairs(units: &Units) -> Vec<[UnitId; 2]> {
     pairs
 }
 
-/// Consequences of the rules for all pairs: units together form classes, units apart are pairs of classes.
+/// Consequences of the rules for all pairs: units that are together form a class, and units that are apart are in a
+/// pair of classes.
 struct Known {
     class: Keyed<UnitId, u32>,
     apart: FxHashSet<[u32; 2]>,

@@ -68,7 +68,7 @@ impl Cuts {
         self.seconds[net].iter().copied().fold(0.0, f64::max)
     }
 
-    /// Nets for which `keep` holds. Dropping nets relaxes every load.
+    /// The nets for which `keep` holds. Dropping nets relaxes every load.
     pub fn only(&self, keep: impl Fn(CutId) -> bool) -> Cuts {
         let kept = || self.ids().filter(|&net| keep(net));
         Cuts {

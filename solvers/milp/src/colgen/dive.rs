@@ -1,15 +1,15 @@
 //! Diving: from a fractional solution straight down to a plan.
 //!
-//! At a threshold T, a dive relaxes the rest of the problem, places the columns with a share of one and the
-//! one with the largest share below that, and continues with the remaining units and devices, for which
-//! columns are generated anew. Every placed column fits a device by its exact load, so a dive that places
-//! everything has a plan of value T or less, up to constraints that columns ignore.
+//! At a threshold T, a dive relaxes the rest of the problem, places the columns with a share of one and the column with
+//! the largest share below one, and continues with the remaining units and devices, for which columns are generated
+//! anew. Every placed column fits a device by its exact load, so a dive that places everything has a plan of value T or
+//! less, up to constraints that columns ignore.
 //!
-//! If the rest is excluded, the dive backtracks: to the highest depth at which another column may be placed
-//! instead, at most three times in total (limited discrepancy search; Harvey and Ginsberg, 1995; Sadykov,
-//! Vanderbeck, Pessoa, Tahiri and Uchoa, "Primal heuristics for branch and price: the assets of diving
-//! methods", INFORMS Journal on Computing, 2019). The deepest attempt is kept: its remaining units go to the
-//! device of the column with the largest share in them, and a walk of local search repairs it.
+//! If the rest is excluded, the dive backtracks to the highest depth at which another column may be placed instead, at
+//! most three times in total (limited discrepancy search; Harvey and Ginsberg, 1995; Sadykov, Vanderbeck, Pessoa,
+//! Tahiri and Uchoa, "Primal heuristics for branch and price: the assets of diving methods", INFORMS Journal on
+//! Computing, 2019). The deepest attempt is kept. Each of its remaining units goes to the device of the column with the
+//! largest share that contains the unit, and a walk of local search repairs the result.
 //!
 //! Success is erratic in T, so thresholds vary from dive to dive, and shares are perturbed by a random stream
 //! of the dive.
@@ -31,12 +31,13 @@ use super::rules::{Column, Rules};
 
 /// Maximum number of rounds of each form of the relaxation at each depth of a dive.
 const ROUNDS: u64 = 25;
-/// Number of second choices that a dive may place, and number of depths, from the root, at which it may.
+/// Number of second choices that a dive may place, and number of depths, counted from the root, at which it may place
+/// one.
 const SECOND_CHOICES: usize = 3;
 const DEEPEST_CHOICE: usize = 3;
 /// Maximum relative perturbation of a share.
 const NOISE: f64 = 0.1;
-/// Steps per unit of the walk that repairs a dive, and their maximum.
+/// Steps per unit of the walk that repairs a dive, and maximum number of steps.
 const WALK_PER_UNIT: u64 = 1_000;
 const LONGEST_WALK: u64 = 100_000;
 
@@ -114,7 +115,7 @@ impl Dive {
         Ok(furthest.and_then(|(_, sketch)| self.mended(ground, &sketch, polisher?, stop)))
     }
 
-    /// Repairs a sketch of a plan by local search.
+    /// Repairs a sketch of a plan by local search. `None` if the repair fails.
     fn mended(
         &self,
         ground: &Ground<'_>,
@@ -148,16 +149,16 @@ fn candidates(shares: Vec<(Column, f64)>, rng: &mut impl Rng) -> (Vec<Column>, V
     (columns(certain), columns(others))
 }
 
-/// Placed columns, then the columns with shares in descending order; a unit in two of them belongs to the
-/// earlier one.
+/// Placed columns, then the columns with shares in descending order of share; a unit in several columns belongs to the
+/// earliest.
 fn sketch(rules: &Rules, shares: &Shares) -> Vec<Column> {
     let mut rest: Vec<&(Column, f64)> = shares.of.iter().collect();
     rest.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     rules.placed.iter().chain(rest.into_iter().map(|(column, _)| column)).cloned().collect()
 }
 
-/// Completes a sketch to a device for every unit: columns get devices while any are left, and the remaining
-/// units go to the device with the least work. `None` if a unit cannot run anywhere.
+/// Completes a sketch to a device for every unit: columns get devices while devices are left, and each remaining unit
+/// goes to the device with the least work. `None` if a unit cannot run anywhere.
 fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Keyed<UnitId, DeviceId>> {
     let (pools, kinds) = (ground.problem.pools(), &ground.preparation.kinds);
     let mut used = vec![0usize; pools.len()];

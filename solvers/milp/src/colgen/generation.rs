@@ -1,13 +1,13 @@
 //! Column generation at a threshold: the loop of master and pricing.
 //!
-//! The master proposes prices; pricing returns columns that beat them, and β. Then either the prices exclude
-//! the threshold, or the columns cover everything, or the loop continues. The master's prices oscillate, so
-//! pricing uses their mean with the best prices so far, those with the largest Σ π − Σ n β (smoothing). If
-//! that yields no new column, the master's own prices are next, and if those yield none, the pricing effort
+//! The master proposes prices; pricing returns columns that beat these prices, and β. Then either the prices exclude
+//! the threshold, or the columns cover everything, or the loop continues. The master's prices oscillate, so pricing
+//! uses their mean with the best prices so far, which are those with the largest Σ π − Σ n β (smoothing). If the mean
+//! yields no new column, the master's own prices are next, and if those yield no new column either, the pricing effort
 //! increases.
 //!
-//! Prices of a partition may be negative. The proof still holds: each unit is held once, so the prices of the
-//! sets of a split add up to Σ π, and a device that holds nothing holds 0 ≤ β.
+//! The prices of a partition may be negative. The proof still holds: each unit is held exactly once, so the prices of
+//! the sets of a split add up to Σ π, and a device that holds nothing contributes 0 ≤ β.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const COVERED: f64 = 1e-7;
 const IMPROVEMENT: f64 = 1e-9;
 /// Relative slack of a column's load over the threshold, as in pricing.
 const LOAD_ROUNDING: f64 = 1e-11;
-/// Weight of every unit in addition to its share of the work, so that none can be left uncovered for free.
+/// Weight of every unit in addition to its share of the work, so that no unit can be left uncovered for free.
 const LEAST_WEIGHT: f64 = 0.01;
 
 /// Bytes per unit of a column: in the list, in the set of known columns, and in the LP solver's matrix.
@@ -47,10 +47,10 @@ const BYTES_PER_COLUMN_UNIT: u64 = 40;
 pub enum Pace {
     /// Pricing up to the finest table, which pays if a single bound is needed.
     Thorough,
-    /// Exact pricing, if the labels suffice: tables as fine as the thorough ones would take most of the time with many
-    /// nodes.
+    /// Exact pricing, if the labels suffice. With many nodes, tables as fine as the thorough ones would take most of
+    /// the time.
     Brisk,
-    /// A coarse table alone, which proves nothing; its sets still fit by their true resources.
+    /// A coarse table alone, which proves nothing; the sets that it yields still fit by their true resources.
     Quick,
 }
 
@@ -79,13 +79,13 @@ impl Pace {
 /// Status of a threshold.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// No partition into admitted columns has this value or a lower one, as prices prove.
+    /// Prices prove that no partition into admitted columns has this value or a lower one.
     Excluded(Prices),
-    /// Fractions of columns cover everything: no prices exclude it.
+    /// Fractions of columns cover everything, so no prices exclude the threshold.
     Covered,
     /// A limit on time, memory or rounds was reached.
     Spent,
-    /// No column improves and nothing is proved: the limit of the tolerances.
+    /// No column improves and nothing is proved: the tolerances allow no more.
     Stalled,
 }
 
@@ -100,19 +100,19 @@ pub struct Generation<'a> {
     coverage: Coverage,
     /// Index and share of the columns in the master's last solution.
     shares: Vec<(usize, f64)>,
-    /// Total number of units over all columns, and its maximum by the memory limit.
+    /// Total number of units over all columns, and its maximum under the memory limit.
     column_units: u64,
     most_column_units: u64,
     table: Vec<f32>,
     efforts: &'static [PricingEffort],
-    /// Maximum number of entries of the table that fits into the memory.
+    /// Maximum number of table entries that fit into the memory.
     most_entries: usize,
     /// Best prices at the previous threshold, from which the next one starts.
     centre: Option<Prices>,
     rounds: u64,
 }
 
-/// Prices of units and of a device of each pool.
+/// Prices of units, and of a device of each pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
     /// Price of each unit.
@@ -126,7 +126,7 @@ impl Prices {
         Prices { units: dual.units.clone(), devices: dual.devices.clone() }
     }
 
-    /// Mean with `others`, whose weight is `share`.
+    /// Mean of these prices and `others`, in which `others` have the weight `share`.
     fn mixed(&self, others: &Prices, share: f64) -> Prices {
         let mix = |ours: &[f64], others: &[f64]| -> Vec<f64> {
             ours.iter().zip(others).map(|(ours, others)| (1.0 - share) * ours + share * others).collect()
@@ -138,9 +138,9 @@ impl Prices {
 
 /// Result of pricing all kinds.
 struct Reply {
-    /// Per pool: upper bound on the price that one device can hold.
+    /// Per pool: upper bound on the total price of the units that one device can hold.
     most: Vec<f64>,
-    /// Number of new columns that beat the master's prices; they are at the end of the list.
+    /// Number of new columns that beat the master's prices; they are the last columns of the list.
     columns: usize,
 }
 
@@ -218,7 +218,7 @@ impl<'a> Generation<'a> {
         &self.columns
     }
 
-    /// Columns with a share in the master's last solution, with the share.
+    /// Columns with a share in the master's last solution, each with its share.
     pub fn shares(&self) -> Vec<(&Column, f64)> {
         self.shares.iter().map(|&(index, share)| (&self.columns[index], share)).collect()
     }
@@ -300,13 +300,13 @@ impl<'a> Generation<'a> {
         Ok(Verdict::Spent)
     }
 
-    /// Indices of the columns that a threshold allows.
+    /// Indices of the columns that are columns at a threshold.
     fn within(&self, threshold: f64) -> Vec<usize> {
         let reach = threshold * (1.0 + LOAD_ROUNDING);
         (0..self.columns.len()).filter(|&index| self.columns[index].needs <= reach).collect()
     }
 
-    /// Excess of the prices of the units over those of the devices.
+    /// Excess of the sum of the prices of units over that of devices.
     fn excess(&self, prices: &Prices, reply: &Reply) -> f64 {
         let sum: f64 = prices.units.iter().sum();
         let counts = self.devices.iter().map(|&count| f64::from(count));
@@ -319,7 +319,7 @@ impl<'a> Generation<'a> {
         PricingEffort { entries: effort.entries.min(self.most_entries), ..effort }
     }
 
-    /// Prices every kind; `None` if time runs out.
+    /// Prices the columns of every kind; `None` if time runs out.
     fn price(
         &mut self,
         prices: &Prices,
@@ -365,8 +365,8 @@ fn needs(kind: &Kind, set: &Priced) -> f64 {
     }
 }
 
-/// Cost of leaving a unit uncovered: its least compute on any kind, scaled to a mean of one because the LP
-/// solver's tolerances are absolute; zero for placed units.
+/// Cost of leaving each unit uncovered: its least compute on any kind, scaled to a mean of one because the LP solver's
+/// tolerances are absolute; zero for placed units.
 fn weights(units: &Units, kinds: &[Kind], placed: &Keyed<UnitId, bool>) -> Keyed<UnitId, f64> {
     let least = |unit| {
         let costs = kinds.iter().filter(|kind| kind.allowed[unit]).map(|kind| kind.first.units[unit]);

@@ -9,15 +9,16 @@
 //! | overlap | compute | cut nets |
 //! | duplex | compute | half of the cut nets: the larger of sent and received is at least that |
 //!
-//! If the units do not all fit into the memory of one device and there is no second resource yet, the bytes take
-//! its place. All other constraints are left out, which admits more sets and so keeps every bound valid; a column
-//! enters a plan only after full evaluation. With `separate` training the passes are added up: the largest forward
-//! plus the largest backward load is at least the sum of both on any one device. Group uplinks are left out.
+//! If the units do not all fit into the memory of one device and there is no second resource yet, the bytes become the
+//! second resource. All other constraints are left out, which admits more sets and so keeps every bound valid; a column
+//! enters a plan only after full evaluation. With `separate` training the passes are added up: the largest forward plus
+//! the largest backward load is at least the sum of both loads on any one device. Group uplinks are left out.
 //!
 //! With r replicas, the load is divided by r and increased by the synchronisation of the parameters, which is a sum
-//! over units, so every r is a kind of its own that takes r devices of the pool. Gradients of shared parameters count as
-//! cut nets, which divides them as well and so admits more sets. From [`EXACT_REPLICAS`] on, a kind stands for a range a ≤ r < 2a: it divides by the largest r, synchronises as for a, and takes a devices, which
-//! admits every set that some r of the range admits.
+//! over units, so every r is a kind of its own that takes r devices of the pool. Gradients of shared parameters count
+//! as cut nets, so they are divided by r as well, which admits more sets. From [`EXACT_REPLICAS`] on, a kind stands for
+//! a range a ≤ r < 2a: it divides by the largest r, synchronises as for a, and takes a devices, which admits every set
+//! that some r of the range admits.
 
 use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::Communication;
@@ -25,7 +26,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-/// Number of replicas below which every number has its own kind.
+/// Number of replicas below which every number of replicas has its own kind.
 pub const EXACT_REPLICAS: u32 = 8;
 
 /// The limit of a resource.
@@ -67,7 +68,7 @@ pub struct Kind {
     pub replicas: u32,
     /// Whether a column may hold each unit.
     pub allowed: Keyed<UnitId, bool>,
-    /// The resource that pricing orders its labels by.
+    /// The resource by which pricing orders its labels.
     pub first: Resource,
     /// Second resource, if any.
     pub second: Option<Resource>,

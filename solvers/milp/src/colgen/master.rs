@@ -9,8 +9,8 @@
 //! The optimum is zero iff fractions of the columns cover everything. π_u ≤ a_u, so the weights bound the
 //! prices.
 //!
-//! A split covers every unit exactly once. The master of a *partition* requires this: its rows are equations
-//! with a surplus of equal weight, so −a_u ≤ π_u ≤ a_u. It is the tighter relaxation, because the load is not
+//! A split covers every unit exactly once. The master of a *partition* requires this: its rows are equations with a
+//! surplus of equal weight, so −a_u ≤ π_u ≤ a_u. The partition is the tighter relaxation, because the load is not
 //! monotone and a subset of a column need not fit; the prices of the cover converge sooner.
 //!
 //! No claim rests on the LP solver: its prices are only a proposal to [`super::pricing`].
@@ -40,9 +40,9 @@ pub enum Coverage {
 /// Solution of the master.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dual {
-    /// Weight of the units that are uncovered, or covered too often.
+    /// Weight of the units that are uncovered or covered too often.
     pub uncovered: f64,
-    /// Share of each column, in order of addition.
+    /// Share of each column, in the order in which columns were added.
     pub shares: Vec<f64>,
     /// Price of each unit.
     pub units: Keyed<UnitId, f64>,
@@ -58,7 +58,7 @@ pub struct Master {
     covers: Keyed<UnitId, Row>,
     pools: Vec<Row>,
     coverage: Coverage,
-    /// Number of slacks and surpluses, which precede the columns.
+    /// Number of variables for slack and surplus, which precede the columns.
     slacks: usize,
 }
 
@@ -66,7 +66,7 @@ impl Master {
     /// A master without columns: weights of the units, devices of each pool.
     ///
     /// # Errors
-    /// If the LP solver rejects it.
+    /// If the LP solver rejects the problem.
     pub fn new(weights: &[f64], devices: &[u32], coverage: Coverage) -> Result<Master, LpError> {
         let mut problem = ColProblem::new();
         let row = |problem: &mut ColProblem| match coverage {
@@ -85,7 +85,7 @@ impl Master {
         let mut model =
             problem.try_optimise(Sense::Minimise).map_err(|status| LpError(format!("{status:?}")))?;
         model.make_quiet();
-        // Few columns are added between two solves: the current basis is worth more than presolve.
+        // Few columns are added between two solves, so the current basis is worth more than presolve.
         model.set_option("presolve", "off");
         // Adding columns keeps the basis feasible for the primal simplex.
         model.set_option("simplex_strategy", 4);
@@ -97,7 +97,7 @@ impl Master {
     /// Adds a column of some units that takes `replicas` devices of a pool.
     ///
     /// # Errors
-    /// If the LP solver rejects it.
+    /// If the LP solver rejects the column.
     pub fn add(&mut self, units: &[UnitId], pool: usize, replicas: u32) -> Result<(), LpError> {
         let Some(model) = self.model.as_mut() else { return Ok(()) };
         let cover = units.iter().map(|&unit| (self.covers[unit], 1.0));

@@ -1,13 +1,12 @@
 //! A node of the search: the linear relaxation under its rules, and the plan of a partition.
 //!
-//! At a threshold T, the cover is relaxed first, since its prices converge sooner; if fractions of columns
-//! cover everything, the partition is next. Prices that exclude either one exclude every partition of the
-//! node into columns at T. Nothing else is claimed: if the rounds end early, the shares of the columns are
-//! those of the last LP solution, which suffices for branching and diving.
+//! At a threshold T, the cover is relaxed first, since its prices converge sooner; if fractions of columns cover
+//! everything, the partition is relaxed next. Prices that exclude either of them exclude every partition of the node
+//! into columns at T. Nothing else is claimed: if the rounds end early, the shares of the columns are those of the last
+//! LP solution, which suffices for branching and diving.
 //!
-//! Only [`Plan::new`] decides whether a partition is a plan, since it evaluates operators and tensors:
-//! columns ignore uplinks, memory if the second resource is taken, and how the passes of `separate` training
-//! add up.
+//! Only [`Plan::new`] decides whether a partition is a plan, since it evaluates operators and tensors. Columns ignore
+//! uplinks, memory if there is another second resource, and the maxima of the two passes of `separate` training.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,12 +41,12 @@ pub struct Ground<'a> {
     pub memory: Option<u64>,
 }
 
-/// A node: its rules, and initial columns, of which it uses those that the rules admit.
+/// A node: its rules, and initial columns, of which the node uses those that the rules admit.
 #[derive(Clone)]
 pub struct Node {
     /// The rules.
     pub rules: Rules,
-    /// Columns.
+    /// The initial columns.
     pub columns: Arc<[Column]>,
 }
 
@@ -66,7 +65,7 @@ pub struct Task {
 pub enum Relaxed {
     /// No partition of the node has a value of the threshold or less.
     Excluded,
-    /// The node is not excluded: the shares of its columns.
+    /// The node is not excluded; holds the shares of its columns.
     Open(Shares),
     /// Unknown, for lack of memory for the state graph, or of time.
     Unknown,
@@ -78,12 +77,12 @@ pub struct Shares {
     pub of: Vec<(Column, f64)>,
     /// All columns of the node.
     pub columns: Arc<[Column]>,
-    /// Whether the columns cover everything, each unit once.
+    /// Whether the columns cover every unit exactly once.
     pub whole: bool,
 }
 
 impl Shares {
-    /// Columns with a share, if all shares are one and the columns form a partition.
+    /// The columns with a share, if all these shares are one and the columns form a partition.
     pub fn partition(&self) -> Option<Vec<&Column>> {
         let whole = self.whole && self.of.iter().all(|&(_, share)| share > 1.0 - WHOLE);
         whole.then(|| self.of.iter().map(|(column, _)| column).collect())
@@ -116,8 +115,8 @@ impl Ground<'_> {
         Ok(Relaxed::Open(Shares { of: shares, columns: generation.columns().into(), whole }))
     }
 
-    /// Plan of some columns; `None` if they hold a unit twice or not at all, need more devices than exist, or
-    /// violate a constraint that columns ignore.
+    /// The plan that some columns form; `None` if they hold a unit twice or not at all, need more devices than exist,
+    /// or violate a constraint that columns ignore.
     pub fn plan<'c>(&self, columns: impl IntoIterator<Item = &'c Column>) -> Option<Plan> {
         let pools = self.problem.pools();
         let mut used = vec![0usize; pools.len()];

@@ -1,13 +1,13 @@
 //! Linear orders of the units with few nets open at any position.
 //!
-//! A net is open at a cut of the order between its first and its last pin. A dynamic program along the order keeps a
-//! status for every open net, so its number of states grows exponentially with the number of open nets: orders are
-//! compared by Σ over positions of `STATUSES`^open. This is the cutwidth of a hypergraph, up to the exponent;
-//! finding the best order is NP-hard even for graphs (Gavril, "Some NP-complete problems on graphs", 1977), but
-//! neural networks are long and thin, and good orders for them are easy to find.
+//! A net is open at a cut of the order if the cut lies between its first and its last pin. A dynamic program along the
+//! order keeps a status for every open net, so its number of states grows exponentially with the number of open nets.
+//! Orders are therefore compared by Σ over positions of `STATUSES`^open. This is the cutwidth of a hypergraph, up to
+//! the exponent; finding the best order is NP-hard even for graphs (Gavril, "Some NP-complete problems on graphs",
+//! 1977), but neural networks are long and thin, and good orders for them are easy to find.
 //!
-//! Candidates are the order of the model file, greedy orders from several starts that always take the unit leaving
-//! the fewest nets open, and the best of these after a local search that moves single units and blocks.
+//! Candidates are the order of the model file, greedy orders from several starts that always take the unit that leaves
+//! the fewest nets open, and the best of these orders after a local search that moves single units and blocks.
 
 use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::{Id, Keyed, places};
@@ -17,9 +17,9 @@ use super::cuts::{CutId, Cuts};
 
 /// Approximate number of statuses of an open net.
 const STATUSES: f64 = 2.2;
-/// Maximum number of units of a greedy order, whose cost is quadratic in them if many nets are open.
+/// Maximum number of units of a greedy order, which takes quadratic time if many nets are open.
 pub const MAX_UNITS: usize = 20_000;
-/// Number of pins of a net up to which each of its pins moves the others to the front of the queue.
+/// Maximum number of pins of a net in which every pin, not only the first, moves the others to the front of the queue.
 const HUB: usize = 64;
 /// Number of starts of the greedy order.
 const STARTS: usize = 8;
@@ -28,8 +28,8 @@ const WORK: usize = 20_000_000;
 /// Maximum distance of a move.
 const REACH: usize = 24;
 
-/// Returns an order of `units` units in which few nets are open; the best so far if time runs out. Above
-/// [`MAX_UNITS`] units it is the order of the file.
+/// An order of `units` units in which few nets are open, or the best one so far if time runs out. With more than
+/// [`MAX_UNITS`] units, the order of the file is kept.
 pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<UnitId> {
     let incidence = incidence(units, cuts);
     let mut best: Vec<UnitId> = UnitId::first(units).collect();
@@ -77,7 +77,7 @@ fn incidence(units: usize, cuts: &Cuts) -> Keyed<UnitId, Vec<CutId>> {
     nets
 }
 
-/// Units spread over the file, including the first and the last.
+/// Units spread evenly over the file, including the first and the last.
 fn starts(units: usize) -> Vec<UnitId> {
     let mut starts: Vec<UnitId> =
         (0..STARTS).map(|start| UnitId::new(start * units.saturating_sub(1) / (STARTS - 1).max(1))).collect();

@@ -16,7 +16,7 @@ pub struct Preparation {
     pub kinds: Vec<Kind>,
     /// The state graph.
     pub states: States,
-    /// The state graph without nets, for pools that pay nothing for them.
+    /// The state graph without nets, for pools that pay for no transfers.
     pub plain: States,
     /// Whether nets were left out of the state graph.
     pub relaxed: bool,
@@ -26,7 +26,7 @@ pub struct Preparation {
 
 impl Preparation {
     /// Computes an order, the nets and a state graph of at most `max_states` states. `None` if even the smallest
-    /// relaxation has more, or if time runs out.
+    /// relaxation has more states, or if time runs out.
     pub fn new(problem: &Problem, units: &Units, max_states: usize, stop: &Stop) -> Option<Preparation> {
         let all = Cuts::new(units);
         let order = order::narrow(units.len(), &all, stop);
@@ -37,7 +37,7 @@ impl Preparation {
         Some(Preparation { kinds: kinds(problem, units), states, plain, relaxed, cuts })
     }
 
-    /// Preparation under rules; `None` if a state graph then has more than `max_states` states.
+    /// The preparation under rules; `None` if a state graph under these rules has more than `max_states` states.
     pub fn under(&self, rules: &Rules, max_states: usize) -> Option<Preparation> {
         let graph = |cuts: &Cuts| {
             let pools = self.kinds.iter().map(|kind| kind.pool + 1).max().unwrap_or(0);

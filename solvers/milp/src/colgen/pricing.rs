@@ -1,7 +1,8 @@
 //! Pricing: the most valuable column of a kind at given prices.
 //!
-//! For prices π on the units, find the set S that maximises π(S) among the sets whose first resource r(S) is at most
-//! T and whose second resource q(S), if the kind has one, is at most Q. The state graph turns it into a longest path
+//! For prices π on the units, find the set S that maximises π(S) among the sets whose first resource r(S) is at most T
+//! and whose second resource q(S), if the kind has one, is at most Q. The state graph turns this into a longest path
+//! problem with resource limits, solved in two phases.
 //! with resource limits, solved in two phases.
 //!
 //! 1. **Table.** The first limit is divided into G cells and every decision's share of the resource rounded down to
@@ -30,17 +31,17 @@ use stagewright_core::solver::Stop;
 use super::kind::{Kind, Resource};
 use super::states::{FORBIDDEN, StateId, States};
 
-/// Relative slack for sums taken in another order.
+/// Relative slack for sums that are computed in another order.
 const ROUNDING: f64 = 1e-11;
-/// Maximum relative error of one operation in the table's precision. Every entry is a sum of at most n rounded
-/// prices in n roundings, so for prices of any sign its error is at most 2n times this, times the sum of their
-/// absolute values.
+/// Maximum relative error of one operation in the table's precision. Every entry is a sum of at most n rounded prices
+/// with n roundings, so for prices of any sign its error is at most 2n times this number, times the sum of the absolute
+/// values of the prices.
 const TABLE_ROUNDING: f64 = 0.5 * f32::EPSILON as f64;
-/// Maximum number of sets that the labels of one pricing yield.
+/// Maximum number of sets obtained from the labels of one pricing.
 const MAX_SETS: usize = 8;
 /// Divisor of the label limit with two resources.
 const TWO_RESOURCES: usize = 16;
-/// Labels between two checks of the clock.
+/// Number of labels between two checks of the clock.
 const LABELS_PER_LOOK: usize = 1 << 14;
 /// Fractions of the cells that paths through the table leave unused.
 const SPARED: [f64; 10] = [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12];
@@ -50,7 +51,7 @@ const SPARED: [f64; 10] = [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03,
 pub struct Priced {
     /// The units, in the order of decisions.
     pub units: Vec<UnitId>,
-    /// π(S).
+    /// Profit π(S) of the set.
     pub profit: f64,
     /// The first resource.
     pub first: f64,
@@ -76,7 +77,7 @@ pub struct PricingEffort {
     pub cells: usize,
     /// Maximum number of labels; 0 means the table alone.
     pub labels: usize,
-    /// Fraction of the table's bound that may be missed.
+    /// Fraction of the table's bound by which the best column may be missed.
     pub precision: f64,
     /// Whether labels respect the second resource; otherwise the bound ignores it, and sets that violate it are
     /// dropped.
@@ -115,7 +116,7 @@ struct Label {
 }
 
 impl Label {
-    /// The label after one more decision.
+    /// The label after the decision `step`.
     fn after(&self, step: &Label) -> Label {
         Label {
             first: self.first + step.first,
@@ -173,10 +174,10 @@ impl<'a> Pricing<'a> {
             }
         }
         let incumbent = found.iter().map(|set| set.profit).fold(goal, f64::max);
-        // Columns within the precision of the incumbent are not searched for.
+        // A column that beats the incumbent by less than the precision is not searched for.
         let accepted = incumbent + effort.precision * bound.abs();
         if effort.labels > 0 && bound > accepted {
-            // Two resources keep many more labels, and each costs more.
+            // With two resources there are many more labels, and each takes longer.
             let two = self.kind.second.is_some() && effort.second;
             let labels = if two { effort.labels / TWO_RESOURCES } else { effort.labels };
             let limits = [limits[0], if effort.second { limits[1] } else { f64::INFINITY }];
@@ -195,12 +196,13 @@ impl<'a> Pricing<'a> {
         Some(Answer { most: bound, columns: found })
     }
 
-    /// Number of cells of a decision; more than the table has if it cannot fit.
+    /// Number of table cells that a decision takes, given its cost `first`; one more than the table has if the decision
+    /// cannot fit.
     fn cells_of(&self, first: f64, cell: f64) -> usize {
         ((first / cell).floor().max(0.0) as usize).min(self.cells + 1)
     }
 
-    /// Computes F for every state.
+    /// Computes F(s, k) for every state s and number of cells k.
     fn fill(&self, prices: &Keyed<UnitId, f64>, cell: f64, table: &mut Vec<f32>) {
         let row = self.cells + 1;
         let end = self.states.len();
@@ -235,7 +237,7 @@ impl<'a> Pricing<'a> {
         }
     }
 
-    /// Best path through the table from the start with `left` cells; its set with the true resources.
+    /// The set of the best path through the table that starts with `left` cells, with its true resources.
     fn path(&self, prices: &Keyed<UnitId, f64>, cell: f64, table: &[f32], mut left: usize) -> Priced {
         let row = self.cells + 1;
         let mut set = Priced { units: Vec::new(), profit: 0.0, first: 0.0, second: 0.0 };
@@ -273,8 +275,8 @@ impl<'a> Pricing<'a> {
         label.profit + f64::from(table[state.index() * (self.cells + 1) + cells]) > search.goal
     }
 
-    /// Decisions on a unit at the active states of a layer, by the state that they lead to: that state, the index of the
-    /// active one, and whether the unit is inside.
+    /// Collects the decisions on a unit at the active states of a layer, sorted by the state that each leads to: that
+    /// state, the index of the active state, and whether the unit is inside.
     fn collect_moves(
         &self,
         unit: UnitId,
@@ -294,7 +296,7 @@ impl<'a> Pricing<'a> {
         moves.sort_unstable();
     }
 
-    /// The forward pass.
+    /// The forward pass over the labels.
     fn labels(&self, search: &Search<'_>, table: &[f32]) -> Labels {
         let kind = self.kind;
         let two = kind.second.is_some() && search.limits[1].is_finite();
@@ -401,14 +403,14 @@ fn add_step(
     }
 }
 
-/// Appends the labels that no other dominates. O(n log n); with two resources, every kept label also costs the
-/// length of the skyline of profit and second resource.
+/// Appends the labels that no other label dominates. O(n log n); with two resources, every kept label also takes time
+/// linear in the skyline of profit and second resource.
 fn undominated(gathered: &mut [(Label, u32)], two: bool, labels: &mut Vec<Label>, trail: &mut Vec<u32>) {
     gathered.sort_by(|(a, _), (b, _)| {
         a.first.total_cmp(&b.first).then(b.profit.total_cmp(&a.profit)).then(a.second.total_cmp(&b.second))
     });
     let mut largest = f64::NEG_INFINITY;
-    // Kept labels that are not dominated in profit and second resource: both ascend.
+    // Kept labels that are not dominated in profit and second resource, ascending in both.
     let mut skyline: Vec<(f64, f64)> = Vec::new();
     for &(label, parent) in gathered.iter() {
         if two {

@@ -3,16 +3,16 @@
 //! The columns of a node are the columns of the problem that satisfy all its rules. There are three kinds of
 //! rules.
 //!
-//! - **Pairs.** Two units are *together*: a column holds both or neither; or *apart*: it holds one of them at
-//!   most (Ryan and Foster, "An integer programming approach to scheduling", 1981). In every partition into
-//!   columns a pair is either together or apart, so the two rules split a node's partitions in two.
-//! - **Bars.** A column of some kind does not hold some unit. With several kinds, a unit is barred either
-//!   from one of them or from all others.
-//! - **Placed columns.** Some columns are part of the partition; the others hold none of their units and
-//!   share the remaining devices. Diving places columns.
+//! - **Pairs.** Two units are *together* if a column holds both or neither, and *apart* if it holds at most one of them
+//!   (Ryan and Foster, "An integer programming approach to scheduling", 1981). In every partition into columns a pair
+//!   is either together or apart, so the two rules split a node's partitions in two.
+//! - **Bars.** A column of a given kind does not hold a given unit. With several kinds, a unit is barred either from
+//!   one kind or from all others.
+//! - **Placed columns.** Some columns are part of the partition; the other columns hold none of their units and share
+//!   the remaining devices. Diving places columns.
 //!
-//! Rules only remove columns, so a bound on the columns of the problem also bounds the columns of a node.
-//! Pricing carries pairs as state: the decision on the first of the units is remembered until the last
+//! Rules only remove columns, so a bound on the columns of the problem also bounds the columns of a node. Pricing
+//! carries pairs as state: the decision on the first unit of a pair is remembered until the decision on the last
 //! ([`super::states`]); bars and placed columns forbid a decision directly.
 
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Rules {
             && !self.placed.iter().any(|placed| placed.units.iter().any(|&unit| column.holds(unit)))
     }
 
-    /// Whether each unit is in a placed column.
+    /// For each unit, whether it is in a placed column.
     pub fn is_placed(&self, units: usize) -> Keyed<UnitId, bool> {
         let mut placed = Keyed::filled(false, units);
         for &unit in self.placed.iter().flat_map(|column| column.units.iter()) {
@@ -91,7 +91,7 @@ impl Rules {
         placed
     }
 
-    /// Number of devices of each pool that placed columns leave.
+    /// Number of devices of each pool that the placed columns do not take.
     pub fn devices_left(&self, devices: &[u32], kinds: &[Kind]) -> Vec<u32> {
         let mut left = devices.to_vec();
         for kind in self.placed.iter().map(|column| &kinds[column.kind]) {

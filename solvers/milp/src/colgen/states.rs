@@ -11,8 +11,8 @@
 //! to the decision on the last unit it is paired with, to remember whether it is inside; a decision that a
 //! rule forbids leads to [`FORBIDDEN`]. Placed units are always outside. The empty set is never forbidden.
 //!
-//! A graph of more than a given number of states is not built. [`States::relaxed`] then drops the cheapest
-//! nets where too many are open: no set's load increases, so bounds stay valid.
+//! If the graph has more than a given number of states, it is not built. [`States::relaxed`] then drops the cheapest
+//! nets wherever too many are open: no set's load increases, so bounds stay valid.
 
 use rustc_hash::FxHashMap;
 use stagewright_core::contraction::UnitId;
@@ -33,23 +33,23 @@ pub const FORBIDDEN: StateId = StateId(u32::MAX);
 const OUTSIDE: u128 = 0;
 const INSIDE: u128 = 1;
 const MIXED: u128 = 2;
-/// Number of bits of a status, and their mask.
+/// Number of bits of a status, and mask of these bits.
 const BITS: u32 = 2;
 const STATUS: u128 = (1 << BITS) - 1;
-/// Maximum number of nets and paired units that are open at a time.
+/// Maximum number of nets and paired units that are open at once.
 const SLOTS: u32 = 128 / BITS;
 
-/// Layers of states with the two decisions at each.
+/// Layers of states, with the two decisions at each state.
 #[derive(Debug, Clone)]
 pub struct States {
     order: Vec<UnitId>,
-    /// First state of each layer; the last entry is the end.
+    /// First state of each layer, and the end of the last layer.
     first: Vec<usize>,
     /// Targets of the decisions outside and inside.
     next: Keyed<StateId, [StateId; 2]>,
     /// `[link]`: seconds of the nets that each decision cuts, for each distinct link.
     cut: Vec<Keyed<StateId, [f64; 2]>>,
-    /// `[pool]`: its distinct link; `None` if all transfers are free.
+    /// `[pool]`: index of the pool's distinct link; `None` if all transfers are free.
     link_of: Vec<Option<usize>>,
 }
 
@@ -73,7 +73,7 @@ struct DecisionEffects {
     nets: Vec<Touch>,
     /// Paired units that are decided already.
     watches: Vec<Watch>,
-    /// Slot that remembers the decision for the units it is paired with.
+    /// Slot that remembers the decision for the units paired with this unit.
     remembered: Option<u32>,
     /// Slots freed by the decision.
     forgotten: Vec<u32>,
@@ -135,12 +135,12 @@ impl States {
             }
             layer = following;
         }
-        // Every net is closed at the end, which is one state without decisions.
+        // At the end every net is closed, so there is a single state, without decisions.
         Some(states)
     }
 
-    /// State graph with as many of the most expensive nets as `max_states` states allow, and these nets if any was
-    /// dropped. `None` if time runs out or there are more units than `max_states`.
+    /// A state graph with as many of the most expensive nets as `max_states` states allow, and these nets if any net
+    /// was dropped. `None` if time runs out or there are more units than `max_states`.
     pub fn relaxed(
         order: &[UnitId],
         cuts: &Cuts,
@@ -164,7 +164,7 @@ impl States {
         &self.order
     }
 
-    /// Number of states, without the end.
+    /// Number of states, not counting the end.
     pub fn len(&self) -> usize {
         self.next.len()
     }
@@ -179,13 +179,13 @@ impl States {
         self.first[place]..self.first[place + 1]
     }
 
-    /// Targets of the decisions outside and inside from a state, or [`FORBIDDEN`].
+    /// Targets of the decisions outside and inside at a state; [`FORBIDDEN`] if the rules forbid the decision.
     #[inline]
     pub fn next(&self, state: StateId) -> [StateId; 2] {
         self.next[state]
     }
 
-    /// Seconds of the nets that each decision cuts on a pool's link; `None` if all are zero.
+    /// Seconds on a pool's link of the nets that each decision cuts; `None` if all are zero.
     pub fn cut(&self, pool: usize) -> Option<&Keyed<StateId, [f64; 2]>> {
         self.link_of[pool].map(|link| &self.cut[link])
     }
@@ -194,7 +194,7 @@ impl States {
 /// Limits on the number of open nets that [`States::relaxed`] tries in turn.
 const WIDTHS: [usize; 11] = [24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
 
-/// Keeps nets, the most expensive first, such that at most `width` are open at any position.
+/// A selection of the nets, the most expensive first, of which at most `width` are open at any position.
 fn narrowed(order: &[UnitId], cuts: &Cuts, width: usize) -> Cuts {
     let place: Keyed<_, usize> = places(order);
     let mut dearest: Vec<CutId> = cuts.ids().collect();
@@ -212,7 +212,7 @@ fn narrowed(order: &[UnitId], cuts: &Cuts, width: usize) -> Cuts {
     cuts.only(|net| kept[net])
 }
 
-/// Steps of all decisions, with slots assigned; `None` if there are too few slots.
+/// Effects of all decisions, with slots assigned; `None` if there are too few slots.
 fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<DecisionEffects>> {
     let mut of_unit = Keyed::filled(Vec::new(), order.len());
     for net in cuts.ids() {
@@ -224,7 +224,7 @@ fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<DecisionEff
     let partners = partners(order, rules);
     let mut left: Keyed<CutId, usize> = cuts.ids().map(|net| cuts.pins(net).len()).collect();
     let mut slot_of = Keyed::filled(0, cuts.len());
-    // `[position]`: slot of its decision, if remembered.
+    // `[position]`: slot of the decision, if the decision is remembered.
     let mut remembered = vec![0u32; order.len()];
     let mut free: Vec<u32> = (0..SLOTS).rev().collect();
     let mut all = Vec::with_capacity(order.len());
@@ -251,7 +251,7 @@ fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<DecisionEff
                 step.forgotten.push(slot);
             }
         }
-        // A slot is free for others only after this decision.
+        // A slot becomes free for other uses only after this decision.
         free.extend(step.nets.iter().filter(|touch| touch.closes).map(|touch| touch.slot));
         free.extend(&step.forgotten);
         all.push(step);
@@ -259,7 +259,7 @@ fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<DecisionEff
     Some(all)
 }
 
-/// `[position]`: the positions it is paired with, ascending, and whether together.
+/// `[position]`: positions paired with this one, ascending, each with whether the two are together.
 fn partners(order: &[UnitId], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
     let place: Keyed<_, usize> = places(order);
     let mut partners = vec![Vec::new(); order.len()];
@@ -282,7 +282,7 @@ impl DecisionEffects {
             })
     }
 
-    /// State after a decision; calls `pay` for each net that becomes mixed by it.
+    /// The state after a decision. Calls `pay` for each net that the decision makes mixed.
     fn decide(&self, mut key: u128, inside: bool, mut pay: impl FnMut(CutId)) -> u128 {
         let here = if inside { INSIDE } else { OUTSIDE };
         for touch in &self.nets {
@@ -307,7 +307,7 @@ impl DecisionEffects {
     }
 }
 
-/// One pool for each distinct table of transfer times, and the table of each pool.
+/// A representative pool for each distinct table of transfer times, and for each pool the index of its table.
 fn links(cuts: &Cuts, pools: usize) -> (Vec<usize>, Vec<Option<usize>>) {
     let mut links: Vec<usize> = Vec::new();
     let same = |a: usize, b: usize| cuts.ids().all(|net| cuts.seconds(net, a) == cuts.seconds(net, b));

@@ -1,5 +1,5 @@
-//! Branch and price at a threshold: decides whether any partition into columns is a plan of this value or a
-//! lower one.
+//! Branch and price at a threshold: decides whether any partition into columns is a plan whose value is at most the
+//! threshold.
 //!
 //! The root is the whole problem. A node whose relaxation is excluded is closed. A node whose partition is a
 //! plan within the threshold yields that plan, and the threshold drops to just below its value; closed nodes
@@ -7,10 +7,9 @@
 //! that plan is reported too, since a threshold may be far below the best known plan. When no node is left,
 //! the threshold is excluded: no free split has that value or a lower one.
 //!
-//! Nodes are taken depth first, a few at a time: the deepest ones are relaxed in parallel and their results
-//! taken in order, so that neither plan nor verdict depends on the number of threads. A node whose state
-//! graph does not fit, whose LP fails, or that stays undecided in spite of its rules remains open, and the
-//! threshold with it.
+//! Nodes are taken depth first, a few at a time: the deepest nodes are relaxed in parallel and their results taken in
+//! order, so that neither plan nor verdict depends on the number of threads. If a node's state graph does not fit, its
+//! LP fails, or it stays undecided in spite of its rules, the node remains open, and so does the threshold.
 //!
 //! Literature: Ryan and Foster, "An integer programming approach to scheduling" (1981); Barnhart, Johnson,
 //! Nemhauser, Savelsbergh and Vance, "Branch-and-price: column generation for solving huge integer programs"
@@ -31,7 +30,7 @@ use super::rules::{Column, Rules};
 
 /// Number of nodes relaxed in parallel.
 pub const BATCH: usize = 4;
-/// Maximum number of rounds of each form of the relaxation of a node, after which it is split anyway.
+/// Maximum number of rounds for each form of a node's relaxation, after which the node is split anyway.
 const ROUNDS: u64 = 60;
 /// Relative excess of a plan's value over the threshold that counts as rounding.
 const ROUNDING: f64 = 1e-10;
@@ -43,7 +42,7 @@ pub struct Verdict {
     pub threshold: f64,
     /// Whether the threshold is excluded.
     pub excluded: bool,
-    /// Best plan, if better than the incumbent; it may be above the threshold.
+    /// Best plan, if better than the incumbent; its value may exceed the threshold.
     pub plan: Option<Plan>,
     /// Number of nodes relaxed.
     pub nodes: u64,
@@ -54,7 +53,7 @@ pub struct Verdict {
 /// Outcome of a node.
 enum Outcome {
     Closed,
-    /// The plan of the node is within the threshold: visit the node again at a lower one, with these columns.
+    /// The plan of the node is within the threshold: visit the node again at a lower threshold, with these columns.
     Again(Arc<[Column]>),
     Split([Rules; 2], Arc<[Column]>),
     Undecided,
@@ -63,16 +62,16 @@ enum Outcome {
 /// Task of a tree search.
 #[derive(Debug, Clone, Copy)]
 pub struct Quest {
-    /// The value to find or to exclude.
+    /// The threshold at which to find a plan, or to exclude every plan.
     pub threshold: f64,
-    /// Value of the best known plan, infinite without one; better plans are reported.
+    /// Value of the best known plan, infinite if there is none; better plans are reported.
     pub incumbent: f64,
     /// Maximum number of nodes.
     pub most: u64,
 }
 
-/// Searches the tree of a threshold; calls `tell` for every plan that is better than the incumbent and all
-/// plans before it.
+/// Searches the tree of a threshold. Calls `tell` for every plan that is better than the incumbent and all earlier
+/// plans.
 ///
 /// The verdict depends on all arguments except the pool, unless `stop` ends the search.
 pub fn search(
@@ -114,7 +113,7 @@ pub fn search(
             }
             match outcome {
                 Outcome::Closed => {}
-                // With two plans in one batch, the node of the worse one is visited again too.
+                // If one batch yields two plans, the node of the worse plan is visited again too.
                 Outcome::Again(columns) => open.push(Node { columns, ..node }),
                 Outcome::Split([first, second], columns) => {
                     open.push(Node { rules: second, columns: columns.clone() });
@@ -158,7 +157,7 @@ fn visit(
     }
     let outcome = match unanswered(&node.rules, kinds, ground.units) {
         Branching::Two(rules) => Outcome::Split(rules, shares.columns),
-        // The only partition left is not a plan of this value.
+        // The only partition left is not a plan within the threshold.
         Branching::Single if is_whole => Outcome::Closed,
         Branching::Single | Branching::Indistinct => Outcome::Undecided,
     };

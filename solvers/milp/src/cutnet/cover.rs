@@ -1,9 +1,9 @@
 //! Cover inequalities: sets of units that exceed the memory of a device.
 //!
 //! In a graph of version 2 the memory of a device is not a sum over units, so no row of an integer program expresses
-//! it. It is monotone in the set, though: a set that does not fit excludes all its supersets, which is a cover
-//! inequality: at most all but one of its units are on a device. Such rows are separated from the choices of the
-//! program until it chooses a plan. A minimal cover excludes most.
+//! it. The memory is monotone in the set, though: a set that does not fit excludes all its supersets. The corresponding
+//! cover inequality says that not all units of the set are on one device. Such rows are separated from the choices of
+//! the program until it chooses a plan. Minimal covers exclude the most.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contraction::{UnitId, Units};
@@ -11,7 +11,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
 
-/// Units that together do not fit into a memory, nor into a smaller one.
+/// Units that together do not fit into a memory of this size, nor into a smaller one.
 #[derive(Debug, Clone)]
 pub struct Cover {
     /// The memory, in bytes.
@@ -20,7 +20,7 @@ pub struct Cover {
     pub units: Vec<UnitId>,
 }
 
-/// Minimal cover for every device whose units, by `device_of`, exceed its memory. O(n² pins) for n units of such a
+/// A minimal cover for every device whose units, by `device_of`, exceed its memory. O(n² pins) for n units on such a
 /// device.
 pub fn covers(problem: &Problem, units: &Units, device_of: &Keyed<UnitId, DeviceId>) -> Vec<Cover> {
     if units.bytes_are_sums() {

@@ -1,8 +1,8 @@
 //! Explanation of infeasibility: an irreducible set of units that the devices cannot hold together.
 //!
-//! Without any one of its units, the rest of the set can be packed. It is found by halving (Junker,
-//! "QuickXplain: preferred explanations and relaxations for over-constrained problems", AAAI 2004); every
-//! query is a packing program without loads and nets.
+//! Without any one of its units, the rest of the set can be packed. The set is found by halving (Junker, "QuickXplain:
+//! preferred explanations and relaxations for over-constrained problems", AAAI 2004); every query is a packing program
+//! without loads and nets.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-/// Time limit of all queries together: infeasibility is known without them.
+/// Time limit of all queries together, which only explain the infeasibility that is already proved.
 const TIME: Duration = Duration::from_secs(5);
 /// Maximum number of variables of a query.
 const MAX_VARIABLES: usize = 100_000;
-/// Capacity to which a memory is scaled.
+/// Capacity to which the memory of a device is scaled.
 const SCALE: f64 = 1e4;
 /// Maximum number of units named in a message.
 const MAX_NAMED: usize = 4;
@@ -43,7 +43,7 @@ pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option
     ))
 }
 
-/// Irreducible set of units that cannot be packed, ascending. `None` if all can be packed, or if a query is
+/// An irreducible set of units that cannot be packed, ascending. `None` if all units can be packed, or if a query is
 /// too large or not answered in time.
 pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<UnitId>> {
     let mut heaviest: Vec<UnitId> = units.ids().collect();
@@ -70,8 +70,8 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
-    /// Irreducible part of the candidates that does not fit next to the given units; `None` if time runs out.
-    /// The depth of the recursion is logarithmic in their number.
+    /// An irreducible part of the candidates that does not fit next to the given units; `None` if time runs out. The
+    /// depth of the recursion is logarithmic in the number of candidates.
     fn explain(&self, given: &mut Vec<UnitId>, grown: bool, candidates: &[UnitId]) -> Option<Vec<UnitId>> {
         if grown && !self.fits(given)? {
             return Some(Vec::new());
@@ -90,7 +90,7 @@ impl Packing<'_> {
         Some([needed, rest].concat())
     }
 
-    /// Whether the chosen units fit the devices; `None` if not answered in time.
+    /// Whether the chosen units fit the devices; `None` if the query is not answered in time.
     fn fits(&self, chosen: &[UnitId]) -> Option<bool> {
         let left = self.until.saturating_duration_since(Instant::now());
         if self.stop.reason().is_some() || left.is_zero() {

@@ -14,8 +14,8 @@
 //!
 //! The model is compact, and its relaxation is as strong as the edge-by-edge formulation of Tarnawski et al. (NeurIPS
 //! 2020). [`model`] builds it with good_lp; [`crate::run`] solves it on HiGHS directly, because good_lp exposes neither
-//! the dual bound nor the status at a limit. [`symmetry`] breaks the symmetry of identical devices; [`infeasible`]
-//! finds the units that cannot be packed if there is no plan.
+//! the dual bound nor the status at a limit. [`symmetry`] breaks the symmetry of identical devices; if there is no
+//! plan, [`infeasible`] finds units that cannot be packed.
 
 pub mod cover;
 pub mod infeasible;

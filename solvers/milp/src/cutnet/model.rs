@@ -1,11 +1,11 @@
-//! The model in variables and rows.
+//! The cut-net model in variables and rows.
 //!
 //! Each unit has a domain of devices. A unit whose domain is one device is a constant, and so is every net and load
 //! that depends on such units alone: the same code builds the model of a whole problem and of a neighbourhood in which
 //! all but a few units are fixed.
 //!
-//! `duplex` counts sent transfers, x_sd − lo for producer s, separately from received ones, hi − x_sd. `separate`
-//! training has a T for each pass and minimises their sum. The uplink of a group of devices is a resource like a
+//! `duplex` counts sent transfers, x_sd − lo for producer s, separately from received transfers, hi − x_sd. `separate`
+//! training has a T for each pass and minimises the sum of both. The uplink of a group of devices is a resource like a
 //! device, with the sum of x over its devices in place of x.
 //!
 //! `convex` splits have a variable left_vd for every forward operator v and device d, which is 1 once a path has left
@@ -28,17 +28,18 @@ use crate::choice::{Choices, Term};
 use crate::cutnet::cover::Cover;
 use crate::run::Model;
 
-/// Value in the model to which the known value is scaled, and capacity to which a memory is scaled: HiGHS has absolute
-/// tolerances.
+/// Value in the model to which the known value is scaled, and capacity to which the memory of a device is scaled,
+/// because the tolerances of HiGHS are absolute.
 const SCALE: f64 = 100.0;
 const MEMORY_SCALE: f64 = 1e4;
-/// Cap on a cost, as a multiple of the known value: a device with such a cost is worse than the plan anyway.
+/// Cap on a cost, as a multiple of the known value: a device with such a cost makes a plan worse than the known one
+/// anyway.
 const CEILING: f64 = 2.0;
 
 /// Range of the value, known before the model is solved.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
-    /// A lower bound on the value, seconds.
+    /// A lower bound on the value, in seconds.
     pub low: f64,
     /// Value of a plan; infinite if none is known.
     pub high: f64,
@@ -47,7 +48,7 @@ pub struct Range {
 /// Devices that each unit may be on; never empty.
 pub type Domains = Keyed<UnitId, Vec<DeviceId>>;
 
-/// Devices that can run each unit; `None` if a unit has none.
+/// Devices that can run each unit; `None` if some unit has no such device.
 pub fn domains(problem: &Problem, units: &Units) -> Option<Domains> {
     let of_unit = |unit| {
         let pools = problem.pools().iter().enumerate();
@@ -58,7 +59,7 @@ pub fn domains(problem: &Problem, units: &Units) -> Option<Domains> {
     units.ids().map(of_unit).collect()
 }
 
-/// Device of every unit of a placement that does not split units.
+/// Device of every unit in a placement that does not split units.
 pub fn devices_of_units(units: &Units, placement: &Placement) -> Keyed<UnitId, DeviceId> {
     units.ids().map(|unit| placement.device_of(units.members(unit)[0])).collect()
 }
@@ -68,7 +69,7 @@ pub fn devices_of_units(units: &Units, placement: &Placement) -> Keyed<UnitId, D
 pub enum Minimise {
     /// Loads of all devices and uplinks, whose maximum is the value of the plan.
     All,
-    /// Loads of the devices on which something may change.
+    /// Loads of the devices whose units may change.
     Changing,
 }
 
@@ -88,9 +89,9 @@ pub struct CutNetModel {
 struct NetKey<'a> {
     pins: &'a [UnitId],
     pass: u8,
-    /// Producer of the net, if it matters.
+    /// Producer of the net, if it affects the loads.
     producer: Option<UnitId>,
-    /// Whether the net is the gradient of a shared parameter, if that matters.
+    /// Whether the net is the gradient of a shared parameter, if that affects the loads.
     is_gradient: bool,
 }
 
@@ -201,7 +202,7 @@ impl<'a> Writer<'a> {
             };
             places.push(of_unit);
         }
-        // Rounding must not exclude the known plan.
+        // Rounding must not exclude the known plan, so the limit is slightly above its value.
         let limit = range.high / unit_seconds * (1.0 + 1e-9);
         let passes = problem.objective().passes();
         let bottleneck: Vec<Variable> =
@@ -234,7 +235,7 @@ impl<'a> Writer<'a> {
         let changing: FxHashSet<DeviceId> = self.places.iter().flatten().map(|&(device, _)| device).collect();
         for (pool, spec) in self.problem.pools().iter().enumerate() {
             for &device in &spec.devices {
-                // A device without changes keeps its memory and stays convex.
+                // A device without changes keeps its memory use and stays convex.
                 if minimise == Minimise::Changing && !changing.contains(&device) {
                     continue;
                 }
@@ -252,7 +253,7 @@ impl<'a> Writer<'a> {
             self.uplink(group, &nets);
         }
         let objective = self.bottleneck.iter().sum();
-        // Columns are in the order in which variables were added, places first.
+        // Columns are in the order in which variables were added, with the places first.
         let mut column = 0;
         let mut number = |(device, _): &(DeviceId, Variable)| {
             column += 1;
@@ -269,7 +270,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// x_ud.
+    /// The term x_ud.
     fn place(&self, unit: UnitId, device: DeviceId) -> Term {
         let (places, domain) = (&self.places[unit], &self.domains[unit]);
         match places.iter().find(|&&(own, _)| own == device) {
@@ -279,7 +280,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `None` on stop.
+    /// Merges nets with equal keys; `None` on stop.
     fn merged_nets(&self, stop: &Stop) -> Option<Vec<Net<'a>>> {
         let units = self.units;
         let communication = self.problem.objective().rules().communication;
@@ -294,7 +295,7 @@ impl<'a> Writer<'a> {
                 pins: units.pins(id),
                 pass: net.pass,
                 producer: (communication == Communication::Duplex).then_some(net.producer),
-                // Serial communication adds all of them to the same sum.
+                // Serial communication adds all nets to the same sum.
                 is_gradient: communication != Communication::Serial && net.is_gradient(),
             };
             let place = *at_key.entry(key.clone()).or_insert(nets.len());
@@ -356,7 +357,7 @@ impl<'a> Writer<'a> {
         (largest, least)
     }
 
-    /// 1 if a resource has some of the terms but not all, exact if it is minimised.
+    /// 1 if a resource has some of the terms but not all; exact if the result is minimised.
     fn cut(&mut self, terms: &[Term]) -> Expression {
         if let &[Term::Variable(left), Term::Variable(right)] = terms {
             let cut = self.fraction();
@@ -368,8 +369,8 @@ impl<'a> Writer<'a> {
         largest - least
     }
 
-    /// Adds the rows of a load: T is at least the sum of compute, sent and received, or each of them, and in every case
-    /// with the gradients of shared parameters on top.
+    /// Adds the rows of a load: T is at least the sum of compute, sent and received transfers, or at least each of
+    /// them, in every case plus the gradients of shared parameters.
     fn load(&mut self, pool: usize, device: DeviceId, nets: &[Net<'a>]) {
         let host = self.problem.pools()[pool].host;
         for pass in 0..self.bottleneck.len() {
@@ -416,7 +417,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds the rows of memory. In version 2 they are a relaxation without live tensors, which covers account for.
+    /// Adds the rows of memory. For graphs of version 2 they are a relaxation without live tensors, for which covers
+    /// account.
     fn memory(&mut self, pool: usize, device: DeviceId) {
         let capacity = self.problem.pools()[pool].memory;
         for cover in self.covers.iter().filter(|cover| capacity <= cover.memory) {
@@ -432,7 +434,7 @@ impl<'a> Writer<'a> {
         if all + shared <= capacity {
             return;
         }
-        // Devices with no memory, or nearly none, hold units that take none.
+        // Devices with no memory, or nearly none, hold units that take no memory.
         let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
         let mut sum = Expression::from(0.0);
         for unit in self.units.ids() {
@@ -464,7 +466,7 @@ impl<'a> Writer<'a> {
             .devices()
             .filter(|&device| cluster.group_of_kind(cluster.kind_of(device)) == Some(group))
             .collect();
-        // Whether a unit is in the group, by unit, created on demand.
+        // By unit: whether the unit is in the group; created on demand.
         let mut within: FxHashMap<UnitId, Term> = FxHashMap::default();
         for pass in 0..self.bottleneck.len() {
             let mut load = Expression::from(0.0);

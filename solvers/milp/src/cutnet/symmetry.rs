@@ -1,7 +1,7 @@
-//! Symmetry breaking for identical devices: one of every n! equivalent plans is left.
+//! Symmetry breaking for identical devices: leaves one of every n! equivalent plans.
 //!
-//! The heaviest units are the leaders, in this order. Renaming the devices of a pool in the order in which leaders use
-//! them turns every plan into one of equal value in which the k-th leader is on one of the first k devices.
+//! The heaviest units are the leaders, ordered by weight. Renaming the devices of a pool in the order in which leaders
+//! use them turns every plan into a plan of equal value in which the k-th leader is on one of the first k devices.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contraction::{UnitId, Units};

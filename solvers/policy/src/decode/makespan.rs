@@ -1,10 +1,11 @@
-//! Schedules decoded from a prediction, as changes of the schedule that the network has read.
+//! Schedules decoded from a prediction, as changes to the schedule that the network has read.
 //!
 //! A unit that stays where most of its work is keeps the devices of all its operators, so a prediction that changes
-//! nothing is as good as that schedule, whatever the units are. Units that belong together are merged into groups, and
-//! each group goes to the device with the highest mean affinity of its units, weighted by their work. At a positive
-//! temperature both are sampled: an edge is kept with the probability that the grouping head assigns to it, and the
-//! group's affinities get Gumbel noise (perturb and maximise: Papandreou and Yuille, ICCV 2011).
+//! nothing is as good as the schedule that was read, however the operators are divided into units. Units that belong
+//! together are merged into groups, and each group goes to the device with the highest mean affinity of its units,
+//! weighted by their work. At a positive temperature both are sampled: an edge is kept with the probability that the
+//! grouping head assigns to it, and the group's affinities get Gumbel noise (perturb and maximise: Papandreou and
+//! Yuille, ICCV 2011).
 
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
@@ -21,12 +22,13 @@ use super::gumbel;
 use crate::predict::Prediction;
 use crate::subject::{Base, Subject};
 
-/// Smallest probability counted.
+/// Smaller probabilities are raised to this before their logarithm is taken.
 const LEAST: f64 = 1e-9;
 /// Largest work of a group, as a share of the mean work per device.
 const MAX_OF_DEVICE: f64 = 0.5;
 
-/// Devices of the units, for groups or for single units: the most likely ones, or samples if `temperature` is positive.
+/// The device of every unit, chosen for groups or for single units: the most likely device, or a sample if
+/// `temperature` is positive.
 pub(crate) fn homes(
     subject: &Subject<'_, '_>,
     prediction: &Prediction,
@@ -121,8 +123,8 @@ fn groups(
     (0..units).map(|unit| sets.find_mut(unit)).collect()
 }
 
-/// The operators by the priority of their units, those of one unit by decreasing upward rank. The backward operators of
-/// units that have forward ones come last, in reverse order.
+/// The operators by the priority of their units and, within a unit, by decreasing upward rank. The backward operators
+/// of units that also have forward operators come last, in reverse order.
 pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<OpId> {
     let (instance, level) = (subject.instance, &subject.level);
     let graph = instance.graph();
@@ -159,9 +161,9 @@ fn moved(
     graph.operators().zip(device_of).map(home).collect()
 }
 
-/// The best schedule of `count` draws from a prediction for a schedule, `from`. Each draw is simulated under the
-/// priorities that its devices imply, under those of the network and under those of `from`. Draws are scored in parallel;
-/// their random streams depend on their number, not on the thread.
+/// The best schedule of `count` draws from the network's prediction for the schedule `from`. Each draw is simulated
+/// under the priorities that its devices imply, under those of the network and under those of `from`. Draws are scored
+/// in parallel; their random streams depend on their number, not on the thread.
 pub(crate) fn best_of_draws<'s, 'p>(
     subject: &Subject<'s, 'p>,
     (base, from): (&Base, &Schedule),
@@ -230,7 +232,7 @@ mod tests {
             let subject = Subject::new(&instance, 4, false);
             let graph = instance.graph();
             let of_class = |op: OpId| instance.homes(graph.class(graph.class_of(op))[0]);
-            // Classes of one unit are on several devices.
+            // The classes of a unit are spread over several devices.
             let device = |op: OpId| {
                 let homes = of_class(op);
                 homes[graph.class_of(op).index() % homes.len()]

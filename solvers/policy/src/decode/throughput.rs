@@ -8,7 +8,7 @@ use stagewright_search::order::by_priority;
 use crate::predict::Prediction;
 use crate::subject::Subject;
 
-/// Position, from 0 to 1, of every unit of a contiguous split when units are ordered by the network's priority.
+/// Position, from 0 to 1, of every unit in the linear order that follows the network's priorities.
 pub(crate) fn places(
     subject: &Subject<'_, '_>,
     prediction: &Prediction,
@@ -34,7 +34,7 @@ pub(crate) fn of_order(order: &[UnitId]) -> Keyed<UnitId, f64> {
     places
 }
 
-/// The order by a weighted mean of two positions, `weight` for the second, plus noise.
+/// The units in the order of the weighted means of two positions, with weight `weight` on the second, plus noise.
 pub(crate) fn mixed(
     units: &Units,
     a: &Keyed<UnitId, f64>,

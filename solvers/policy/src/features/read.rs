@@ -9,7 +9,7 @@ use super::kinds::{KINDS, coarse};
 use super::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
 use crate::subject::{Base, Subject, ratio};
 
-/// Logarithms are clamped to this and then scaled to a range of about one.
+/// Largest magnitude of a logarithm. Logarithms are clamped to it and then scaled to a range of about one.
 const MAX_LOG: f64 = 12.0;
 const LOG_SCALE: f64 = 0.25;
 
@@ -29,7 +29,7 @@ fn flag(is: bool) -> f32 {
     f32::from(u8::from(is))
 }
 
-/// Totals that several features are shares of.
+/// Totals of which several features are shares.
 struct Sums {
     /// Mean seconds of all units, and of all transfers along edges.
     work: f64,
@@ -37,7 +37,7 @@ struct Sums {
     bytes: f64,
     /// Seconds of the longest path through the graph.
     longest: f64,
-    /// Memory of all devices; infinite if one has no limit.
+    /// Total memory of all devices; infinite if one of them has no limit.
     memory: f64,
 }
 

@@ -18,9 +18,9 @@ pub struct AdamConfig {
     /// Learning rate after the warm-up.
     #[serde(rename = "rate")]
     pub learning_rate: f64,
-    /// Warm-up steps, in which the learning rate rises linearly from zero.
+    /// Number of warm-up steps, during which the learning rate rises linearly from zero.
     pub warmup: u64,
-    /// Final fraction of the learning rate.
+    /// Learning rate at the last step, as a fraction of `learning_rate`.
     #[serde(rename = "last")]
     pub final_lr_fraction: f64,
     /// Weight decay.

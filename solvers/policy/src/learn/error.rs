@@ -19,7 +19,7 @@ pub enum TrainError {
     /// Non-finite gradients.
     #[error("training diverged at step {step}: the gradients are not finite")]
     Diverged {
-        /// Steps taken before.
+        /// Number of steps taken before the one that failed.
         step: u64,
     },
 }

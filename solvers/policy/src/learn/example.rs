@@ -36,11 +36,11 @@ pub struct Targets {
     pub together: Vec<f32>,
     /// By edge: weight in the loss; the weights sum to 1.
     pub edge_weight: Vec<f32>,
-    /// By unit and device: weighted share of the plans with the unit there.
+    /// By unit and device: weighted share of the plans that place the unit on the device.
     pub affinity: Vec<f32>,
     /// By unit: weight in the loss; the weights sum to 1.
     pub unit_weight: Vec<f32>,
-    /// Pairs of units, the earlier first.
+    /// Pairs of units whose order is taught, the earlier unit first.
     pub before: Vec<(ClusterId, ClusterId)>,
     /// The natural logarithm of the best value over the lower bound.
     pub value: f32,
@@ -55,7 +55,8 @@ pub struct Example {
     pub targets: Targets,
 }
 
-/// The example of an input and its teachers, at least one, the best first. O(teachers · units · devices + edges).
+/// Builds the example of an input from its teachers, of which there is at least one, the best first.
+/// O(teachers · units · devices + edges).
 pub fn example(
     subject: &Subject<'_, '_>,
     input: Input,
@@ -150,8 +151,8 @@ fn aligned(subject: &Subject<'_, '_>, was: &[DeviceId], is: &[DeviceId]) -> Keye
     is.iter().map(|&device| DeviceId::new(name[device.index()])).collect()
 }
 
-/// Position of every unit in a plan: the mean rank of its operators, or its stage. For a unit with forward operators
-/// only these count: its backward operators run in reverse order, so with them every unit would be in the middle.
+/// Position of every unit in a plan: the mean rank of its operators, or its stage. If a unit has forward operators,
+/// only these count: backward operators run in reverse order, so counting them would place every unit in the middle.
 fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<ClusterId, f64> {
     let graph = subject.instance().graph();
     let mut of_operator = vec![0.0; graph.operator_count()];
@@ -180,7 +181,7 @@ fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<ClusterId, 
     sum.iter().zip(&count).map(|(&sum, &count)| ratio(sum, count)).collect()
 }
 
-/// Random pairs of units at different positions, the earlier first; half of the pairs are nearby.
+/// Random pairs of units at different positions, the earlier unit first; half of the pairs are nearby.
 fn pairs(
     places: &Keyed<ClusterId, f64>,
     order: &[ClusterId],

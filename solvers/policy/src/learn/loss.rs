@@ -132,7 +132,7 @@ fn hits(likely: &Tensor, taught: &Tensor, weight: &Tensor, batch: &Batch) -> Res
     Ok(hits)
 }
 
-/// Numbers as a column of a type on a device.
+/// The numbers as a column tensor of the given type on the given device.
 ///
 /// # Errors
 /// If a tensor operation fails.

@@ -84,7 +84,7 @@ impl Trainer {
     /// Restores training from its state.
     ///
     /// # Errors
-    /// If the bytes are not such a state.
+    /// If the bytes are not a training state.
     pub fn from_bytes(
         bytes: &[u8],
         config: AdamConfig,

@@ -68,7 +68,7 @@ impl Attention {
         h + self.out.forward(&segments.slot_of_unit.sum(&mixed)?)?
     }
 
-    /// Maps s × l × width to s × heads × l × width of a head.
+    /// Splits rows into heads: maps s × l × width to s × heads × l × (width / heads).
     fn by_head(&self, x: &Tensor) -> Result<Tensor> {
         let (segments, length, width) = x.dims3()?;
         x.reshape((segments, length, self.heads, width / self.heads))?.transpose(1, 2)?.contiguous()

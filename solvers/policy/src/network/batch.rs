@@ -25,7 +25,7 @@ pub struct Batch {
     pub(crate) pair: Tensor,
     /// g × [`GRAPH`].
     pub(crate) graph: Tensor,
-    /// Edges: the unit at each end, and 1 / √(1 + degree) of every unit by edges in and by edges out (u × 1).
+    /// Edges: the unit at each end, and 1 / √(1 + degree) of every unit by incoming and by outgoing edges (u × 1).
     pub(crate) from: Rows,
     pub(crate) to: Rows,
     pub(crate) by_inputs: Tensor,
@@ -64,7 +64,7 @@ pub(crate) struct Segments {
     /// The units of every summary, and the reciprocal of their number.
     pub(crate) units_of_summary: Rows,
     pub(crate) by_summary: Tensor,
-    /// The summaries that every segment sees.
+    /// The summaries that every segment attends to.
     pub(crate) summary_of_key: Rows,
     /// s × 1 × 1 × keys: score added to empty slots and empty summaries.
     pub(crate) no_key: Tensor,
@@ -202,7 +202,7 @@ fn one_part_in(count: f32) -> f32 {
     if count > 0.0 { 1.0 / count } else { 0.0 }
 }
 
-/// A function of the number of occurrences of each index.
+/// Applies `figure` to the number of occurrences of each index below `count`.
 fn counted(count: usize, indices: &[u32], figure: impl Fn(f32) -> f32) -> Vec<f32> {
     let mut counts: Keyed<u32, f32> = Keyed::filled(0.0, count);
     for &index in indices {

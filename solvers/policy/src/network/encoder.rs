@@ -64,7 +64,7 @@ struct Layer {
     mix: Linear,
     norm: Norm,
     /// Scale and shift of every feature, computed from the whole graph (Perez et al., "FiLM: visual reasoning with a
-    /// general conditioning layer", AAAI 2018). GDP's superposition is the scale only.
+    /// general conditioning layer", AAAI 2018). GDP's superposition has only the scale.
     modulation: Linear,
     device: Perceptron,
     device_norm: Norm,

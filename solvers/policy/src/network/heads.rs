@@ -14,7 +14,7 @@ use crate::weights::{Built, ParameterBuilder};
 pub struct Output {
     /// u × 1: priority; lower values run earlier.
     pub priority: Tensor,
-    /// e × 1: logits of both ends being on the same device.
+    /// e × 1: logits that both ends are on the same device.
     pub together: Tensor,
     /// p × 1: logits of units on devices, to be normalised per unit.
     pub affinity: Tensor,

@@ -13,7 +13,7 @@ const EPSILON: f64 = 1e-5;
 pub struct Linear(candle_nn::Linear);
 
 impl Linear {
-    /// A layer with random weights, of variance 1 / inputs, and no bias.
+    /// A layer with random weights of variance 1 / inputs, and with biases initialised to zero.
     ///
     /// # Errors
     /// If a given parameter is missing or has another shape.
@@ -51,7 +51,7 @@ impl Linear {
         Ok(Linear(candle_nn::Linear::new(weight, Some(bias))))
     }
 
-    /// The outputs of rows of inputs.
+    /// Maps rows of inputs to rows of outputs.
     ///
     /// # Errors
     /// If a tensor operation fails.
@@ -76,7 +76,7 @@ impl Linear {
 pub struct Norm(candle_nn::LayerNorm);
 
 impl Norm {
-    /// A layer for rows of `width` numbers, of scale one.
+    /// A layer for rows of `width` numbers, with its scale initialised to one.
     ///
     /// # Errors
     /// If a given parameter is missing or has another shape.
@@ -85,7 +85,7 @@ impl Norm {
         Ok(Norm(candle_nn::LayerNorm::new_no_bias(scale, EPSILON)))
     }
 
-    /// The rows, each with mean zero and variance one before the scale.
+    /// Normalises each row to mean zero and variance one, and then scales it.
     ///
     /// # Errors
     /// If a tensor operation fails.

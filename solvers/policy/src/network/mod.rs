@@ -47,12 +47,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Larger sizes are mistakes or attacks.
+    /// Upper limit on every size; larger sizes are mistakes or attacks.
     const MOST: usize = 1024;
     /// Largest number of parameters; more are mistakes or attacks.
     const MAX_PARAMETERS: f64 = (1 << 28) as f64;
 
-    /// Parameters of the matrices that grow with the sizes.
+    /// Approximate number of parameters: those of the matrices whose shape depends on the width.
     fn parameters(&self) -> f64 {
         17.0 * (self.width as f64).powi(2) * self.layers as f64
     }

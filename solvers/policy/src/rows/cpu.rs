@@ -7,7 +7,8 @@ use rayon::prelude::*;
 use super::matrix::{Compressed, Matrix};
 use super::reduction::Reduction;
 
-/// Numbers that one task reads. Waking another thread costs about as much as adding a few thousand numbers.
+/// Size of a task, as the count of numbers that it reads. Waking another thread costs about as much as adding a few
+/// thousand numbers.
 const TASK: usize = 1 << 15;
 
 /// Element type of a reduction.

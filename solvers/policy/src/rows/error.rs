@@ -4,19 +4,19 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowsError {
-    /// Offsets are missing: a matrix has one offset more than rows, so at least one.
+    /// No offsets: a matrix has one offset more than rows, so at least one.
     #[error("a CSR matrix needs at least one offset")]
     NoOffsets,
-    /// The entries of the first row start at index 0.
+    /// The first offset is not 0, where the entries of the first row start.
     #[error("the first offset is {0}, not 0")]
     FirstOffset(u32),
-    /// A row cannot end before it starts.
+    /// A row that ends before it starts.
     #[error("the offset after row {row} is less than the one before it")]
     Decreasing {
         /// The row.
         row: usize,
     },
-    /// The last row ends with the last entry.
+    /// The last offset is not the number of entries, where the last row ends.
     #[error("the last offset is {offset}, expected the number of entries, {entries}")]
     LastOffset {
         /// The last offset.
@@ -34,10 +34,10 @@ pub enum RowsError {
         /// Number of columns.
         columns: usize,
     },
-    /// Rows, columns and entries are counted in 32 bits.
+    /// More rows, columns or entries than 32 bits can count.
     #[error("{0} rows, columns or entries exceed 32-bit indices")]
     TooMany(usize),
-    /// A softmax over segments needs every item in exactly one segment.
+    /// A column that is not in exactly one row, as a softmax over segments requires.
     #[error("a softmax needs every column in exactly one row, but column {column} is in {rows}")]
     NotSegments {
         /// The first column that is not in exactly one row.

@@ -101,7 +101,7 @@ impl Compressed {
         if let Some(entry) = indices.iter().position(|&column| column as usize >= columns) {
             return Err(RowsError::Column { entry, column: indices[entry], columns });
         }
-        // Each of these is also an offset or an index of the transposed rows.
+        // Each of these counts is also an offset or an index of the transposed rows.
         for count in [columns, offsets.len() - 1, indices.len()] {
             u32::try_from(count).map_err(|_| RowsError::TooMany(count))?;
         }

@@ -10,8 +10,8 @@
 //! is enough to run and to train a network on graphs, and a gather and a scatter need no kernel of their own.
 //!
 //! A row is summed by one thread in the order of its entries. No addition is atomic, so the same input gives the same
-//! bits in every run, for any number of threads; scatter kernels, which walk the edges instead, have either atomic
-//! additions or one thread that does them all. Rows of more than 256 entries are split into pieces that are summed
+//! bits in every run, for any number of threads; scatter kernels, which walk the edges instead, use either atomic
+//! additions or a single thread for all of them. Rows of more than 256 entries are split into pieces that are summed
 //! first, so that no single thread has to walk a whole graph.
 //!
 //! A softmax over segments is composed of these sums. The largest item of each segment is subtracted first, which does
@@ -59,7 +59,7 @@ impl Side {
 }
 
 impl Rows {
-    /// Rows over `columns` columns: those of row i are `indices[offsets[i]..offsets[i + 1]]`.
+    /// Rows over `columns` columns: the columns of row i are `indices[offsets[i]..offsets[i + 1]]`.
     ///
     /// O(rows + columns + entries).
     ///

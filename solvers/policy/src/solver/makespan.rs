@@ -26,11 +26,12 @@ const LINEAR_SHARE: f64 = 0.1;
 const REFINEMENTS: u64 = 3;
 /// Evaluators among which draws are divided, independent of the number of threads.
 const EVALUATORS: usize = 4;
-/// Shares of the remaining time for the searches. Without a time limit, only the last ones run, each with its own limit on
-/// simulations.
+/// Shares of the remaining time for the searches. Without a time limit, only the last ones run, each with its own limit
+/// on simulations.
 const SEARCHES: [f64; 7] = [0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0];
 const UNTIMED_SEARCHES: usize = 2;
-/// Maximum fraction of a search's time for reading a new plan before it; the first plan is read in any case.
+/// Maximum fraction of a search's time that is spent on reading a new plan beforehand; the first plan is read in any
+/// case.
 const READING: f64 = 0.2;
 /// Separates the random streams of the refinements.
 const TASKS: u64 = 1 << 20;
@@ -101,7 +102,8 @@ struct Run<'s, 'p> {
 }
 
 impl<'s, 'p> Run<'s, 'p> {
-    /// The best contiguous split of a linear order, simulated as one step, and multilevel partitioning.
+    /// Computes the plans of the floor: the best contiguous split of a linear order, simulated as one step, and a plan
+    /// from multilevel partitioning.
     fn floor(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
         if let Some(device_of) = dpl::pipeline(problem, &mut context.time_slice(LINEAR_SHARE))?
             && self.instance.admits(&device_of)
@@ -120,8 +122,8 @@ impl<'s, 'p> Run<'s, 'p> {
         Ok(())
     }
 
-    /// Draws schedules from the network, which reads the best schedule anew as long as they are better. Returns the guidance
-    /// of the last reading, unless a better schedule came from it.
+    /// Draws schedules from the network, which reads each new best schedule until its draws bring no improvement.
+    /// Returns the guidance from the last reading, unless that reading led to a better schedule.
     fn refine(
         &mut self,
         (network, subject): &Reader<'_, 's, 'p>,
@@ -146,7 +148,7 @@ impl<'s, 'p> Run<'s, 'p> {
         Ok(guide)
     }
 
-    /// Searches from the best schedule, with guidance from the network's reading of the last schedule that it has read.
+    /// Searches from the best schedule, guided by the network's latest reading of a schedule.
     fn search(
         &mut self,
         reader: Option<&Reader<'_, 's, 'p>>,
@@ -235,7 +237,7 @@ impl<'s, 'p> Run<'s, 'p> {
         })
     }
 
-    /// Whether the network reads a schedule within some seconds, by its readings so far.
+    /// Whether the network takes at most `seconds` to read a schedule, judging by its readings so far.
     fn reads_within(&self, seconds: f64) -> bool {
         self.seconds <= seconds * self.asked as f64
     }

@@ -105,7 +105,7 @@ impl Policy {
         }
     }
 
-    /// The reason not to run the network on a subject now, if there is not enough time or memory for a prediction.
+    /// Reason why the network is not run on a subject, if there is too little time or memory for a prediction.
     fn too_large(network: &Network, subject: &Subject<'_, '_>, context: &Context<'_>) -> Option<String> {
         let devices = subject.instance().device_count();
         let [bytes, operations] = network.cost(subject.unit_count(), subject.edges().len(), devices);

@@ -28,7 +28,7 @@ const WORK: usize = 20_000_000;
 const ORDERS: usize = 64;
 /// Orders tried between two checks of the clock.
 const AT_ONCE: usize = 8;
-/// Largest random displacement of a unit in a drawn order, as a share of its length.
+/// Largest random displacement of a unit in a drawn order, as a share of the order's length.
 const NOISE: f64 = 0.125;
 
 pub(super) fn solve(
@@ -83,9 +83,9 @@ struct Run<'r, R> {
     room: &'r Room,
     bound: LowerBound,
     best: Option<Plan>,
-    /// Positions of the units in the best order so far, at first the depth-first one.
+    /// Positions of the units in the best order so far, which is initially the depth-first order.
     places: Keyed<UnitId, f64>,
-    /// Positions of the units that the network proposes, at first the depth-first ones.
+    /// Positions that the network proposes for the units, initially those in the depth-first order.
     guide: Keyed<UnitId, f64>,
     rng: R,
     /// Number of predictions.
@@ -99,8 +99,8 @@ impl<R: Rng> Run<'_, R> {
         context.stop().reason().is_some() || self.best.as_ref().is_some_and(is_enough)
     }
 
-    /// Draws orders from the network, which reads a plan at first and then the best one, until they bring no
-    /// improvement.
+    /// Draws orders from the network, which first reads a given plan and then the best plan so far, until the orders
+    /// bring no improvement.
     fn refine(
         &mut self,
         reader: &mut Reader<'_, '_>,

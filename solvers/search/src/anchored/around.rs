@@ -50,9 +50,10 @@ pub(super) struct Around<'a> {
     pub(super) units: &'a Units,
     pub(super) columns: Vec<Column>,
     effort: AnchoredEffort,
-    /// Node of a unit in the current neighbourhood, the source while it is gathered; `ELSEWHERE` between calls.
+    /// Node of each unit in the current neighbourhood, the source while the neighbourhood is gathered; `ELSEWHERE`
+    /// between calls.
     node_of: Keyed<UnitId, NodeId>,
-    /// Nets of the current neighbourhood.
+    /// Whether each net is in the current neighbourhood.
     seen: Keyed<NetId, bool>,
     work: usize,
     stop: Stop,
@@ -69,11 +70,11 @@ impl<'a> Around<'a> {
     ) -> Around<'a> {
         let max_replicas = problem.objective().rules().max_replicas;
         let mut columns: Vec<Column> = Vec::new();
-        // Columns by a hash of their costs: comparing all pairs of hundreds of kinds would be quadratic in them.
+        // Columns by a hash of their costs, since comparing all pairs among hundreds of kinds would take too long.
         let mut by_costs: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
         for (pool, spec) in problem.pools().iter().enumerate() {
             if stop.reason().is_some() {
-                // Some columns alone prove nothing.
+                // An incomplete list of columns proves nothing.
                 columns.clear();
                 break;
             }
@@ -102,12 +103,12 @@ impl<'a> Around<'a> {
         Around { units, columns, effort, node_of, seen, work: 0, stop: stop.clone() }
     }
 
-    /// Whether the work limit is reached or it is time to stop.
+    /// Whether the work limit is reached or the solve has to stop.
     pub(super) fn is_spent(&self) -> bool {
         self.work > self.effort.work || self.is_late()
     }
 
-    /// Whether it is time to stop.
+    /// Whether the solve has to stop.
     pub(super) fn is_late(&self) -> bool {
         self.stop.reason().is_some()
     }
@@ -124,8 +125,8 @@ impl<'a> Around<'a> {
         self.units.seconds(unit, self.columns[column].pool).unwrap_or(0.0)
     }
 
-    /// The units that a path of weight at most `radius` joins to the anchor: Dijkstra's algorithm over nets, with unit
-    /// times as lengths.
+    /// The units that are connected to the anchor by a path of weight at most `radius`: Dijkstra's algorithm over nets,
+    /// with unit times as lengths.
     pub(super) fn neighbourhood(&mut self, anchor: UnitId, column: usize, radius: f64) -> Neighbourhood {
         let (units, pool) = (self.units, self.columns[column].pool);
         let radius = radius * (1.0 + OPTIMAL_RELATIVE);
@@ -163,8 +164,8 @@ impl<'a> Around<'a> {
         near
     }
 
-    /// Minimum of `price` times the seconds plus the transfers of the cut nets, over the sets of a neighbourhood that
-    /// contain the anchor. Each time and transfer is capped at `ceiling`.
+    /// The set of a neighbourhood that contains the anchor and minimises `price` times its seconds plus the transfers
+    /// of the nets that it cuts. Each time and transfer is capped at `ceiling`.
     pub(super) fn cut(&mut self, near: &Neighbourhood, column: usize, price: f64, ceiling: f64) -> Cut {
         let (units, pool) = (self.units, self.columns[column].pool);
         let time = |unit: UnitId| (price * units.seconds(unit, pool).unwrap_or(0.0)).min(ceiling);
@@ -191,7 +192,7 @@ impl<'a> Around<'a> {
             let nodes = pins.iter().filter_map(|&pin| node_of(pin));
             add_net(&mut network, nodes, (transfer(net) / quantum) as i64);
         }
-        // The effort limit counts work; the clock ends it only if a solver has to stop, so the bound is the same on
+        // The effort limit counts work; the clock ends a cut only if a solver has to stop, so the bound is the same on
         // every machine.
         let (value, set) = match network.minimum_cut(&self.stop) {
             None => (0.0, Vec::new()),

@@ -28,13 +28,13 @@ const ROUNDS: usize = 20;
 /// x(C) + λ w(C)          x: transfers of the nets that C cuts, w: its seconds
 /// ```
 ///
-/// over the sets C that contain u. If a > M, u is not on c. Otherwise it pays for communication at least
+/// over the sets C that contain u. If a > M, u is not on c. Otherwise u pays for communication at least
 ///
 /// ```text
 /// s_uc = max(0, (a − λM) / (M − a))
 /// ```
 ///
-/// seconds per second of its own, and T is at least the fluid bound of the times p_uc (1 + s_uc).
+/// seconds per second of its own time, and T is at least the fluid bound of the times p_uc (1 + s_uc).
 ///
 /// *Proof.* The units of a stage fall into components C that no net joins, and its load before division among replicas,
 /// at most M, is the sum of w(C) + x(C) over them. For u in C, a ≤ x(C) + λ w(C) ≤ w(C) + x(C) ≤ M. So a (w(C) + x(C))
@@ -42,12 +42,13 @@ const ROUNDS: usize = 20;
 /// s_uc) ≤ w(C) + x(C), and over all stages on c the sum is at most T times its devices, which is all that the proof of
 /// the fluid bound requires of the times. ∎
 ///
-/// So a threshold T below the fluid bound of these times admits no placement and is itself a lower bound. Fixed shares
-/// of the columns prove a bound that falls as T grows; the largest T below it is found by bisection, which is cheap.
-/// Then come the best shares at that T, and so on until none exclude it (Newton's method for the largest root, after
-/// Dinkelbach 1967). As for [`Anchored`](super::Anchored), whose minimum cuts these are with a price on work, the sets
-/// C may be restricted to units within a path of weight M from u; the price is bisected for the set that just fills a
-/// stage. A host pays for no communication. If the work limit leaves a unit out, its s stays zero.
+/// So a threshold T below the fluid bound of these times admits no placement and is itself a lower bound. For fixed
+/// shares of the columns, the bound falls as T grows; the largest T below the bound is found by bisection, which is
+/// cheap. Then the best shares at that T are computed, and so on until no shares exclude T (Newton's method for the
+/// largest root, after Dinkelbach 1967). The minimum cuts are those of [`Anchored`](super::Anchored) with a price on
+/// work. As there, the sets C may be restricted to units within a path of weight M from u; the price is bisected for
+/// the set that just fills a stage. A host pays for no communication. If the work limit leaves a unit out, its s stays
+/// zero.
 ///
 /// Valid for throughput with serial communication and every split rule: memory, uplinks and synchronisation only add to
 /// the value. At most 24 · units · pools minimum cuts, within the effort.
@@ -94,7 +95,7 @@ impl Bound for AnchoredFluid {
     }
 }
 
-/// Pairs (λ, a) of every column and unit.
+/// Pairs (λ, a) for every column and unit.
 struct Surcharges {
     cuts: Vec<Keyed<UnitId, Vec<[f64; 2]>>>,
 }
@@ -111,7 +112,7 @@ impl Surcharges {
             .filter(|&column| limit > 0.0 && !around.columns[column].host)
             .collect::<Vec<_>>()
         {
-            // Longest first, because they add the most to the bound.
+            // Take the longest units first, because they add the most to the bound.
             let mut order: Vec<(f64, UnitId)> =
                 around.units.ids().map(|unit| (around.time(unit, column), unit)).collect();
             order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -146,12 +147,12 @@ impl Surcharges {
         divided(&self.columns(around, threshold)).map(|(value, _)| value)
     }
 
-    /// Whether no placement has at most this value.
+    /// Whether the surcharges prove that no placement has a value of at most `threshold`.
     fn exclude(&self, around: &Around<'_>, threshold: f64) -> bool {
         excludes(self.fluid(around, threshold), threshold)
     }
 
-    /// The largest excluded threshold, or the lower end if none is. The upper end is not excluded.
+    /// The largest excluded threshold, or the lower end if no threshold is excluded. The upper end is not excluded.
     fn largest_excluded(&self, around: &Around<'_>, [low, high]: [f64; 2]) -> f64 {
         let mut low = self.largest_possible_nowhere(around, [low, high]);
         for _ in 0..ROUNDS {
@@ -206,7 +207,7 @@ fn last(holds: impl Fn(f64) -> bool, [mut low, mut high]: [f64; 2], around: &Aro
     low
 }
 
-/// s_uc for M = `limit`; `None` if the unit is not possible there.
+/// The surcharge s_uc for M = `limit`; `None` if the unit cannot be on the column.
 fn surcharge(cuts: &[[f64; 2]], limit: f64) -> Option<f64> {
     let mut surcharge = 0.0f64;
     for &[price, least] in cuts {

@@ -1,9 +1,9 @@
 //! Lower bounds for every split rule that count communication, by minimum cuts around single units.
 //!
 //! A device pays for every net that leaves its units, so the minimum load of a set that contains a given unit is a
-//! minimum cut with the unit tied to the source. The largest of these over the units bounds the value ([`Anchored`]).
-//! The communication that each unit must pay per second of work, summed over all units, strengthens the fluid bound, in
-//! which communication is free ([`AnchoredFluid`]).
+//! minimum cut with the unit tied to the source. The largest of these loads over all units is a lower bound on the
+//! value ([`Anchored`]). The communication that each unit must pay per second of work, summed over all units,
+//! strengthens the fluid bound, in which communication is free ([`AnchoredFluid`]).
 
 mod around;
 mod fluid;
@@ -20,7 +20,8 @@ use stagewright_core::problem::Problem;
 pub struct AnchoredEffort {
     /// Maximum number of units around an anchor; the rest of the graph counts as free.
     pub neighbourhood: usize,
-    /// Maximum total of units and pins over all networks; the bound found so far then stands.
+    /// Maximum total number of units and pins over all networks; when it is reached, the bound found so far is
+    /// returned.
     pub work: usize,
 }
 

@@ -24,21 +24,22 @@ use super::{AnchoredEffort, serial_throughput};
 ///
 /// *Proof.* Some stage, on a pool c, contains u, and its set S of units is one of these sets. With serial communication
 /// its load on one device is the sum above; on r ≤ R_c replicas it is at least that sum divided by r: synchronisation
-/// of replicas is added, and gradients of shared parameters are not divided. With `separate` training the sum is its forward plus its backward load. The value is at least that, and memory and
-/// uplinks only add to it. The units of the split rule never separate operators that must share a device, so each stage
-/// is a set of units. ∎
+/// of replicas is added, and gradients of shared parameters are not divided. With `separate` training the sum is the
+/// forward load plus the backward load of the stage. The value is at least the load, and memory and uplinks only add to
+/// it. The units of the split rule never separate operators that must share a device, so each stage is a set of units.
+/// ∎
 ///
-/// A host pays nothing to send, so A_c(u) = p_uc there. Elsewhere it is a minimum cut with u tied to the source: a unit
-/// on the source side pays its time, a net with pins on both sides its transfer.
+/// A host pays nothing to send, so A_c(u) = p_uc there. Elsewhere A_c(u) is a minimum cut with u tied to the source: a
+/// unit on the source side pays its time, and a net with pins on both sides its transfer.
 ///
 /// *Neighbourhoods.* Let a be the load of {u} alone. A set of load at most a may be assumed connected, because dropping
-/// its other components saves their time and the nets they cut. So it contains only units that a path of weight at most
-/// a, by their times, joins to u. The network is made of these units; all others are outside. If there are too many,
-/// only the nearest are included and the pins of the others are dropped. That cuts no more nets, so the cut is still a
-/// bound.
+/// its other components saves their time and the nets they cut. So it contains only units that are joined to u by a
+/// path whose units take at most a in total. The network consists of these units; all others are outside. If there are
+/// too many, only the nearest are included and the pins of the others are dropped. That cuts no more nets, so the cut
+/// is still a bound.
 ///
-/// *Order.* Units are visited by the load of each alone, largest first, until that no longer exceeds the bound. A set
-/// with load at most the bound settles all of its units.
+/// *Order.* Units are visited in descending order of the load of each unit alone, until that load no longer exceeds the
+/// bound. A set with load at most the bound settles all of its units.
 ///
 /// Valid for throughput with serial communication and every split rule. Integer capacities are rounded down. At most
 /// units · pools minimum cuts, in practice a few per cent of that. Ends after a fixed amount of work, the same on every
@@ -128,7 +129,7 @@ pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
     Some(bound)
 }
 
-/// Raises the bound by the anchored bound of one unit. Marks the units that can no longer raise it.
+/// Raises the bound to the anchored bound of one unit, if that is larger. Marks the units that can no longer raise it.
 fn raised(around: &mut Around<'_>, unit: UnitId, bound: f64, settled: &mut Keyed<UnitId, bool>) -> f64 {
     let alone = |column: usize| Some((around.alone(unit, column)?, column));
     let mut columns: Vec<(f64, usize)> = (0..around.columns.len()).filter_map(alone).collect();
@@ -160,7 +161,7 @@ fn raised(around: &mut Around<'_>, unit: UnitId, bound: f64, settled: &mut Keyed
     bound
 }
 
-/// A lower bound on A_c(u) / R_c, with the minimising set if the two are equal up to rounding.
+/// A lower bound on A_c(u) / R_c, with the minimising set if the bound equals A_c(u) / R_c up to rounding.
 fn anchored(around: &mut Around<'_>, anchor: UnitId, column: usize) -> (f64, Vec<UnitId>) {
     let replicas = around.columns[column].replicas;
     let everything = around.columns[column].everything;

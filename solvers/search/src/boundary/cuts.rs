@@ -14,16 +14,16 @@ use super::region::{HIGHEST_PRICE, Region, Side};
 
 /// Number of evaluations of all boundaries. More raise the bound further, with diminishing returns.
 const ROUNDS: u32 = 48;
-/// Step size of the shares in the first evaluation, and its decay: it is halved after three times `SETTLING`
+/// Step size of the shares in the first evaluation, and its decay: the step size is halved after three times `SETTLING`
 /// evaluations.
 const STEP: f64 = 1.0;
 const SETTLING: f64 = 10.0;
-/// Change of the price of weight per step and per fraction of the window by which a boundary misses it. Larger changes
-/// make the cuts oscillate between the ends of their windows.
+/// Change of the price of weight per step, for each fraction of the window's width by which a boundary misses the
+/// window. Larger changes make the cuts oscillate between the ends of their windows.
 const PRICE_STEP: f64 = 0.001;
-/// Minimum width of a window in that rule, relative to the threshold.
+/// Minimum width of a window in the rule of [`PRICE_STEP`], relative to the threshold.
 const LEAST_WIDTH: f64 = 0.1;
-/// Tolerance for a sum of weights, relative to the total: rounding fixes no unit to a side.
+/// Tolerance for a sum of weights, relative to the total, so that rounding fixes no unit to a side.
 const ROUNDING: f64 = 1e-9;
 /// Fraction of the memory limit for shares and networks; bytes per net and boundary, and bytes per unit or net in the
 /// network of a thread.
@@ -103,7 +103,7 @@ impl<'a> BoundaryCuts<'a> {
     /// Stable name of the bound.
     pub const NAME: &'static str = "boundary-cuts";
 
-    /// Prepares the bound on plans that are better than one of the given value. `memory` is in bytes.
+    /// Prepares the bound on plans that are better than a plan of the given value. `memory` is in bytes.
     ///
     /// # Errors
     /// [`NoCuts`] if the bound does not apply or exceeds its share of the memory limit.
@@ -189,7 +189,7 @@ impl<'a> BoundaryCuts<'a> {
         true
     }
 
-    /// Sets a threshold between the bound and the value, and its windows without any communication.
+    /// Sets a threshold between the bound and the value, and the windows for it, without any communication.
     fn raise_threshold(&mut self) {
         self.threshold = 0.5 * (self.bound + self.value);
         self.windows = self.wide_windows();

@@ -2,8 +2,9 @@
 //!
 //! A contiguous split is a chain of ideals, sets of units closed under predecessors, and the communication between its
 //! stages is what the boundaries of the chain cut. A minimum cut over the units that may be on either side of a
-//! boundary bounds its cost from below ([`BoundaryCuts`]), and a minimum cut between two neighbouring stages improves a
-//! plan ([`Boundaries::refined`]). Both reach graphs of 10⁵ operators, whose ideals cannot be enumerated.
+//! boundary bounds the cost of the boundary from below ([`BoundaryCuts`]), and a minimum cut between two neighbouring
+//! stages improves a plan ([`Boundaries::refined`]). Both methods scale to graphs of 10⁵ operators, whose ideals cannot
+//! be enumerated.
 
 mod cuts;
 mod reach;

@@ -4,8 +4,7 @@ use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 
-/// Weight of all units that must not come after each unit and of all that must not come before it, the unit itself
-/// included in both.
+/// Total weight of the ancestors and of the descendants of every unit, both including the unit itself.
 #[derive(Debug)]
 pub(super) struct Reach {
     /// Weight of the unit and its ancestors.
@@ -15,8 +14,8 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Walks the order with 64 units at a time as the bits of a word. O(units / 64 · (edges + 8 units)). `None` if
-    /// stopped.
+    /// Computes the weights along the order, with 64 units at a time as the bits of a word. O(units / 64 · (edges + 8
+    /// units)). `None` if stopped.
     pub(super) fn new(units: &Units, weight: &[f64], stop: &Stop) -> Option<Reach> {
         let count = units.len();
         let nothing = Keyed::filled(0.0, count);
@@ -28,7 +27,7 @@ impl Reach {
             }
             let end = (begin + 64).min(count);
             let sums = ByteSums::new(&weight[begin..end]);
-            // Units are numbered topologically: descendants of a block are at its beginning or after.
+            // Units are numbered topologically: descendants of a block do not precede its first unit.
             for unit in (begin..count).map(UnitId::new) {
                 let own = if unit.index() < end { 1u64 << (unit.index() - begin) } else { 0 };
                 let mask = units

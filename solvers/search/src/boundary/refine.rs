@@ -1,10 +1,10 @@
 //! Refinement of the boundaries of a plan by minimum cuts between neighbouring stages.
 //!
 //! The units of two neighbouring stages are divided anew so that the nets between them cost least, while the weight of
-//! the first stays within a band around its old weight: a minimum cut with a price on weight, found, if it exists, by a
-//! search over the price (the idea of flow-based refinement in graph partitioning, Sanders and Schulz 2011). The
-//! bottleneck need not fall immediately; the dynamic program over an order that keeps the new stages together balances
-//! them.
+//! the first stays within a band around its old weight. This is a minimum cut with a price on weight, and a search over
+//! the price finds it if it exists (the idea of flow-based refinement in graph partitioning, Sanders and Schulz 2011).
+//! The bottleneck need not fall immediately; the dynamic program over an order that keeps the new stages together
+//! balances them.
 
 use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
@@ -23,8 +23,8 @@ const FIRST_PRICE: f64 = 0.01;
 const SLACK: f64 = 1.02;
 
 impl Boundaries<'_> {
-    /// Refines a plan, given as the stage of each unit and its value. Returns the new stages if any boundary costs
-    /// less; they are again a chain of ideals.
+    /// Refines a plan, given as the stage of each unit and the value of the plan. Returns the new stages if any
+    /// boundary costs less; they are again a chain of ideals.
     pub fn refined(
         &self,
         stage_of: &Keyed<UnitId, u32>,
@@ -67,9 +67,9 @@ struct Pair<'a> {
     boundaries: &'a Boundaries<'a>,
     /// Whether a unit is in either stage.
     here: Keyed<UnitId, bool>,
-    /// Nets with at least two pins here: these pins, and the cost of dividing them.
+    /// Nets with at least two pins in the two stages: these pins, and the cost of dividing them.
     nets: Vec<(Vec<UnitId>, f64)>,
-    /// Weight of the first stage, and of both.
+    /// Weight of the first stage, and of both stages.
     first_weight: f64,
     weight: f64,
     /// Current cost of the nets between the stages.
@@ -89,7 +89,7 @@ impl<'a> Pair<'a> {
             if of_pair.len() < 2 {
                 continue;
             }
-            // With a pin elsewhere, one of the two stages pays for the net in any case.
+            // If the net has a pin elsewhere, one of the two stages pays for it in any case.
             let divided = if of_pair.len() == pins.len() { 2.0 * seconds } else { seconds };
             if of_pair.iter().any(|&pin| is_first(pin) != is_first(of_pair[0])) {
                 cost += divided;

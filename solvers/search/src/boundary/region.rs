@@ -6,7 +6,7 @@ use stagewright_core::solver::Stop;
 
 use crate::flow::{Network, NodeId, SINK, SOURCE, UNCUTTABLE, add_ordered_net};
 
-/// Approximate capacity units in the sum of all weights and nets of a region.
+/// Approximate number of capacity units that represent the sum of all weights and nets of a region.
 const QUANTA: f64 = (1u64 << 40) as f64;
 /// Maximum price of weight, in seconds of cut per second of weight. Higher prices gain nothing, and sums of capacities
 /// could overflow.
@@ -21,7 +21,7 @@ pub(super) enum Side {
     Inside,
     /// The unit is after the boundary.
     Outside,
-    /// The unit is on either side: the cut decides.
+    /// The unit may be on either side: the cut decides.
     Free,
     /// The unit is not in the region: ignored.
     Absent,
@@ -80,8 +80,8 @@ impl<'a> Region<'a> {
         Region { units, network, node_of, quantum: scale / QUANTA }
     }
 
-    /// Charges for weight: a positive price for the weight that free units leave outside, a negative one for the weight
-    /// they bring inside.
+    /// Adds charges for weight: a positive price charges for the weight of free units outside, a negative one for the
+    /// weight of free units inside.
     pub(super) fn charge(&mut self, weight: &Keyed<UnitId, f64>, price: f64) {
         if price == 0.0 {
             return;

@@ -109,7 +109,7 @@ fn stages_of(units: &Units, plan: &Plan) -> Keyed<UnitId, u32> {
     units.ids().map(stage).collect()
 }
 
-/// Orders of the units by stage; within a stage by index and depth first.
+/// Two orders of the units by stage: within a stage, the first is by index and the second depth first.
 fn orders(units: &Units, stage_of: &Keyed<UnitId, u32>) -> [Vec<UnitId>; 2] {
     let place: Keyed<_, usize> = places(&order::depth_first(units));
     let along_file = order::by_priority(units, |unit| f64::from(stage_of[unit]));

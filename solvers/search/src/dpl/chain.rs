@@ -7,11 +7,11 @@
 //! ```
 //!
 //! is the minimum bottleneck of the first i units on the devices u. For each start j and pool c the interval grows one
-//! unit at a time in a [`StageLoad`], until its compute alone reaches the cap. Growing an interval takes time proportional
-//! to the unit's nets, so the total is O(p · (w + q · Π(n_c + 1))), where p is the number of cut positions, w the
-//! number of units and q the number of positions in the longest interval below the cap. The linear restriction is DPL
-//! of Tarnawski et al. (NeurIPS 2020). Any topological order gives a contiguous split, since the order of the stages
-//! respects it.
+//! unit at a time in a [`StageLoad`], until its compute alone reaches the cap. Growing an interval takes time
+//! proportional to the unit's nets, so the total is O(p · (w + q · Π(n_c + 1))), where p is the number of cut
+//! positions, w the number of units and q the number of positions in the longest interval below the cap. The
+//! restriction to a linear order is DPL of Tarnawski et al. (NeurIPS 2020). Any topological order gives a contiguous
+//! split, since the order of the stages respects it.
 
 use std::cell::Cell;
 
@@ -189,8 +189,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Grows the interval from a position on a pool, unit by unit, and extends the open states by it at every cut
-    /// position below the caps. Returns `false` if the solve has to stop.
+    /// Grows the interval from a position on a pool, unit by unit. At every cut position where the interval is below
+    /// the caps, extends the open states by the interval. Returns `false` if the solve has to stop.
     fn grow(
         &self,
         open: &Open,

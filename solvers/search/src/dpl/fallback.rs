@@ -17,7 +17,7 @@ pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
     let bound = share(problem, units);
     let mut loads: Vec<StageLoad<'_>> =
         (0..problem.pools().len()).map(|pool| StageLoad::new(units, problem.objective(), pool)).collect();
-    // Greater targets make longer stages, so the first split that is one is the best.
+    // Larger targets make longer stages, so the first target that yields a split yields the best one.
     TARGETS.iter().find_map(|multiple| {
         let target = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
         let stages = stages(problem, units, &mut loads, target)?;
@@ -25,7 +25,8 @@ pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
     })
 }
 
-/// The longest unit, or the minimum seconds of all units divided among all devices: a lower bound that takes no time.
+/// The longest unit, or the minimum seconds of all units divided among all devices: a lower bound that is quick to
+/// compute.
 fn share(problem: &Problem, units: &Units) -> f64 {
     let least = |unit: UnitId| {
         let seconds = (0..problem.pools().len()).filter_map(|pool| units.seconds(unit, pool));

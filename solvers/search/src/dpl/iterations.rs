@@ -8,8 +8,8 @@ use super::{OrderEffort, Positions, Room, best_over_orders};
 use crate::order;
 use crate::pipeline::{Poset, Search, SearchMode};
 
-/// The best plan over the warm start, the plan with the smallest bottleneck over the plain orders, and the plans with
-/// the smallest bound over each of these orders. `None` if no plan fits.
+/// The best plan among the warm start, the plan with the smallest bottleneck over the plain orders, and, for each of
+/// these orders, the plan with the smallest bound. `None` if no plan fits.
 ///
 /// # Errors
 /// A broken invariant.
@@ -40,7 +40,7 @@ pub fn over_orders(
     Ok(best)
 }
 
-/// The plan with the smallest bottleneck, if it is a plan under the schedule.
+/// The plan with the smallest bottleneck, if it is valid under the schedule.
 fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let Ok(relaxed) =
         problem.with_objective(problem.objective().bottleneck(problem.cluster().group_count() > 0))

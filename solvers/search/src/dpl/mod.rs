@@ -1,13 +1,13 @@
 //! DPL: the best contiguous split that respects a linear order, over several orders.
 //!
-//! Each order takes milliseconds, and the best over a few is within 1% of optimal on every published instance. So this
-//! is the upper bound that the exact splitter starts from, and the answer if the lattice of ideals is too large. The
-//! plain orders come first; then the best order is perturbed a fixed number of times (a local search over orders: some
-//! units are moved, the order is repaired, and the result is kept if it is no worse). An order is split exactly up to
-//! the length at which [`Positions`] leaves some cuts out. The solver then refines the boundaries of the best plan, and
-//! bounds them, by minimum cuts (see [`crate::boundary`]).
+//! Each order takes milliseconds, and the best over a few is within 1% of optimal on every published instance. The best
+//! split over orders is therefore the upper bound that the exact splitter starts from, and the answer if the lattice of
+//! ideals is too large. The plain orders come first; then the best order is perturbed a fixed number of times (a local
+//! search over orders: some units are moved, the order is repaired, and the result is kept if it is no worse). An order
+//! is split exactly unless it is so long that [`Positions`] leaves some cuts out. Minimum cuts then refine the
+//! boundaries of the best plan and bound the cost of the boundaries (see [`crate::boundary`]).
 //!
-//! If a limit ends this before there is a plan, the devices are filled one after the other (`fallback`).
+//! If a limit ends the search before it has a plan, the devices are filled one after the other (`fallback`).
 //!
 //! Under a pipeline schedule the orders are split by the program over labels of [`crate::pipeline`] instead.
 
@@ -99,8 +99,8 @@ impl Solver for Dpl {
     }
 }
 
-/// The device of each operator in the best pipeline of a linear order, found for the sake of another objective. `None` if there
-/// is none, the graph is empty, or the problem has no pipelines.
+/// The device of each operator in the best pipeline over a linear order, for use under another objective. `None` if
+/// there is no such pipeline, the graph is empty, or the problem has no pipelines.
 ///
 /// # Errors
 /// A broken invariant.
@@ -118,12 +118,13 @@ pub fn pipeline(problem: &Problem, context: &mut Context<'_>) -> Result<Option<V
 pub enum OrderEffort {
     /// The plain orders.
     Plain,
-    /// The plain orders, then perturbations of the best.
+    /// The plain orders, then perturbations of the best order.
     Thorough,
 }
 
-/// The best plan over the warm start, the plain orders and, if requested, perturbed ones. `None` if no plan fits. If
-/// the memory limit has no room for every usage of the devices, the orders are split over fewer (see [`Room`]).
+/// The best plan among the warm start and the splits of the plain orders and, if requested, of perturbed ones. `None`
+/// if no plan fits. If the memory limit has no room for every usage of the devices, the orders are split over fewer
+/// devices (see [`Room`]).
 ///
 /// # Errors
 /// A broken invariant.
@@ -228,7 +229,7 @@ fn perturb(
 }
 
 /// Splits further orders, each a topological order of the units, and keeps plans that improve on the best so far.
-/// Returns the index of the last order that improved. Ends when the solve has to stop.
+/// Returns the index of the last order that improved the plan. Ends when the solve has to stop.
 ///
 /// # Errors
 /// A broken invariant.

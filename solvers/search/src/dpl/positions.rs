@@ -45,7 +45,7 @@ impl Positions {
         let mut weight = 0.0;
         let mut best = 0;
         for (index, &unit) in order.iter().enumerate() {
-            // Half by time, half by number, so that units without time are cut as well.
+            // Weigh units half by time and half by number, so that units without time are cut as well.
             let share = if total > 0.0 { seconds(unit) / total } else { 0.0 };
             weight += BLOCKS as f64 * 0.5 * (share + 1.0 / order.len() as f64);
             let position = index + 1;

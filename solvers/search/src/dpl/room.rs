@@ -14,12 +14,12 @@ use super::chain::STATE_BYTES;
 use super::positions::MOST;
 use crate::usage::UsageSpace;
 
-/// The tables take 1/`SHARE` of the memory limit. The rest is for the problem, the units and the caller; and a larger
-/// table would take hours to fill.
+/// The tables take 1/`SHARE` of the memory limit. The rest is for the problem, the units and the caller. Larger tables
+/// would also take hours to fill.
 const SHARE: u64 = 4;
 
-/// Bytes for tables under a memory limit in bytes. Without a limit the default one applies, since a failed allocation ends
-/// the process.
+/// Bytes for tables under a memory limit in bytes. Without a limit the default limit applies, since a failed allocation
+/// ends the process.
 pub(crate) fn table_bytes(memory: Option<u64>) -> u64 {
     memory.or(Limits::default().memory).unwrap_or(0) / SHARE
 }
@@ -27,7 +27,7 @@ pub(crate) fn table_bytes(memory: Option<u64>) -> u64 {
 /// The usages that fit, and the reason if some do not.
 #[derive(Debug, Clone)]
 pub struct Room {
-    /// The usages; `None` if the memory limit is too small for any.
+    /// The usages of the devices; `None` if the memory limit is too small for any.
     pub space: Option<UsageSpace>,
     /// The devices left out, and why; `None` if all usages fit.
     pub lack: Option<String>,

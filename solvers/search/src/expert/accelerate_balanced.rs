@@ -6,9 +6,9 @@
 //! next device when one does not fit; on the first device it reserves room for the largest module still to
 //! come. Because of the buffer the last device gets less than the others.
 //!
-//! This rule follows it in the budgets, the buffer, the reserved room, the walk and the unsplit layers. It
-//! differs in two points: accelerate continues with host memory and disk when the accelerators are full,
-//! which is not a plan for a pipeline; and the leaf modules here are the operators with parameters.
+//! This rule follows accelerate in the budgets, the buffer, the reserved room, the walk and the unsplit layers. It
+//! differs in two points: accelerate continues with host memory and disk when the accelerators are full, which is not a
+//! plan for a pipeline; and the leaf modules here are the operators with parameters.
 
 use stagewright_core::problem::Problem;
 

@@ -81,7 +81,7 @@ impl Sequence {
             let start = block_of.len();
             let others = blocks - block - 1;
             let share = self.sum(start, self.len()) / (others + 1) as f64;
-            // The other blocks need an item each, and room for the rest.
+            // Each of the other blocks needs an item, and together they need room for the rest.
             let last = self.reach(start, cap, start + 1).min(self.len() - others);
             let distance = |end: usize| (self.sum(start, end) - share).abs();
             let end = (start + 1..=last)

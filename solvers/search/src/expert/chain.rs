@@ -1,9 +1,9 @@
-//! The model as a chain of segments, for the rules that cut one: the layers, and the units between layers.
+//! The model as a chain of segments, for the rules that cut a chain: the layers, and the units between layers.
 //!
-//! The colocation classes of a layer are fused, and so are layers on a cycle or with a common class: since
-//! they must share a device in a contiguous split, they count as one layer, and the solution reports it. The
-//! order of the chain is topological, and by index where that leaves a choice, so every cut of the chain into
-//! stages respects the order of the split rule.
+//! The colocation classes of a layer are fused, and so are layers on a cycle or with a common class: since these layers
+//! must share a device in a contiguous split, they count as one layer, and the solution reports it. The order of the
+//! chain is topological, and by index where that leaves a choice, so every cut of the chain into stages respects the
+//! order of the split rule.
 
 use std::ops::Range;
 

@@ -33,7 +33,7 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
     Ok(assignment::placement(problem, &device_of_class)?.into())
 }
 
-/// Colocation classes with an embedding, and single-operator classes that only they read.
+/// Colocation classes with an embedding, and single-operator classes that only such classes read.
 fn embeddings(problem: &Problem) -> Result<Vec<ClassId>, String> {
     let graph = problem.graph();
     let mut embedded = Keyed::filled(false, graph.class_count());

@@ -1,11 +1,11 @@
 //! The layer of each operator, derived from its layer path.
 //!
-//! A model is a list of repeated blocks, and module paths number them: `encoder.layer.3.attention` is part of
-//! the block `encoder.layer.3`. The block of a path ends at its first component with an index: a number
-//! (`3`), or a name that ends in one (`conv1`, or with a letter after it `mixed_5b`, as Inception numbers its
-//! modules). If that component names a mere list, which contains no operator directly, and a number follows,
-//! the number belongs to the block: `layer1.0` and `features.0.1` are layers of a stage. Operators without an
-//! index in their path (embeddings, heads) are in no layer.
+//! A model is a list of repeated blocks, and module paths number them: `encoder.layer.3.attention` is part of the block
+//! `encoder.layer.3`. The block of a path ends at its first component with an index: a number (`3`), or a name that
+//! ends in a number (`conv1`), also with a letter after it (`mixed_5b`, as Inception numbers its modules). If that
+//! component names a mere list, which contains no operator directly, and a number follows, the number belongs to the
+//! block: `layer1.0` and `features.0.1` are layers of a stage. Operators without an index in their path (embeddings,
+//! heads) are in no layer.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::graph::{Graph, OpId};
@@ -74,7 +74,8 @@ fn is_number(component: &str) -> bool {
     !component.is_empty() && component.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A letter counts only after an underscore and a number: `conv2d` is not a second convolution.
+/// Whether a path component ends in an index: a number, or after an underscore a number and a letter. `conv2d` has no
+/// index.
 fn has_index(component: &str) -> bool {
     let with_letter = component
         .rsplit_once('_')

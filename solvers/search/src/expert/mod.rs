@@ -1,6 +1,6 @@
 //! Human-expert rules: manual placements and framework defaults.
 //!
-//! Every later comparison needs its baseline, so a rule does exactly what its source does: it ignores transfers if its
+//! The rules are baselines for comparison, so a rule does exactly what its source does: it ignores transfers if its
 //! source ignores them, and it does not repair a split that does not fit. If users would see an error (out of memory,
 //! an operator that a device cannot run, a model without layers) the status is [`Status::Unknown`] with the reason.
 //!
@@ -68,8 +68,8 @@ impl Solver for ExpertRule {
         self.summary
     }
 
-    /// Every rule supports the makespan; latency, with calls assigned to its split; and the throughput of any split
-    /// under schedules in which a device runs one stage.
+    /// Every rule supports the makespan; latency, with calls assigned to the rule's split; and the throughput of any
+    /// split under schedules in which a device runs one stage.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         (objective.rules().schedule == Schedule::Interleaved).then_some("several stages on a device")
     }
@@ -117,7 +117,7 @@ fn accelerators(problem: &Problem) -> Result<Vec<DeviceId>, String> {
     if devices.is_empty() { Err("the cluster has no accelerator, only hosts".into()) } else { Ok(devices) }
 }
 
-/// The hosts, or the other devices, in the order of the cluster.
+/// The hosts if `host` is set, otherwise the other devices, in the order of the cluster.
 fn on(problem: &Problem, host: bool) -> Vec<DeviceId> {
     let cluster = problem.cluster();
     cluster.devices().filter(|&device| problem.pools()[problem.pool_of(device)].host == host).collect()

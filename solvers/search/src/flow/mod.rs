@@ -19,7 +19,7 @@ id! {
     pub(crate) NodeId;
 }
 
-/// A capacity above every cut without an arc of this capacity.
+/// A capacity above the value of every cut that has no arc of this capacity.
 pub(crate) const UNCUTTABLE: i64 = i64::MAX;
 
 /// The source.
@@ -68,7 +68,7 @@ impl Network {
 }
 
 struct Preflow {
-    /// Number of nodes, and label of those that cannot reach the sink.
+    /// Number of nodes, and label of the nodes that cannot reach the sink.
     nodes: u32,
     /// First residual arc of each node, and the end.
     first: Keyed<NodeId, u32>,
@@ -90,7 +90,7 @@ struct Preflow {
 impl Preflow {
     fn new(network: &Network) -> Preflow {
         let nodes = network.nodes;
-        // Finite, so that sums of excesses stay in range.
+        // A finite stand-in for `UNCUTTABLE`, so that sums of excesses stay in range.
         let finite = |capacity: i64| if capacity == UNCUTTABLE { 0 } else { capacity };
         let uncuttable =
             network.arcs.iter().map(|&(_, _, forth, back)| finite(forth) + finite(back)).sum::<i64>() + 1;
@@ -142,7 +142,7 @@ impl Preflow {
             self.push(SOURCE, arc, amount);
         }
         self.relabel_all();
-        // Labels are recomputed whenever the work since the last time equals the cost of doing so.
+        // Labels are recomputed whenever the work since the last recomputation equals the cost of one.
         let period = 6 * self.label.len() + self.head.len();
         loop {
             while self.highest > 0 && self.active[self.highest].is_empty() {

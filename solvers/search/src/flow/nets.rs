@@ -39,9 +39,9 @@ impl MergedNets {
     }
 }
 
-/// Adds a net to a network by the nodes of its pins; the source and the sink may occur, also repeatedly. A cut pays the
-/// capacity if it separates some of the nodes; nothing is added if no cut can. No arc out of the source or into the
-/// sink is uncuttable, so the flow stays within the sum of the capacities.
+/// Adds a net to a network, given the nodes of its pins; the source and the sink may be among the nodes, also
+/// repeatedly. A cut pays the capacity if it separates some of the nodes; nothing is added if no cut can separate them.
+/// No arc out of the source or into the sink is uncuttable, so the flow stays within the sum of the capacities.
 pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = NodeId> + Clone, capacity: i64) {
     let Some(first) = nodes.clone().next() else { return };
     let mut others = nodes.clone().filter(|&node| node != first);
@@ -81,8 +81,8 @@ pub(crate) fn add_ordered_net(
         add_net(network, pins.iter().map(|&pin| node_of(pin)), capacity);
         return;
     }
-    // A pin before all others is on the source side whenever any of them is, and a pin after all others on the sink
-    // side whenever any of them is: the net can then be crossed in one direction only.
+    // A pin before all others is on the source side whenever any other pin is, and a pin after all others is on the
+    // sink side whenever any other pin is: the net can then be crossed in one direction only.
     let before = |first: UnitId, second: UnitId| units.predecessors(second).binary_search(&first).is_ok();
     let begins = pins[1..].iter().all(|&pin| before(first, pin));
     match pins {

@@ -1,10 +1,10 @@
 //! The published greedy baseline: accelerators are filled one after the other along an order of the model.
 //!
-//! Units are colocation classes, and the cycles among them. In a depth-first topological order they go into one call of
-//! the first accelerator until the next one does not fit, then into one of the second, and so on; the rest runs on the
-//! hosts (Tarnawski et al., NeurIPS 2020, Section 6.2). The paper does not specify the depth-first order, so values may
-//! differ from the published ones. Two extensions: a unit that an accelerator cannot run ends its call, and
-//! accelerators of several kinds are taken in the order of the cluster.
+//! Units are colocation classes, and the cycles among them. In a depth-first topological order they are put into one
+//! call of the first accelerator until the next one does not fit, then into one of the second, and so on; the rest runs
+//! on the hosts (Tarnawski et al., NeurIPS 2020, Section 6.2). The paper does not specify the depth-first order, so
+//! values may differ from the published ones. There are two extensions: a unit that an accelerator cannot run ends its
+//! call, and accelerators of several kinds are taken in the order of the cluster.
 
 use stagewright_core::bound::strongest_before;
 use stagewright_core::contraction::Units;
@@ -19,7 +19,7 @@ use stagewright_core::tolerance;
 use super::host::Hosts;
 use crate::order;
 
-/// The published greedy.
+/// The published greedy baseline for latency.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LatencyGreedy;
 
@@ -72,7 +72,8 @@ pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
                 }
                 break;
             }
-            // A unit that does not fit an empty accelerator goes to the hosts, and the accelerator to the next unit.
+            // A unit that does not fit an empty accelerator goes to the hosts, and the accelerator remains for the next
+            // unit.
             if empty {
                 break;
             }

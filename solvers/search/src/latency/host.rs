@@ -32,17 +32,17 @@ impl Hosts {
         Hosts { best }
     }
 
-    /// The pool that runs an operator.
+    /// The host pool that runs an operator.
     pub fn pool(&self, op: OpId) -> Option<u32> {
         self.best[op].map(|best| best.0)
     }
 
-    /// The device that runs an operator.
+    /// The host that runs an operator.
     pub fn device(&self, op: OpId) -> Option<DeviceId> {
         self.best[op].map(|best| best.1)
     }
 
-    /// Seconds of an operator.
+    /// Seconds of an operator on its host.
     pub fn seconds(&self, op: OpId) -> Option<f64> {
         self.best[op].map(|best| best.2)
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use stagewright_core::ids::{Id, Keyed};
 
-/// Number of places from which the entry of a place in a row with all of them is looked up instead of searched for.
+/// Minimum number of places for which rows with an entry for every place are indexed by place instead of searched.
 const MANY_PLACES: usize = 64;
 
 /// Counts per (net, place), where a place is a device or a group. A net of p pins touches at most p places,
@@ -18,8 +18,8 @@ pub(super) struct Counts<N, P> {
     used: Keyed<N, u32>,
     entries: Vec<Entry<P>>,
     places: usize,
-    /// Number of each place's entry in its row, for rows with room for all of many places; meaningless without a count
-    /// there. Empty if there are few places.
+    /// By place, the number of the place's entry in a row, for rows with room for all of many places; meaningless if
+    /// the place has no entry. Empty if there are few places.
     numbers: Vec<u32>,
 }
 
@@ -49,7 +49,7 @@ impl<N: Id, P: Id + Default> Counts<N, P> {
         first..first + self.used[net] as usize
     }
 
-    /// Whether the entries of a row can be looked up: it has room for all of many places.
+    /// Whether the entries of a row can be looked up by place, which holds if the row has room for all of many places.
     #[inline]
     fn has_numbers(&self, net: N) -> bool {
         if self.numbers.is_empty() {
@@ -60,7 +60,7 @@ impl<N: Id, P: Id + Default> Counts<N, P> {
         (end - self.first[net]) as usize == self.places
     }
 
-    /// The number of a place's entry in the row of a net.
+    /// Number within the row of a net of the entry of a place.
     #[inline]
     fn position(&self, net: N, place: P) -> Option<usize> {
         let row = &self.entries[self.row(net)];
@@ -102,7 +102,7 @@ impl<N: Id, P: Id + Default> Counts<N, P> {
         }
     }
 
-    /// Notes the number of an entry, if it is looked up.
+    /// Records the number of an entry in its row, if the row is indexed by place.
     #[inline]
     fn number(&mut self, net: N, number: usize) {
         if self.has_numbers(net) {
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Few and many places, nets with fewer pins than places and with more: against counts in a table.
+    /// Few and many places, and nets with fewer and with more pins than places, compared with counts in a table.
     #[test]
     fn counts_are_those_of_a_table() {
         for places in [3, MANY_PLACES, 100] {

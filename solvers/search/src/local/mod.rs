@@ -43,10 +43,10 @@ use crate::latency;
 use crate::one_device::everything_on;
 use start::Unplaceable;
 
-/// Maximum gap of the search target: above it every plan is close enough.
+/// Maximum gap from which the target is derived: with a larger gap, every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
-/// Local search.
+/// Local search for free splits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Local;
 

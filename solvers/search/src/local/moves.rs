@@ -17,7 +17,7 @@ use super::state::Assignment;
 /// together.
 const WIDEST_NET: usize = 64;
 
-/// Runs may have this length even if a device's share of the units is less.
+/// Length that runs may have even if a device's share of the units is smaller.
 const LONGEST_AT_LEAST: usize = 8;
 
 /// A unit and its target device.
@@ -99,7 +99,7 @@ impl<'a> Neighbourhood<'a> {
         &self.shifts
     }
 
-    /// A target device: mostly that of a neighbour.
+    /// A target device: mostly the device of a neighbour.
     fn target(&self, assignment: &Assignment<'_>, unit: UnitId, rng: &mut impl Rng) -> DeviceId {
         let nets = self.units.nets_of(unit);
         if nets.is_empty() || rng.random_range(0..8) == 0 {
@@ -121,7 +121,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Units contiguous in an order and on one device.
+    /// A run: units that are contiguous in an order and on one device.
     fn run(&mut self, assignment: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
         let place = self.lines.places[line][unit];
@@ -139,7 +139,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Units contiguous in an order, on any device.
+    /// A stretch: units that are contiguous in an order, on any device.
     fn stretch(&mut self, assignment: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
         let place = self.lines.places[line][unit];
@@ -151,7 +151,7 @@ impl<'a> Neighbourhood<'a> {
         }
     }
 
-    /// Units on one device that nets connect to the first.
+    /// A piece: units on one device that nets connect to the first unit.
     fn piece(&mut self, assignment: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         let from = assignment.device_of(unit);
         if self.round == u32::MAX {

@@ -1,4 +1,4 @@
-//! Polishing: one walk that improves a plan of another method.
+//! Polishing: one walk that improves a plan found by another method.
 
 use stagewright_core::contraction::Units;
 use stagewright_core::document::Split;
@@ -43,7 +43,7 @@ impl<'a> Polisher<'a> {
     /// repaired.
     ///
     /// # Complexity
-    /// O(units + pins), and per step the nets of a unit, or in one step of three those of the moving run.
+    /// O(units + pins), plus for every step the nets of a unit, or in one step of three the nets of the moving run.
     pub fn polish(&self, start: &Placement, stream: (u64, u64), steps: u64, stop: &Stop) -> Option<Plan> {
         let start = Assignment::of_placement(self.problem, self.units, start)?;
         let start = start::repaired(start, &self.lines, stop)?;

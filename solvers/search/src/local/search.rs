@@ -1,11 +1,10 @@
 //! Many walks, in rounds.
 //!
-//! A round starts a fixed number of walks, each from a member of a population and on its own random stream,
-//! the first cool and the last hot: cool walks polish, hot ones leave the valley. Their results become the
-//! next population, with the worst replaced by the best, and the next round walks longer. Neither the walks
-//! nor their use depends on the number of threads. The rounds end with a value that meets the target, with a
-//! limit, or after several in a row without an improvement, each of them longer than the one that found the
-//! last.
+//! A round starts a fixed number of walks, each from a member of a population and on its own random stream, the first
+//! cool and the last hot: cool walks polish, hot walks escape from local minima. Their results become the next
+//! population, with the worst replaced by the best, and the walks of the next round are longer. Neither the walks nor
+//! their use depends on the number of threads. The rounds end when a value meets the target, at a limit, or after
+//! several rounds in a row without an improvement, each of them longer than the round of the last improvement.
 
 use rayon::prelude::*;
 use stagewright_core::contraction::Units;
@@ -17,13 +16,13 @@ use super::anneal::{Cooling, Found, anneal};
 use super::moves::Lines;
 use super::state::{Assignment, DeviceOf};
 
-/// Walks per round.
+/// Number of walks per round.
 const TASKS: u64 = 8;
 /// Maximum number of rounds, and of consecutive rounds without an improvement: the budget of a search without
 /// a time limit.
 const ROUNDS: u64 = 40;
 const PATIENCE: u64 = 8;
-/// Steps of a walk in the first round, per unit and device, and their minimum.
+/// Number of steps of a walk in the first round per pair of a unit and a device, and minimum number of steps.
 const STEPS_PER_PAIR: u64 = 8;
 const FEWEST_STEPS: u64 = 1 << 8;
 /// Maximum number of steps of a walk in the first round and in any round.
@@ -36,7 +35,7 @@ const COOLEST: f64 = 0.001;
 const HOTTEST: f64 = 0.05;
 const COLD: f64 = 0.00001;
 
-/// The best of all rounds.
+/// Best result of all rounds.
 pub(super) struct Outcome {
     /// The device of every unit.
     pub(super) device_of: DeviceOf,

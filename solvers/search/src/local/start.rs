@@ -37,7 +37,8 @@ pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Arc<Units>)> {
     Some((contiguous, units))
 }
 
-/// Linear orders of the units of a free split: those of the contiguous one, with its units expanded.
+/// Linear orders of the units of a free split: the orders of the contiguous split, with the units of the latter
+/// expanded.
 pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Arc<Units>)>) -> Lines {
     let mut orders: Vec<Vec<UnitId>> = Vec::new();
     if let Some((problem, coarse)) = contiguous {
@@ -74,16 +75,16 @@ pub(super) fn unplaceable(problem: &Problem, units: &Units) -> Option<Unplaceabl
     })
 }
 
-/// Why a unit has no device.
+/// Reason why a unit has no device.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Unplaceable {
-    /// No device supports the unit, or none that the pins allow.
+    /// No device that the pins allow supports the unit.
     Unsupported(UnitId),
     /// The unit is larger than the memory of every device that supports it.
     TooLarge(UnitId),
 }
 
-/// Feasible starts built without search: spread along the first line, otherwise packed. `None` if neither
+/// Feasible starts built without search: units are spread along the first line, or otherwise packed. `None` if neither
 /// fits. Every unit must have a device that may run it.
 pub(super) fn constructed<'a>(
     problem: &'a Problem,
@@ -148,13 +149,14 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
         return None;
     }
     let devices = DeviceId::first(start.devices());
-    // Only these are checked again, since a check may cost as much as reading the graph: no other becomes overfull.
+    // Only overfull devices are checked again, since a check may cost as much as reading the graph, and no other device
+    // becomes overfull.
     let mut overfull: Keyed<DeviceId, bool> = devices.clone().map(|device| !start.fits(device)).collect();
     if !overfull.contains(&true) {
         return Some(start);
     }
     let mut walk = Walk::new(start);
-    // The last units of a stretch first, so that the rest of it stays whole.
+    // Take the last units of a stretch first, so that the rest of the stretch stays whole.
     for &unit in lines.orders()[0].iter().rev() {
         let assignment = walk.assignment();
         let from = assignment.device_of(unit);
@@ -177,7 +179,7 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
     (!overfull.contains(&true)).then(|| walk.assignment().clone())
 }
 
-/// Best fit decreasing: the largest unit first, each on the device with the least room left after it.
+/// Best fit decreasing: takes the largest unit first, and puts each on the device with the least room left after it.
 fn packed(problem: &Problem, units: &Units, blur: f64, rng: &mut impl Rng) -> Option<DeviceOf> {
     let size = |unit: UnitId| units.bytes(unit, 1);
     let mut order: Vec<(f64, UnitId)> =

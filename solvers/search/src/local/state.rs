@@ -2,17 +2,17 @@
 //!
 //! A net is cut by device d iff 0 < k_d < p, with k_d its pins on d and p all of its pins; a cut net is sent by d if
 //! its producer is on d, and received otherwise. When a unit moves from a to b, only k_a and k_b of its nets change,
-//! and whether another device cuts a net, or holds its producer, does not depend on them. So a move changes only the
-//! loads of a and b, and
+//! and whether another device cuts a net, or holds its producer, does not depend on k_a and k_b. So a move changes only
+//! the loads of a and b, and
 //!
 //! ```text
 //! on a:  k_a = 1 → the net is no longer cut      k_a = p → it becomes cut
 //! on b:  k_b = 0 → it becomes cut                k_b = p − 1 → it is no longer cut
 //! ```
 //!
-//! where p ≥ 2; if the unit is the producer, the nets that stay cut change their role on both. A group's uplink follows
-//! the same table with the pins in the group, when the move leaves or enters it. A move therefore takes time
-//! proportional to the nets of the unit, times the few devices that each of them touches.
+//! where p ≥ 2; if the unit is the producer, the nets that stay cut change their role on both devices. The uplink of a
+//! group follows the same table, with the pins in the group, if the move leaves or enters the group. A move therefore
+//! takes time proportional to the nets of the unit, times the few devices that each of them touches.
 //!
 //! The sums are compensated, so that rounding does not accumulate over millions of moves.
 
@@ -100,14 +100,14 @@ impl Transfers for PassSums {
     }
 }
 
-/// Change of the sums of one device, either the source or the target of a move.
+/// Change of the sums of one device, which is either the source or the target of a move.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Change {
     sums: [PassSums; 2],
     uplink: [f64; 2],
 }
 
-/// Effect of moving one unit on both devices.
+/// Effect on both devices of moving one unit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delta {
     /// Change of the device that the unit leaves.
@@ -431,7 +431,7 @@ impl<'a> Assignment<'a> {
         delta
     }
 
-    /// Moves a unit to a device other than its own. Moving it back undoes it.
+    /// Moves a unit to a device other than its own. Moving the unit back undoes the move.
     pub fn apply(&mut self, unit: UnitId, to: DeviceId) {
         let units = self.units;
         let from = std::mem::replace(&mut self.device_of[unit], to);
@@ -443,7 +443,7 @@ impl<'a> Assignment<'a> {
         }
         self.take_bytes(unit, from);
         self.add_bytes(unit, to);
-        // Item by item, because the sums of a delta are rounded.
+        // Apply the changes item by item, because the sums of a delta are rounded.
         for &net in units.nets_of(unit) {
             let pin = Pin::new(units, unit, net);
             let inside = self.on_devices.take(net, from);
@@ -500,7 +500,7 @@ impl Pin {
         }
     }
 
-    /// Leaves a device with `inside` pins of the net.
+    /// Records that the pin leaves a device with `inside` pins of the net.
     #[inline]
     fn leave(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
         if self.is_gradient {
@@ -521,7 +521,7 @@ impl Pin {
         }
     }
 
-    /// Enters a device with `inside` pins of the net: the reverse of leaving it with one more.
+    /// Records that the pin enters a device with `inside` pins of the net: the reverse of leaving it with one more pin.
     #[inline]
     fn enter(self, inside: u32, seconds: f64, sums: &mut impl Transfers) {
         if self.is_gradient {
@@ -540,7 +540,7 @@ impl Pin {
         }
     }
 
-    /// Change of the uplink of a group with `inside` pins that the pin leaves.
+    /// Change of the uplink of a group when the pin leaves the group, which has `inside` pins before.
     #[inline]
     fn leave_group(self, inside: u32, seconds: f64) -> f64 {
         match inside {
@@ -550,7 +550,7 @@ impl Pin {
         }
     }
 
-    /// Change of the uplink of a group with `inside` pins that the pin enters.
+    /// Change of the uplink of a group when the pin enters the group, which has `inside` pins before.
     #[inline]
     fn enter_group(self, inside: u32, seconds: f64) -> f64 {
         -self.leave_group(inside + 1, seconds)

@@ -7,8 +7,8 @@
 //! E = Σ over passes (Σ over r (ℓ_r / L)^p)^(1/p),      v / L ≤ E ≤ (number of r)^(1/p) · v / L
 //! ```
 //!
-//! with v the value and L the value at the start of the walk: relieving any device lowers it, relieving the
-//! worst lowers it most. Loads are capped at a multiple of L, so that no term dominates.
+//! with v the value and L the value at the start of the walk. Relieving any device lowers E, and relieving the worst
+//! device lowers E most. Loads are capped at a multiple of L, so that no term dominates.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contraction::UnitId;

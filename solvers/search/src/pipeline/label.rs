@@ -1,14 +1,14 @@
 //! Labels: a few numbers that bound the iteration of the stages so far.
 //!
-//! Stages are added from the last to the first. Write f, b for the passes of a stage, b including the weight gradient
-//! unless a schedule defers it, and g for a deferred weight gradient; l = f + b + g; w is the number of stages after
-//! the stage, p the number of all stages, m the number of microbatches. All labels begin with S, the time of one
-//! microbatch through all stages so far.
+//! Stages are added from the last to the first. Write f and b for the times of the two passes of a stage, b including
+//! the weight gradient unless a schedule defers it, and g for a deferred weight gradient; l = f + b + g; w is the
+//! number of stages after the stage, p the number of all stages, m the number of microbatches. All labels begin with S,
+//! the time of one microbatch through all stages so far.
 //!
 //! **GPipe.** (S, F, B) with the largest f and b. The value S + (m − 1) (F + B) is the iteration itself.
 //!
-//! **1F1B.** (S, V), where V is the longest of some paths through the stages so far. A stage added before them
-//! lengthens each path by its f at one end and its b at the other, and starts paths of its own:
+//! **1F1B.** (S, V), where V is the length of the longest of some paths through the stages so far. A stage added before
+//! them lengthens each path by its f at one end and its b at the other, and starts paths of its own:
 //!
 //! - all of its tasks: m l;
 //! - its tasks up to F of microbatch k, then forward through all later stages and back again, then its tasks from B of
@@ -20,8 +20,8 @@
 //! at both ends: U + f + b; the paths of 1F1B; and the tasks of the stage up to its last B, which under ZB-H1 comes
 //! after m − 1 − (p − 1 − w) of its g.
 //!
-//! Each component of a label with another stage is a non-decreasing function of every component of the label before,
-//! and so is the value. So a label that is nowhere lower than another leads to nothing better.
+//! When a stage is added, each component of the new label is a non-decreasing function of every component of the old
+//! label, and so is the value. A label that is nowhere lower than another one therefore leads to nothing better.
 
 use stagewright_core::document::Schedule;
 use stagewright_core::schedule::StageTimes;

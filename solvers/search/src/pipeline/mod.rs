@@ -9,11 +9,11 @@
 //!
 //! - Under GPipe the labels are exact: the value is Σ (f + b) + (m − 1) (max f + max b), a function of the sum and of
 //!   the two maxima, and so is the contribution of the best completion.
-//! - Under 1F1B and zero-bubble an iteration is a longest path over stages and microbatches, which no few numbers
-//!   determine. There the labels are lengths of families of paths, so the minimum value of a label is a lower bound;
-//!   the splits found on the way are scored by the iteration itself. If a gap is left, every split whose bound is below
-//!   the best value is enumerated, without dominance ([`SearchMode::Enumerate`]); if the enumeration finishes, the best is
-//!   optimal.
+//! - Under 1F1B and zero-bubble an iteration is a longest path over stages and microbatches, which a few numbers cannot
+//!   determine. The labels are then lengths of families of paths, so the minimum value of a label is a lower bound; the
+//!   splits found on the way are scored by the iteration itself. If a gap is left, every split whose bound is below the
+//!   best value is enumerated, without dominance ([`SearchMode::Enumerate`]); if the enumeration finishes, the best
+//!   split is optimal.
 //!
 //! States come from a [`Poset`]: all sets closed under successors, or the suffixes of one order, which is the same
 //! program over a chain. States that cannot lead below the best known value are pruned: by the time of the remaining

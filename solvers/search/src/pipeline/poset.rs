@@ -16,11 +16,11 @@ id! {
 pub struct Poset {
     /// The unit of each position.
     pub(super) unit_at: Keyed<Position, UnitId>,
-    /// Number of positions that must be taken before each.
+    /// Number of positions that must be taken before each position.
     pub(super) waits_for: Keyed<Position, u32>,
-    /// The positions that wait for each, ascending.
+    /// The positions that wait for each position, ascending.
     pub(super) frees: Keyed<Position, Vec<Position>>,
-    /// Whether a stage may end after a number of units; if empty, after every number.
+    /// For each number of units, whether a stage may end after it; empty if a stage may end after every number.
     is_cut: Vec<bool>,
 }
 

@@ -36,10 +36,10 @@ const NONE: EntryId = EntryId(u32::MAX);
 /// The set of a complete pipeline, which is not numbered.
 const WHOLE: SetId = SetId(u32::MAX);
 
-/// Search space.
+/// Which splits a search covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchMode {
-    /// Labels that no other of their state dominates.
+    /// Splits from labels that no other label of the same state dominates.
     Labels,
     /// Every split whose bound is below the best value.
     Enumerate,
@@ -122,7 +122,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        // A pruned split was not below the best value at that time.
+        // A split that was pruned was not below the best value at the time, and so is not below the final value either.
         let value = best.as_ref().map_or(f64::INFINITY, Plan::value);
         found.bound = found.bound.min(value);
         found
@@ -140,10 +140,10 @@ struct Entry {
     replicas: u32,
 }
 
-/// A usage, and the entries with it that another stage may extend.
+/// A usage, and the entries with this usage that another stage may extend.
 type Way = (usize, Vec<EntryId>);
 
-/// The work that a set leaves.
+/// The work that remains once the units of a set are placed.
 #[derive(Clone, Copy)]
 struct Left {
     rest: Rest,
@@ -159,7 +159,7 @@ struct Program<'s, 'a> {
     enumerate: bool,
     bytes: u64,
     steps: u64,
-    /// Whether a split was evaluated since the clock was last checked, which may take as long as many steps.
+    /// Whether a split was evaluated since the last check of the clock; an evaluation may take as long as many steps.
     has_plan: bool,
     /// Whether splits below the value to beat were left out for lack of time, so that nothing is proved.
     is_cut_short: bool,
@@ -177,21 +177,21 @@ struct Program<'s, 'a> {
     best: &'s mut Option<Plan>,
 }
 
-/// A level of the depth-first walk over the supersets of a set: the positions that may come next, the index of the
-/// next one, and the work that the set of this level leaves.
+/// A level of the depth-first walk over the supersets of a set: the positions that may come next, the index of the next
+/// one to try, and the work that remains once the units of the level's set are placed.
 struct WalkLevel {
     ready: Vec<Position>,
     next: usize,
     left: Left,
 }
 
-/// The depth-first walk over the supersets of a set, whose additional units form a stage.
+/// The depth-first walk over the supersets of a set; the units that a superset adds form a stage.
 struct Walk<'w, 'a> {
     poset: &'w Poset,
     stage: &'w mut Stage<'a>,
     /// Positions taken, as bits.
     taken: Vec<u64>,
-    /// Number of positions that each still waits for.
+    /// Number of positions that each position still waits for.
     waits: Keyed<Position, u32>,
     path: Vec<WalkLevel>,
 }
@@ -367,7 +367,7 @@ impl Program<'_, '_> {
         context.stop().reason().or_else(is_full)
     }
 
-    /// Whether the number of stages allows another stage before a usage.
+    /// Whether another stage may be added to a usage, given the required number of stages.
     fn may_go_on(&self, usage: usize) -> bool {
         self.stages.is_none_or(|stages| self.search.space.stages(usage) < stages)
     }
@@ -378,7 +378,7 @@ impl Program<'_, '_> {
         self.search.problem.objective().in_flight_of(from_last, stages)
     }
 
-    /// Whether the compute of the stage alone leaves some label below the cap. If not, larger stages do not either: a
+    /// Whether the compute of the stage alone leaves some label below the cap. If not, no larger stage does either: a
     /// unit takes at least as long on the stage as its minimum time in the rest.
     fn any_below_cap(&self, ways: &[Way], left: Rest, stage: &Stage<'_>, max_replicas: u32) -> bool {
         let (cap, least) = (self.cap(), stage.at_least(max_replicas));
@@ -391,7 +391,8 @@ impl Program<'_, '_> {
         })
     }
 
-    /// Extends the labels by a stage, for every number of replicas, and adds them to those of a set.
+    /// Extends the labels by a stage, for every number of replicas, and adds the new labels to the set that the stage
+    /// leads to.
     fn arrive(
         &mut self,
         ways: &[Way],
@@ -447,7 +448,7 @@ impl Program<'_, '_> {
         }
     }
 
-    /// Whether the remaining devices can run the remaining work below the value to beat, with another stage still
+    /// Whether the remaining devices can run the remaining work below the value to beat, and another stage is still
     /// allowed.
     fn has_room(&self, usage: usize, left: Left) -> bool {
         let space = self.search.space;
@@ -502,7 +503,7 @@ impl Program<'_, '_> {
         context.keep(self.best, plan.ok());
     }
 
-    /// The number of a set, which is added if it is new.
+    /// Returns the index of a set, adding the set if it is new.
     fn number(&mut self, taken: Box<[u64]>, size: usize, left: Left) -> SetId {
         if let Some(&number) = self.numbers.get(&taken) {
             return number;
@@ -515,7 +516,7 @@ impl Program<'_, '_> {
         number
     }
 
-    /// The work that a set leaves.
+    /// The work that remains once the units of a set are placed.
     fn left_by(&self, taken: &[u64]) -> Left {
         let mut left = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
         for (position, &unit) in self.poset.unit_at.enumerate() {
@@ -529,7 +530,7 @@ impl Program<'_, '_> {
         left
     }
 
-    /// The work left after placing one more unit. Each difference is lowered by its possible rounding error.
+    /// The work that remains after one more unit is placed. Each difference is lowered by its possible rounding error.
     fn without(&self, left: Left, unit: UnitId, size: usize) -> Left {
         let nothing = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
         if size == self.poset.len() {

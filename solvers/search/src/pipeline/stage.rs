@@ -20,7 +20,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// O(operators · pools).
+    /// Computes the times in O(operators · pools).
     pub(super) fn new(problem: &Problem, units: &Units) -> Times {
         let graph = problem.graph();
         let mut deferred = vec![Keyed::filled(0.0, units.len()); units.pools()];
@@ -32,7 +32,7 @@ impl Times {
         let supported = |unit: UnitId| (0..units.pools()).filter(move |&pool| units.supported(unit, pool));
         let least = |unit: UnitId, seconds: &dyn Fn(usize) -> f64| {
             let times = supported(unit).map(seconds);
-            // A unit that no pool supports ends the search elsewhere.
+            // If no pool supports a unit, the search ends elsewhere.
             times.min_by(f64::total_cmp).unwrap_or(0.0).max(0.0)
         };
         let share = |pool: usize| {
@@ -91,7 +91,7 @@ impl<'a> Stage<'a> {
         self.load.memory().fits(in_flight, self.problem.pools()[self.pool].memory)
     }
 
-    /// Times of the stage on some replicas.
+    /// Times of the stage on a number of replicas.
     pub(super) fn on(&self, replicas: u32) -> StageTimes {
         let pool = &self.problem.pools()[self.pool];
         let synchronised = pool.synchronisation(self.load.parameter_bytes(), replicas);
@@ -99,7 +99,7 @@ impl<'a> Stage<'a> {
         StageTimes::new(self.objective(), &sums, self.deferred, replicas, synchronised)
     }
 
-    /// Lower bound on the times of this and every larger stage on some replicas: compute alone.
+    /// Lower bound on the times of this and every larger stage on a number of replicas: compute alone.
     pub(super) fn at_least(&self, replicas: u32) -> StageTimes {
         let share = f64::from(replicas);
         StageTimes {

@@ -10,9 +10,9 @@ use super::states::{Recurrence, Stages};
 
 /// Maximum number of ideals.
 const MOST_IDEALS: u64 = 1 << 14;
-/// Maximum number of units that all searches for stages visit, which takes a few seconds.
+/// Maximum number of units visited by all searches for stages together, which take a few seconds.
 const MOST_STEPS: u64 = 40_000_000;
-/// Maximum number of units that the listing looks at.
+/// Maximum number of units visited while the ideals are listed.
 const MOST_LISTED: u64 = 100_000_000;
 /// Ideals listed between checks of the clock.
 const IDEALS_BETWEEN_CHECKS: usize = 64;
@@ -66,16 +66,16 @@ fn is_next(units: &Units, set: &[u64], unit: UnitId) -> bool {
 }
 
 impl Program<'_> {
-    /// The best stages with a worst value below the cap, over all contiguous splits; `Some(None)` if there are none.
-    /// `None` if the lattice is too large, or the solve has to stop first. O(ideals² · (units + sources + replicas · usages)) at
-    /// most.
+    /// The best stages with a worst value below the cap, over all contiguous splits; `Some(None)` if there are no such
+    /// stages. `None` if the lattice is too large, or the solve has to stop first. O(ideals² · (units + sources +
+    /// replicas · usages)) at most.
     pub(super) fn over_ideals(&self, cap: f64) -> Option<Option<Stages>> {
         let ideals = Ideals::new(self.units, self.room, &self.stop)?;
         let count = ideals.sets.len();
         let space = self.usages(bytes(self.units, count), count, false)?;
         let mut recurrence = Recurrence::new(self, &space, count, cap);
         let mut steps = 0;
-        // Larger ideals come later, so a state is final when it is extended.
+        // Larger ideals come later, so the value of a state is final when the state is extended.
         for start in 0..count {
             for pool in 0..self.problem.pools().len() {
                 if !recurrence.begin(start, pool) {
@@ -84,8 +84,8 @@ impl Program<'_> {
                 let mut set = ideals.sets[start].clone();
                 let mut added = Vec::new();
                 let mut from = 0;
-                // Every superset once: its units beyond the start are added in the order of their indices, which is
-                // topological.
+                // Visit every superset once: the units beyond the start are added in the order of their indices, which
+                // is topological.
                 loop {
                     let next = (from..self.units.len())
                         .map(UnitId::new)

@@ -1,4 +1,4 @@
-//! The program over one linear order: stages are intervals of it.
+//! The dynamic program over one linear order, in which stages are intervals.
 
 use stagewright_core::contraction::UnitId;
 
@@ -9,9 +9,9 @@ use crate::usage::UsageSpace;
 
 impl Program<'_> {
     /// The best stages over an order with a worst value below the cap, by the recurrence of
-    /// [`best_stages`](crate::dpl::best_stages) with worst loads; `Some(None)` if there are none, `None` if the solve has
-    /// to stop first. O(p · (w + q · (sources + replicas · usages))) for p cut positions, w units and q positions in the longest
-    /// stage below the cap, times the pools.
+    /// [`best_stages`](crate::dpl::best_stages) with worst loads; `Some(None)` if there are no such stages, `None` if
+    /// the solve has to stop first. O(p · (w + q · (sources + replicas · usages))) for p cut positions, w units and q
+    /// positions in the longest stage below the cap, times the pools.
     pub(super) fn on_line(
         &self,
         order: &[UnitId],

@@ -1,9 +1,9 @@
-//! The plan of least value in the worst case, for costs that are off: the scenarios are those of
-//! [`stagewright_core::uncertainty`], the criterion min-max over plans and scenarios (Kouvelis and Yu, "Robust discrete
-//! optimization and its applications", 1997).
+//! The plan of least value in the worst case under uncertain costs. The scenarios are those of
+//! [`stagewright_core::uncertainty`]; the criterion is min-max over plans and scenarios (Kouvelis and Yu, "Robust
+//! discrete optimization and its applications", 1997).
 //!
-//! The value is a maximum over devices and uplinks, so the two maxima change places, and a robust plan is one of an
-//! ordinary problem in which every stage takes its worst load w:
+//! The value is a maximum over devices and uplinks, so the two maxima can be exchanged, and a robust plan is an optimal
+//! plan of an ordinary problem in which every stage takes its worst load w:
 //!
 //! ```text
 //! min over plans of max over scenarios of max over stages of load = min over plans of max over stages of w(stage)
@@ -13,14 +13,15 @@
 //! with w in place of the load, and are exact as before. For other splits the plans of the scenarios below are improved by
 //! moves of single classes (`moves`).
 //!
-//! *Bounds.* A load is a maximum of sums of costs, so it is convex in them and grows in proportion. Its value at an average
-//! of scenarios is at most the average of its values, and so at most w. So the minimum value of the problem with average costs,
-//! and each of its lower bounds, bounds the worst case of every plan, for any split rule and any solver (`play`). The average
-//! at which every source is off by p·Γ / |S| scales the nominal problem: a bound for nothing. Better averages come from
-//! fictitious play (Brown 1951; Robinson, "An iterative method of solving a game", Annals of Mathematics 1951): the planner
-//! answers the average of the scenarios so far with a plan, and the adversary answers with the worst scenario of that plan. The
-//! bounds converge to the value of the game in which the planner may mix plans, which no plan is below. A program over all
-//! ideals proves the rest.
+//! *Bounds.* A load is a maximum of sums of costs, so it is convex in the costs and scales with them. The load at an
+//! average of scenarios is at most the average of the loads in these scenarios, and so at most w. Therefore the minimum
+//! value of the problem with average costs, and each lower bound of that problem, bounds the worst case of every plan,
+//! for any split rule and any solver (`play`). The average at which every source is off by p·Γ / |S| scales the nominal
+//! problem, which gives a bound at no cost. Better averages come from fictitious play (Brown 1951; Robinson, "An
+//! iterative method of solving a game", Annals of Mathematics 1951): the planner answers the average of the scenarios
+//! so far with a plan, and the adversary answers with the worst scenario of that plan. The bounds converge to the value
+//! of the game in which the planner may mix plans, and no plan is below this value. A program over all ideals proves
+//! the rest.
 
 mod ideals;
 mod line;
@@ -64,7 +65,7 @@ pub struct RobustPlan {
 /// The outcome of [`solve`].
 #[derive(Debug, Clone)]
 pub struct Robust {
-    /// The nominal problem, solved; if the search found a better plan of it, with that plan.
+    /// The solution of the nominal problem; if the search found a better nominal plan, with that plan.
     pub nominal: Solution,
     /// The sources of error.
     pub sources: Sources,
@@ -90,7 +91,7 @@ impl Robust {
     }
 }
 
-/// A nominal solution with another plan in place of its own.
+/// A nominal solution with its plan replaced by another one.
 fn with_plan(nominal: &Solution, plan: Option<&Plan>, context: &Context<'_>) -> Solution {
     let Some(plan) = plan else { return nominal.clone() };
     let Solution { solver, bound, statistics, stop, reason, .. } = nominal.clone();
@@ -100,7 +101,7 @@ fn with_plan(nominal: &Solution, plan: Option<&Plan>, context: &Context<'_>) -> 
     Solution { statistics, reason, ..solution }
 }
 
-/// A nominal solution with the nominally best plan of a search, which started from its own.
+/// A nominal solution with the nominally best plan of a search that started from the solution's own plan.
 ///
 /// # Errors
 /// A broken invariant: a plan below the bound.
@@ -113,7 +114,7 @@ fn with_best(nominal: Solution, best: &Plan, context: &Context<'_>) -> Result<So
 }
 
 /// Solves the nominal problem in a share of the time. If there is no plan by then, a split of a linear order is tried,
-/// then the solver in the remaining time: a search can start from any plan.
+/// then the solver again in the remaining time: a search can start from any plan.
 ///
 /// # Errors
 /// An error of the solver, or a broken invariant.
@@ -166,8 +167,9 @@ fn check(problem: &Problem) -> Result<()> {
     }
 }
 
-/// Finds a plan of least value in the worst case, and bounds that value. `solver` solves the nominal problem and those
-/// with other costs. The time is that of `solver` for up to twelve problems, and of the programs over orders and ideals.
+/// Finds a plan of least value in the worst case, and bounds that value. `solver` solves the nominal problem and the
+/// problems with other costs. Takes the time of `solver` for up to twelve problems, plus the time of the programs over
+/// orders and ideals.
 ///
 /// # Errors
 /// An objective that [`Uncertainty`] or the solver does not support, or a broken invariant.
@@ -200,7 +202,8 @@ pub fn solve(
     Ok(Robust { nominal, sources, nominal_worst, best: Some(best), bound, solved })
 }
 
-/// Runs all parts until the gap is closed or the solve has to stop. Returns the number of problems solved.
+/// Runs all parts of the search until the gap is closed or the solve has to stop. Returns the number of problems
+/// solved.
 ///
 /// # Errors
 /// An error of the solver, or a broken invariant.

@@ -13,8 +13,8 @@ use super::search::Search;
 /// Maximum number of operators evaluated in all moves, which takes a few seconds.
 const MOST_WORK: usize = 40_000_000;
 
-/// Improves the plan of a split without stage order and replicas, by the first move of a class that helps, until none
-/// does or the work is done. Each move takes the time of an evaluation.
+/// Improves the plan of a split without stage order and replicas. Repeatedly makes the first move of a class that
+/// helps, until no move helps or the work limit is reached. Each move takes the time of an evaluation.
 pub(super) fn improve(search: &mut Search<'_>, context: &mut Context<'_>) {
     let problem = search.problem;
     let (graph, rules) = (problem.graph(), problem.objective().rules());

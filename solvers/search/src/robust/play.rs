@@ -1,4 +1,4 @@
-//! Fictitious play: bounds from averages of scenarios, and their plans.
+//! Fictitious play: bounds from averages of scenarios, and the plans found for these averages.
 
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
@@ -15,7 +15,7 @@ const SHARE: f64 = 0.5;
 /// Source of the bounds.
 const SOURCE: &str = "an average of scenarios";
 
-/// How often the adversary chose each source.
+/// Number of times that the adversary chose each source.
 struct Chosen {
     counts: Keyed<SourceId, f64>,
     rounds: f64,
@@ -29,7 +29,7 @@ impl Chosen {
         }
     }
 
-    /// The problem whose costs are the average of the scenarios chosen.
+    /// The problem whose costs are the average of the scenarios chosen so far.
     fn average(&self, search: &Search<'_>) -> Problem {
         let share = |source: SourceId| self.counts[source] / self.rounds;
         let deviation = search.uncertainty.deviation;
@@ -37,7 +37,7 @@ impl Chosen {
     }
 }
 
-/// Plays until the gap is closed or the rounds or the time are over. Returns the number of problems solved.
+/// Plays until the gap is closed or no rounds or no time is left. Returns the number of problems solved.
 ///
 /// # Errors
 /// An error of the solver.
@@ -59,7 +59,7 @@ pub(super) fn play(search: &mut Search<'_>, solver: &dyn Solver, context: &mut C
             search.raise(bound, SOURCE);
         }
         let Some(plan) = solution.plan else { return Ok(round + 1) };
-        // Its value is that of other costs.
+        // The plan is evaluated anew, since the value in the solution is for other costs.
         let plan = Plan::new(search.problem, plan.placement)?;
         answer = search.worst(&plan).sources;
         search.keep(plan);

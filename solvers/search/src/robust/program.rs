@@ -1,4 +1,4 @@
-//! The common part of the programs over orders and over ideals.
+//! The common part of the dynamic programs over orders and over ideals.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use stagewright_core::uncertainty::Uncertainty;
 
 use super::stage_load::{Shares, WorstLoad};
 
-/// The programs over orders and ideals.
+/// Inputs of the dynamic programs over orders and over ideals.
 pub(super) struct Program<'a> {
     pub(super) problem: &'a Problem,
     pub(super) units: &'a Units,

@@ -31,7 +31,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A search that knows one plan, and no bound.
+    /// A search that starts from one plan and no bound.
     pub(super) fn new(
         problem: &'a Problem,
         sources: &'a Sources,
@@ -49,8 +49,8 @@ impl<'a> Search<'a> {
         worst_case(self.problem, self.sources, &plan.placement, &plan.evaluation, self.uncertainty)
     }
 
-    /// Keeps a plan if it is better in the worst case, or equal there and better for the predicted costs; and keeps the
-    /// best plan for the predicted costs.
+    /// Keeps a plan if it is better in the worst case, or equal there and better for the predicted costs. Also keeps
+    /// the best plan for the predicted costs.
     pub(super) fn keep(&mut self, plan: Plan) {
         let worst = self.worst(&plan);
         let is_below = |value: f64, other: f64| value < other && !tolerance::same(value, other);
@@ -66,7 +66,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Keeps a bound that is stronger.
+    /// Keeps a bound if it is stronger than the known one.
     pub(super) fn raise(&mut self, value: f64, source: &'static str) {
         let value = tolerance::round_down(value);
         if value > self.bound.value {
@@ -78,8 +78,9 @@ impl<'a> Search<'a> {
         context.is_enough(self.best.worst.value, self.bound.value)
     }
 
-    /// Improves a contiguous plan by the programs over orders and over ideals. A finished program over all ideals, or
-    /// over the only order, raises the bound to the minimum worst case without uplinks, which only increase it.
+    /// Improves a contiguous plan by the programs over orders and over ideals. If the program over all ideals, or over
+    /// the only order, finishes, the bound rises to the minimum worst case without uplinks, which only increase the
+    /// value.
     pub(super) fn split(&mut self, context: &mut Context<'_>) -> Result<()> {
         let problem = self.problem;
         let units = Units::of(problem);
@@ -114,7 +115,8 @@ impl<'a> Search<'a> {
         if let Some((_, stages)) = found {
             self.keep(plan_of(problem, &units, &stages)?);
         }
-        // The time that uplinks add to the best plan may also be added to the others.
+        // Uplinks may add time to any plan, so the search is exhaustive only if the best plan reaches the value without
+        // them.
         let is_reached = tolerance::gap(self.best.worst.value, value) == 0.0;
         self.raise(value, if is_reached { LowerBound::EXHAUSTED } else { LowerBound::SEARCHED });
         Ok(())
@@ -122,7 +124,8 @@ impl<'a> Search<'a> {
 }
 
 impl Program<'_> {
-    /// Splits an order, and near its cuts again if not all positions were tried. Keeps better plans.
+    /// Splits an order, and splits it near the resulting cuts again if not all positions were tried. Keeps better
+    /// plans.
     fn split(&self, order: &[UnitId], search: &mut Search<'_>) -> Result<()> {
         let mut positions = Positions::new(self.problem, self.units, order);
         let rounds = if positions.are_all(order.len()) { 1 } else { 2 };
@@ -136,9 +139,9 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// The best stages with a worst value below the cap, for units with a single order; `Some(None)` if there are none.
-    /// `None` if the order is too long for all its positions, there are too many states, or the solve has to stop
-    /// first.
+    /// The best stages with a worst value below the cap, for units with a single order; `Some(None)` if there are no
+    /// such stages. `None` if the order is too long for all its positions, there are too many states, or the solve has
+    /// to stop first.
     fn over_order(&self, order: &[UnitId], cap: f64) -> Option<Option<Stages>> {
         let positions = Positions::new(self.problem, self.units, order);
         if !positions.are_all(order.len()) {
@@ -149,7 +152,7 @@ impl Program<'_> {
     }
 }
 
-/// The units by stage of a contiguous placement; within a stage depth first.
+/// The units of a contiguous placement by stage, and depth first within a stage.
 fn by_stages(units: &Units, placement: &Placement) -> Vec<UnitId> {
     let place: Keyed<UnitId, usize> = places(&order::depth_first(units));
     let used = placement.used();

@@ -11,7 +11,7 @@ use stagewright_core::uncertainty::{Exposed, SourceId, Sources, Uncertainty};
 pub(super) struct Shares {
     /// Number of sources without the links.
     kinds: usize,
-    /// `[pool][unit]`.
+    /// `[pool][unit]`: seconds by source.
     of: Vec<Keyed<UnitId, Vec<(SourceId, f64)>>>,
 }
 
@@ -121,7 +121,7 @@ impl<'a> WorstLoad<'a> {
         self.load.memory().fits(1, self.problem.pools()[self.pool].memory)
     }
 
-    /// The worst load of the set on some replicas.
+    /// The worst load of the set on a number of replicas.
     pub(super) fn worst(&mut self, replicas: u32) -> f64 {
         let synchronisation =
             self.problem.pools()[self.pool].synchronisation(self.load.parameter_bytes(), replicas);

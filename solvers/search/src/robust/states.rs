@@ -1,4 +1,5 @@
-//! The recurrence of both programs: the minimum worst load of a prefix, or of an ideal, for each usage of the devices.
+//! The recurrence shared by the dynamic programs over orders and over ideals: the minimum worst load of a prefix, or of
+//! an ideal, for each usage of the devices.
 
 use stagewright_core::contraction::UnitId;
 use stagewright_core::placement::StageAssignment;
@@ -7,9 +8,9 @@ use super::program::Program;
 use super::stage_load::{Before, WorstLoad};
 use crate::usage::UsageSpace;
 
-/// Units added and states extended between checks of the clock.
+/// Amount of work, in states extended and units added (each counts for [`UNIT`]), between checks of the clock.
 const BETWEEN_CHECKS: usize = 1 << 14;
-/// Work that a unit that is added counts for between checks of the clock.
+/// Amount of work that adding a unit counts for.
 const UNIT: usize = 64;
 
 /// Maximum number of states of a program.
@@ -33,8 +34,8 @@ struct Last {
 }
 
 impl Program<'_> {
-    /// The usages for tables of `count` prefixes or ideals, beside `bytes` of other tables: all of them, or if they `may_lack`
-    /// some, as many as there is room for.
+    /// The usages of devices for tables over `count` prefixes or ideals, next to `bytes` bytes of other tables: all
+    /// usages, or as many as there is room for if the tables `may_lack` some.
     pub(super) fn usages(&self, bytes: u64, count: usize, may_lack: bool) -> Option<UsageSpace> {
         let most = MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize / count;
         let space = match may_lack {
@@ -57,7 +58,7 @@ pub(super) struct Recurrence<'a> {
     cap: f64,
     value: Vec<f64>,
     last: Vec<Last>,
-    /// The stage on each pool, of which one grows at a time.
+    /// The stage on each pool, only one of which grows at a time.
     loads: Vec<WorstLoad<'a>>,
     /// The prefix or ideal where the growing stage starts.
     start: usize,
@@ -65,7 +66,7 @@ pub(super) struct Recurrence<'a> {
     pool: usize,
     /// Usages before the growing stage, with their values.
     open: Vec<(usize, f64)>,
-    /// Work since the clock was checked last.
+    /// Work since the last check of the clock.
     unchecked: usize,
 }
 
@@ -155,7 +156,7 @@ impl<'a> Recurrence<'a> {
         Some(())
     }
 
-    /// The best value at `end` and its stages, whose units `units` lists by their start and end. `None` if no state
+    /// The best value at `end` and its stages; `units` lists the units between a start and an end. `None` if no state
     /// there has a value below the cap.
     pub(super) fn best(&self, end: usize, units: impl Fn(usize, usize) -> Vec<UnitId>) -> Option<Stages> {
         let width = self.space.len();

@@ -10,8 +10,8 @@ use super::super::shape::{Role, Shape};
 /// Maximum number of layers of a branch.
 const LONGEST: usize = 5;
 
-/// About `operators` operators, but never more. There are few module designs, each repeated several times in a row,
-/// as in real networks.
+/// A shape of about `operators` operators, but never more. There are few module designs, each repeated several times in
+/// a row, as in real networks.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let has_norms = rng.random_bool(0.6);
     let layer = Role::layer(has_norms);

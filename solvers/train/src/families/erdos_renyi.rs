@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use super::super::draw::log_uniform;
 use super::super::shape::Shape;
 
-/// `operators` operators and between one and five times as many edges.
+/// A shape of `operators` operators and between one and five times as many edges.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let mut shape = Shape::default();
     for _ in 0..operators {

@@ -12,7 +12,7 @@ const WIDEST: usize = 16;
 /// Maximum number of operators per chain.
 const LONGEST: usize = 6;
 
-/// About `operators` operators, but never more.
+/// A shape of about `operators` operators, but never more.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let mut shape = Shape::default();
     let mut last = shape.add(Role::Input, &[]);

@@ -13,7 +13,7 @@ use super::super::shape::Shape;
 /// Maximum number of layers that an edge spans.
 const FARTHEST: usize = 4;
 
-/// `operators` operators in layers.
+/// A shape of `operators` operators in layers.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let width = log_uniform(rng, 2.0, 2.0 * (operators as f64).sqrt());
     let degree = log_uniform(rng, 1.0, 4.0);

@@ -1,8 +1,8 @@
 //! Families of graphs, one file each: random structures, and the built-in models at small sizes.
 //!
 //! A family is a function from a random stream and a number of operators to a graph document. It supports any number
-//! from [`FEWEST`] to [`MOST`], unless its model has none there. Structural families make a `Shape`, which `costs`
-//! prices; those with `-training` in their name also have the backward pass.
+//! from [`FEWEST`] to [`MOST`], unless its model has no graph of that size. Structural families make a `Shape`, which
+//! `costs` prices; those with `-training` in their name also have the backward pass.
 
 mod branching;
 mod erdos_renyi;
@@ -59,7 +59,8 @@ impl Family {
         Family { is_training: true, ..self }
     }
 
-    /// The number of operators within a range that is nearest to `operators`; `None` if the family has no graph there.
+    /// The number of operators within a range that is nearest to `operators`; `None` if the family has no graph within
+    /// the range.
     pub fn nearest(&self, operators: usize, [least, largest]: [usize; 2]) -> Option<usize> {
         let [least, largest] = [least.max(FEWEST), largest.min(MOST)];
         if least > largest {

@@ -12,7 +12,7 @@ use super::super::shape::{Role, Shape};
 /// Maximum number of layers of each grid.
 const DEEPEST: usize = 8;
 
-/// About `operators` operators: l layers and t steps give (2 l + 2) t + 4.
+/// A shape of about `operators` operators: l layers and t steps give (2 l + 2) t + 4.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     // Leaves room for at least two steps.
     let deepest = (operators.saturating_sub(4) / 4).saturating_sub(1).clamp(1, DEEPEST);

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::super::shape::{Role, Shape};
 
-/// About `operators` operators, but never more.
+/// A shape of about `operators` operators, but never more.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let layers = rng.random_range(1..=4);
     let has_norms = rng.random_bool(0.7);

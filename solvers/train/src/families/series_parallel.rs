@@ -10,7 +10,7 @@ use super::super::shape::{Role, Shape};
 /// Fewest operators of a fork, two sides and a join.
 const LEAST_PARALLEL: usize = 4;
 
-/// `operators` operators in series and in parallel.
+/// A shape of `operators` operators in series and in parallel.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let series = rng.random_range(0.2..0.6);
     let mut shape = Shape::default();

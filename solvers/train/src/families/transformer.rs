@@ -18,7 +18,7 @@ struct Design {
     experts: usize,
 }
 
-/// About `operators` operators.
+/// A shape of about `operators` operators.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let wide = operators >= 60;
     let heads = if wide && rng.random_bool(0.4) { rng.random_range(2..=8) } else { 1 };

@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::super::shape::Shape;
 
-/// `operators` operators. Each but the first reads the output of one of the last few operators before it; their number
-/// makes trees narrow or wide.
+/// A tree of `operators` operators. Each but the first reads the output of one of the last few operators before it; the
+/// number of these makes trees narrow or wide.
 pub(super) fn out_tree(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let recent = rng.random_range(1..=8) * (operators / 40 + 1);
     let mut shape = Shape::default();

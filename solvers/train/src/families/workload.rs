@@ -92,7 +92,7 @@ impl Line {
     }
 }
 
-/// Ratio of two numbers, at least 1.
+/// Ratio of the larger of two numbers to the smaller.
 fn apart(a: usize, b: usize) -> f64 {
     a.max(b) as f64 / a.min(b).max(1) as f64
 }

@@ -10,7 +10,7 @@ use super::{Labelled, MAX_PLANS, WORSE};
 /// The best distinct placements of a problem so far, and the best bound.
 pub(super) struct Best<'p> {
     problem: &'p Problem,
-    /// Plans with their canonical devices, distinct, the best first.
+    /// Distinct plans, the best first, each with its canonical devices.
     plans: Vec<(Vec<DeviceId>, Labelled)>,
     bound: f64,
 }

@@ -4,9 +4,9 @@
 //! holds the best few that differ by more than a permutation of identical devices. Throughput is split exactly if the
 //! lattice of ideals is small; makespan is searched by several methods.
 //!
-//! The effort is a time, or a number of simulations. A time gives the best labels that a machine can make in it. Counted
-//! work leads to the same label for any speed, load and number of threads: the searches end after their simulations, and
-//! the exact splitter after its steps.
+//! The effort is a time, or a number of simulations. A time limit gives the best labels that a machine can make within
+//! it. Counted work leads to the same label for any speed, load and number of threads: the searches end after their
+//! simulations, and the exact splitter after its steps.
 
 mod best;
 mod makespan;
@@ -45,8 +45,8 @@ const MEMORY: u64 = 512 << 20;
 pub enum LabelEffort {
     /// Seconds on one thread for a graph of up to [`SMALL`] operators; larger graphs get proportionally more.
     Seconds(f64),
-    /// Simulations of plans by all searches together, for a graph of any size; for throughput the corresponding steps of
-    /// the exact splitter.
+    /// Simulations of plans by all searches together, for a graph of any size; for throughput, the corresponding number
+    /// of steps of the exact splitter.
     Simulations(u64),
 }
 
@@ -56,7 +56,7 @@ impl LabelEffort {
     /// Largest valid number of simulations.
     pub const MOST_SIMULATIONS: u64 = 1 << 40;
 
-    /// The part of the effort given by a share.
+    /// The effort multiplied by a share.
     fn share(self, share: f64) -> LabelEffort {
         match self {
             LabelEffort::Seconds(seconds) => LabelEffort::Seconds(seconds * share),
@@ -66,7 +66,7 @@ impl LabelEffort {
         }
     }
 
-    /// The limits of a search of a problem with this effort.
+    /// The limits of a search for plans of a problem with this effort.
     fn limits(self, problem: &Problem) -> Limits {
         let (time, simulations) = match self {
             LabelEffort::Seconds(seconds) => {
@@ -87,7 +87,7 @@ impl LabelEffort {
     }
 }
 
-/// The effort and the range of its numbers.
+/// Shows the effort and the range that its number must be in.
 impl fmt::Display for LabelEffort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -101,7 +101,7 @@ impl fmt::Display for LabelEffort {
     }
 }
 
-/// Settings of a labelling besides its effort.
+/// Settings of labelling other than the effort.
 #[derive(Debug, Clone)]
 pub struct Work {
     /// Seed of the searches.
@@ -135,7 +135,7 @@ pub struct Labelled {
     pub placement: Placement,
 }
 
-/// Why a problem has no label.
+/// Reason why a problem has no label.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum LabelError {
@@ -180,9 +180,10 @@ impl LabelError {
 
 /// Labels a problem. `None` if interrupted, because a partial label is worse than the complete one.
 ///
-/// Apart from a first plan and the bound, which are quick to compute, the search ends after the seconds or simulations of
-/// the effort. Every placement is feasible and has the stated value, and the bound is valid. With seconds, the quality of
-/// a label depends on the machine; with simulations, the label depends on the problem, the effort and the seed only.
+/// Apart from a first plan and the bound, which are quick to compute, the search ends after the seconds or simulations
+/// of the effort. Every placement is feasible and has the stated value, and the bound is valid. With seconds, the
+/// quality of a label depends on the machine; with simulations, the label depends on the problem, the effort and the
+/// seed only.
 ///
 /// # Errors
 /// If the effort is invalid or the problem cannot be labelled.

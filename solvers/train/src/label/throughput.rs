@@ -2,9 +2,9 @@
 //!
 //! The exact splitter finds one optimum. Others come from copies of the problem in which the cost of every operator is
 //! perturbed by at most ε, relatively. Every value then changes by at most ε too, so the optimum of such a copy is
-//! within (1 + ε) / (1 − ε) of the original optimum, and with ε chosen for the threshold of labels it always counts.
-//! Remaining places are filled by a walk over splits near the best: units move to a neighbouring stage while the value
-//! stays below the threshold.
+//! within (1 + ε) / (1 − ε) of the original optimum, and since ε is chosen for the threshold of labels, that optimum
+//! always counts. Remaining places in the label are filled by a walk over splits near the best: units move to a
+//! neighbouring stage while the value stays below the threshold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::{LabelEffort, MAX_PLANS, MEMORY, WORSE, Work, within};
 const EXACT: f64 = 0.5;
 /// Share of the effort after which the walk starts at the latest.
 const SPLITTING: f64 = 0.92;
-/// Steps of the splitter in the place of one simulation: both take about ten microseconds, in graphs of up to
+/// Number of steps of the splitter that count as one simulation: both take about ten microseconds, in graphs of up to
 /// [`SMALL`](super::SMALL) operators.
 const STEPS_PER_SIMULATION: u64 = 64;
 /// Maximum number of perturbed problems.
@@ -38,11 +38,11 @@ const MOVES: u64 = 300;
 /// Largest relative perturbation of costs, ε: (1 + ε) / (1 − ε) is 1 + [`WORSE`].
 pub(super) const OFF: f64 = WORSE / (2.0 + WORSE);
 
-/// The effort for a problem in the unit of the splitter.
+/// The effort for a problem, in seconds or in steps of the splitter.
 struct Budget {
     /// The whole effort, in seconds or steps.
     all: f64,
-    /// The beginning, for seconds; `None` for steps.
+    /// Start of the work, if the effort is in seconds; `None` if it is in steps.
     began: Option<Instant>,
     /// The steps taken, if the effort is in steps.
     steps: u64,
@@ -56,13 +56,14 @@ impl Budget {
         Budget { all, began: time.map(|_| Instant::now()), steps: 0 }
     }
 
-    /// The rest of a share of the whole.
+    /// The effort that remains until a share of the whole effort is spent.
     fn left(&self, share: f64) -> f64 {
         let spent = self.began.map_or(self.steps as f64, |began| began.elapsed().as_secs_f64());
         (self.all * share - spent).max(0.0)
     }
 
-    /// Whether the time is over; steps do not end a walk, whose moves are counted.
+    /// Whether the time is over. Always false if the effort is in steps: they do not end a walk, whose moves are
+    /// counted.
     fn is_over(&self) -> bool {
         self.began.is_some() && self.left(1.0) == 0.0
     }

@@ -22,11 +22,11 @@ pub(in super::super) const MAX_LEARNED: u64 = 1 << 20;
 /// Maximum number of held-out problems: every measurement evaluates all of them, and their examples are in memory.
 pub(in super::super) const MAX_HELD_OUT: u64 = 1 << 16;
 
-/// Stage of training, by its source of learning.
+/// Stage of training, named after what the network learns from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// The best plans of solvers.
+    /// Imitation of the best plans of solvers.
     Imitation,
 }
 
@@ -38,7 +38,7 @@ pub struct Data {
     pub recipe: RecipeDocument,
     /// Number of problems.
     pub count: u64,
-    /// Seconds per label for a graph of up to 300 operators; either these or `simulations`.
+    /// Seconds per label for a graph of up to 300 operators; either this or `simulations` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// Simulations per label, for labels that do not depend on the machine.
@@ -50,7 +50,8 @@ impl Data {
     /// The search effort per label.
     ///
     /// # Errors
-    /// If there is not exactly one, or it is out of its range. `field` is the place of the data.
+    /// If not exactly one of `seconds` and `simulations` is given, or it is out of its range. `field` is the place of
+    /// the data.
     pub(super) fn effort(&self, field: &str) -> Result<LabelEffort> {
         let refused = |cause| RunError::Config { cause, line: None };
         let effort = match (self.seconds, self.simulations) {
@@ -96,11 +97,11 @@ pub struct RunDocument {
     pub adam: AdamConfig,
 }
 
-/// Mistake of a configuration whose held-out problems are those to learn from.
+/// Message for a configuration whose held-out problems are the same as its training problems.
 pub(in super::super) const SAME_SEED: &str =
     "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on";
 
-/// The recipes of the problems to learn from and of the held-out ones, checked.
+/// The checked recipes of the training problems and of the held-out problems.
 pub(in super::super) fn recipes(data: &RecipeDocument, held_out: &RecipeDocument) -> Result<[Recipe; 2]> {
     let recipe = |field, document: &RecipeDocument| {
         Recipe::new(document.clone()).map_err(|error| RunError::Recipe { field, error })

@@ -1,4 +1,4 @@
-//! Labels of a run that another process makes.
+//! Labels that another process makes for a run.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -140,7 +140,7 @@ impl RunError {
         }
     }
 
-    /// Refuses the first count that is 0, or above the most that it may be.
+    /// Refuses the first count that is 0 or above its maximum.
     pub(in super::super) fn counts(counts: &[(&'static str, u64, u64)]) -> Result<()> {
         match counts.iter().find(|(_, count, limit)| !(1..=*limit).contains(count)) {
             Some(&(field, count, limit)) => Err(RunError::Count { field, count, most: limit }),

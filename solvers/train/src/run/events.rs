@@ -8,15 +8,15 @@
 //!
 //! All numbers are little-endian, and a checksum c (CRC-32C) is masked as ((c >> 15) | (c << 17)) + `0xa282ead8`. The
 //! first event names the version of the format; the others have a step, the wall time in seconds since 1970, and one
-//! scalar of single precision for every column of the measurements.
+//! single-precision scalar for every column of the measurements.
 //!
 //! TensorBoard keeps a file open and reads appended data; it loses track of a file that is replaced or truncated. So a
-//! file only grows, except for an incomplete record at its end, which is not read. A resumed run that drops measurements
-//! after its state appends the mark of a restart at the first of their steps: from there on, TensorBoard drops what it has
-//! read.
+//! file only grows, except for an incomplete record at its end, which is not read. A resumed run that drops
+//! measurements after its state appends a restart mark with the first of their steps: TensorBoard then drops what it
+//! has read from that step on.
 //!
-//! The messages are those of `tensorboard/compat/proto/event.proto` and `summary.proto`, and the records those of
-//! `tensorflow/core/lib/io/record_writer.cc`, with the fields and tags that are used here.
+//! The messages follow `tensorboard/compat/proto/event.proto` and `summary.proto`, reduced to the fields and tags that
+//! are used here, and the records follow `tensorflow/core/lib/io/record_writer.cc`.
 
 use std::fs::File;
 use std::io::Write;
@@ -102,7 +102,7 @@ fn step(scalars: &Scalars) -> i64 {
     i64::try_from(scalars.step).unwrap_or(i64::MAX)
 }
 
-/// The file of events of a run, open for further ones.
+/// The event file of a run, open for appending.
 #[derive(Debug)]
 pub(super) struct Events {
     file: File,
@@ -110,8 +110,8 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Opens the file of events of a folder, or creates it, and makes it show exactly the given measurements. One that it
-    /// lacks is appended with the present time.
+    /// Opens the file of events of a folder, or creates it, and makes it show exactly the given measurements. A
+    /// measurement that it lacks is appended with the current time.
     ///
     /// # Errors
     /// If the file cannot be read or written.
@@ -142,7 +142,7 @@ impl Events {
         Ok(Events { file, path })
     }
 
-    /// Appends a measurement in a single write, with the present time.
+    /// Appends a measurement in a single write, with the current time.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -152,7 +152,7 @@ impl Events {
     }
 }
 
-/// The newest file of events in a folder that a run wrote.
+/// The newest event file in a folder, among those that a run wrote.
 fn newest(folder: &Path) -> Result<Option<PathBuf>> {
     let failed = |error: std::io::Error| RunError::file("read", folder, &error);
     let mut found = None;
@@ -166,7 +166,7 @@ fn newest(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(found)
 }
 
-/// The measurements among events that TensorBoard shows.
+/// The events with a measurement that TensorBoard shows after reading the given events.
 fn shown(events: Vec<Event>) -> Vec<Event> {
     let mut shown: Vec<Event> = Vec::new();
     for event in events {
@@ -188,20 +188,21 @@ fn masked(bytes: &[u8]) -> [u8; 4] {
     CHECKSUM.checksum(bytes).rotate_right(15).wrapping_add(MASK).to_le_bytes()
 }
 
-/// The mark of a session that starts at a step, as a record.
+/// Encodes the mark of a session that starts at a step, as a record.
 fn restart(step: i64) -> Vec<u8> {
     let session = Some(Session { status: START });
     record(&Event { wall_time: now(), step, session, ..Event::default() })
 }
 
-/// An event as a record.
+/// Encodes an event as a record.
 fn record(event: &Event) -> Vec<u8> {
     let message = event.encode_to_vec();
     let length = (message.len() as u64).to_le_bytes();
     [&length[..], &masked(&length), &message, &masked(&message)].concat()
 }
 
-/// The events of a file up to the first record that is incomplete or damaged, and the bytes that they take.
+/// Decodes the events of a file up to the first record that is incomplete or damaged. Also returns the number of bytes
+/// that they take.
 fn read(bytes: &[u8]) -> (Vec<Event>, usize) {
     let (mut events, mut offset) = (Vec::new(), 0);
     while let Some((event, taken)) = first(&bytes[offset..]) {
@@ -211,7 +212,7 @@ fn read(bytes: &[u8]) -> (Vec<Event>, usize) {
     (events, offset)
 }
 
-/// The first event of some bytes, and the bytes of its record.
+/// Decodes the first event in `bytes`. Also returns the number of bytes that its record takes.
 fn first(bytes: &[u8]) -> Option<(Event, usize)> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let rest = rest.strip_prefix(&masked(length))?;
@@ -246,7 +247,7 @@ mod tests {
         let bytes = events.iter().map(record).collect::<Vec<_>>().concat();
         assert_eq!(hexadecimal(&bytes), WRITTEN);
         assert_eq!(read(&bytes), (events.to_vec(), bytes.len()));
-        // A record is whole or it is not read.
+        // An incomplete record is not read.
         for cut in 0..bytes.len() {
             let first = if cut < 40 { 0 } else { 40 };
             assert_eq!(read(&bytes[..cut]).1, first, "{cut}");
@@ -286,7 +287,7 @@ mod tests {
         let path = newest(scratch.path()).unwrap().unwrap();
         let whole = std::fs::read(&path).unwrap();
 
-        // Nothing to drop: nothing is written.
+        // With nothing to drop, nothing is written.
         Events::open(&folder, &all).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), whole);
 
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(rows(scratch.path())[..2], first[..2]);
         assert_eq!(rows(scratch.path())[2].1, 0.0625);
 
-        // A kill at any byte.
+        // The program may be killed at any byte.
         for cut in 0..whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
             Events::open(&folder, &all[..2]).unwrap();
@@ -306,7 +307,7 @@ mod tests {
             assert_eq!(rows, numbers[..2], "{cut}");
         }
 
-        // A run without events, as earlier versions leave it, and one of other numbers.
+        // A run without an event file, as earlier versions leave it, and then a run with other measurements.
         std::fs::remove_file(&path).unwrap();
         Events::open(&folder, &all).unwrap();
         assert_eq!(rows(scratch.path()).len(), 3);

@@ -25,7 +25,7 @@ impl Folder {
     /// Opens a folder and creates it if it does not exist.
     ///
     /// # Errors
-    /// A folder that cannot be created, and one in which another process runs.
+    /// If the folder cannot be created, or another process runs in it.
     pub fn new(path: &Path) -> Result<Folder> {
         std::fs::create_dir_all(path).map_err(|error| RunError::file("make", path, &error))?;
         let lock = path.join("lock");
@@ -72,7 +72,7 @@ impl Folder {
         self.path.join("metrics.jsonl")
     }
 
-    /// The progress of a run as it is kept in its state.
+    /// Converts the progress of a run to JSON, for the run's state.
     ///
     /// # Errors
     /// If it cannot be written as JSON.
@@ -132,13 +132,13 @@ impl Folder {
     }
 }
 
-/// A path with its folder resolved, so that equal ones are one file or link.
+/// A path with its folder resolved: equal results are the same file or link.
 fn entry(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
 
-/// Digest of a checkpoint, by which a run knows the one that it started from.
+/// Digest of a checkpoint, by which a run recognises the checkpoint that it started from.
 pub(in super::super) fn digest_of(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

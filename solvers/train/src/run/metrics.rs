@@ -72,7 +72,7 @@ impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
         Ok(Metrics { all, events: Events::open(folder, &scalars)? })
     }
 
-    /// Adds a measurement and writes it: the tables anew, and an event.
+    /// Adds a measurement, writes the tables anew, and appends an event.
     pub(in super::super) fn add(&mut self, measured: M, folder: &Folder) -> Result<()> {
         let scalars = scalars(folder, &measured)?;
         self.all.push(measured);

@@ -73,8 +73,8 @@ struct Kept {
     seconds: f64,
 }
 
-/// Labels, learns and measures until the steps are taken, nothing improves, or it is interrupted. Resumes from the
-/// state that an earlier run left in the folder.
+/// Labels, learns and measures until all steps are taken, the held-out loss stops improving, or the run is interrupted.
+/// Resumes from the state that an earlier run left in the folder.
 ///
 /// # Errors
 /// If the configuration, the folder or a checkpoint is unusable, or gradients are not finite.
@@ -175,7 +175,7 @@ impl Training<'_> {
         self.trainer.step() >= self.document.steps
     }
 
-    /// Takes the step of a batch. Returns the learning rate.
+    /// Takes a step on a batch. Returns the learning rate.
     fn advance(&mut self) -> Result<f64> {
         let began = Instant::now();
         let Training { document, pool, learned, trainer, kept, .. } = self;

@@ -76,7 +76,7 @@ pub enum StoreError {
         /// The error.
         error: LabelError,
     },
-    /// A label that another process should have made.
+    /// A label that another process failed to make.
     #[error("instance {index} was not labelled elsewhere: {cause}")]
     Elsewhere {
         /// Number of the instance.

@@ -9,7 +9,7 @@ use super::super::label::LabelEffort;
 use super::super::recipe::Recipe;
 use super::{Labeller, Store, StoreError, StoredLabel, Wanted};
 
-/// Options of filling a file of labels.
+/// Options for filling a file of labels.
 pub struct Filling<'a> {
     /// Makes the labels.
     pub labeller: &'a dyn Labeller,
@@ -19,7 +19,7 @@ pub struct Filling<'a> {
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
-/// Progress of a filling.
+/// Progress in filling a file of labels.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress<'a> {
     /// Instances with a label.
@@ -30,11 +30,12 @@ pub struct Progress<'a> {
     pub label: &'a StoredLabel,
 }
 
-/// Labels those of the instances 0 to `count` − 1 that a file lacks, and appends each label in the order of the numbers,
-/// as soon as it and all before it are made. So the file does not depend on who made which label when. Returns whether
-/// all instances have a label; false only if interrupted.
+/// Labels the instances from 0 to `count` − 1 that have no label in the file. Labels are appended in the order of the
+/// instances' numbers, each as soon as it and all before it are made, so the file does not depend on which thread or
+/// process made a label, or when. Returns whether all instances have a label; false only if interrupted.
 ///
-/// Existing labels are kept, whatever their number. Labels that wait for an earlier one are lost in a kill.
+/// Existing labels are kept, whatever their number. Labels that wait for an earlier one are lost if the process is
+/// killed.
 ///
 /// # Errors
 /// If the file holds other labels or is unusable, or an instance cannot be labelled. Labels written until then are
@@ -57,7 +58,7 @@ pub fn fill(
         let labelled = labeller.label(&wanted, &|label| {
             writer.lock().unwrap_or_else(PoisonError::into_inner).take(label, *progress)
         });
-        // Labels that wait for one that will not come are kept; the file may have any order.
+        // Labels that wait for one that will not come are written too; a label file may have any order.
         writer.lock().unwrap_or_else(PoisonError::into_inner).take_waiting(*progress)?;
         labelled?;
     }
@@ -72,7 +73,7 @@ struct Writer {
     total: u64,
     /// Instances without a label in the file, in order.
     missing: VecDeque<u64>,
-    /// Labels before which others are missing.
+    /// Finished labels that wait for an earlier one.
     waiting: BTreeMap<u64, StoredLabel>,
 }
 
@@ -93,7 +94,7 @@ impl Writer {
     /// Writes the labels that still wait.
     fn take_waiting(&mut self, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<(), StoreError> {
         while let Some((index, label)) = self.waiting.pop_first() {
-            // A label that came twice waits for nothing.
+            // A label that came twice has already been written.
             if self.missing.contains(&index) {
                 self.append(label, progress)?;
             }

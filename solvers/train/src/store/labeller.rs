@@ -8,13 +8,13 @@ use super::super::label::{LabelEffort, Work, label};
 use super::super::recipe::Recipe;
 use super::{StoreError, StoredLabel};
 
-/// Takes a label. After an error no more labels are wanted.
+/// Receives a label. After an error, no more labels are wanted.
 pub type Take<'a> = dyn Fn(StoredLabel) -> Result<(), StoreError> + Sync + 'a;
 
 /// Makes labels.
 pub trait Labeller {
-    /// Labels all wanted instances and hands each label over as soon as it is made, in any order, and more than once at
-    /// worst. Returns early, without an error, if interrupted.
+    /// Labels all wanted instances and hands each label over as soon as it is made, in any order and possibly more than
+    /// once. Returns early, without an error, if interrupted.
     ///
     /// # Errors
     /// If an instance cannot be labelled, or a label is not taken.
@@ -35,7 +35,8 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Labels one instance on one thread; `None` if interrupted. The seed of its searches depends on its number only.
+    /// Labels one instance on one thread; `None` if interrupted. The seed of the searches depends only on the
+    /// instance's number.
     ///
     /// # Errors
     /// If it cannot be labelled.
@@ -49,7 +50,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Threads of this process.
+/// Labels instances on threads of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct Local {
     /// Instances labelled in parallel, each on one thread; at least 1.
@@ -62,8 +63,9 @@ impl Labeller for Local {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.clamp(1, count.max(1))).build();
         let pool = pool.map_err(|error| StoreError::Threads(error.to_string()))?;
         let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
-        // Each thread labels one instance after the other. If instances were jobs of the pool, a thread that waits for a
-        // solver's own pool would start another instance meanwhile, while the time limit of the first one runs.
+        // Each thread labels one instance after the other. If instances were jobs of the pool, a thread that waits for
+        // a solver's own pool would start another instance meanwhile, although the time limit of the first one keeps
+        // running.
         pool.broadcast(|_| {
             while !wanted.interrupt.load(Ordering::Relaxed) {
                 let Some(&index) = wanted.indices.get(next.fetch_add(1, Ordering::Relaxed)) else { return };

@@ -1,9 +1,9 @@
 //! A file of labels, so that each problem is labelled only once.
 //!
 //! The file has a header with the recipe and the effort, then one line of JSON per instance, appended in the order of
-//! their numbers as soon as they are labelled. It is append-only, and an incomplete last line, left by a kill, is ignored:
-//! only unfinished instances are labelled again. The file contains neither problems nor costs, because the recipe and the
-//! number reproduce them.
+//! their numbers as soon as they are labelled. It is append-only, and an incomplete last line, left by a kill, is
+//! ignored: only unfinished instances are labelled again. The file contains neither problems nor costs, because the
+//! recipe and the number reproduce them.
 
 mod error;
 mod fill;

@@ -62,9 +62,10 @@ pub struct AdamOptions {
     /// Learning rate after the warm-up; see [`AdamConfig::learning_rate`].
     #[serde(rename = "rate")]
     pub learning_rate: Option<f64>,
-    /// Warm-up steps; see [`AdamConfig::warmup`].
+    /// Number of warm-up steps; see [`AdamConfig::warmup`].
     pub warmup: Option<u64>,
-    /// Final fraction of the learning rate; see [`AdamConfig::final_lr_fraction`].
+    /// Learning rate at the last step, as a fraction of the one after the warm-up; see
+    /// [`AdamConfig::final_lr_fraction`].
     #[serde(rename = "last")]
     pub final_lr_fraction: Option<f64>,
     /// Weight decay; see [`AdamConfig::weight_decay`].

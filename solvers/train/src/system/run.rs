@@ -85,7 +85,7 @@ struct Kept {
 }
 
 /// Measurement of a system: the share of the held-out problems for which one greedy episode finds a feasible placement,
-/// and the geometric mean of its value over the lower bound there, if any.
+/// and the geometric mean of these placements' values over the lower bounds, if there are any.
 type Measured = (f64, Option<f64>);
 
 /// Whether a later measurement is better: first by the share of feasible problems, then by the mean. While nothing is
@@ -97,7 +97,7 @@ fn is_better(later: Measured, best: Measured) -> bool {
         || (later.0 == best.0 && over_bound(later) < over_bound(best))
 }
 
-/// Runs episodes until all are done or it is interrupted. Resumes from the state that an earlier run left in the
+/// Runs episodes until all are done or the run is interrupted. Resumes from the state that an earlier run left in the
 /// folder. Returns the total number of episodes run.
 ///
 /// # Errors
@@ -185,7 +185,7 @@ fn begin(document: &SystemRunDocument, beside: &Path, folder: &Folder) -> Result
         (Some(bytes), Some(path)) => {
             let (mut agent, ..) =
                 Agent::from_bytes(bytes, Some(adam)).map_err(|error| refused(path, error))?;
-            // The baselines are of another run's graphs.
+            // The baselines belong to the graphs of another run.
             agent.forget();
             if agent.kind() != document.system || agent.settings() != document.settings {
                 let cause = "`from` is a checkpoint of another system, or of other sizes".into();
@@ -209,8 +209,8 @@ fn begin(document: &SystemRunDocument, beside: &Path, folder: &Folder) -> Result
 }
 
 /// Runs a closure on a problem of a recipe, without limits. Sizes are not checked, because every system accepts what
-/// recipes draw: at most 4000 operators, and among 3000 sparse random graphs of this size Placeto, which coarsens most,
-/// had none of more than 1000 units.
+/// recipes draw: at most 4000 operators, and Placeto, which coarsens most, read at most 1000 units in each of 3000
+/// sparse random graphs of this size.
 fn with_trials<T>(
     recipe: &Recipe,
     number: u64,

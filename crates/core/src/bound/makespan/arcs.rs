@@ -1,4 +1,4 @@
-//! Arcs of the graph: pairs of producer and reader, each with the tensors between them.
+//! Arcs of the graph: pairs of a producer and a reader, each with the tensors between the two.
 
 use crate::csr::Csr;
 use crate::graph::{Graph, OpId, TensorId};

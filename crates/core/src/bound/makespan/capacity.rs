@@ -1,11 +1,11 @@
-//! Capacity of all devices together between heads and tails.
+//! Joint capacity of all devices between heads and tails.
 
 use super::Reach;
 use crate::bound::fluid::{Column, divided_quickly};
 use crate::graph::OpId;
 use crate::stop::Stop;
 
-/// The operators of a [`Reach`] by colocation class, with sites of equal seconds as one column of prices.
+/// The operators of a [`Reach`] by colocation class. Sites of equal seconds form one column, with one price.
 pub(super) struct Capacity<'a> {
     reach: &'a Reach<'a>,
     columns: &'a Columns,
@@ -13,11 +13,11 @@ pub(super) struct Capacity<'a> {
     by_class: Vec<OpId>,
 }
 
-/// The sites with equal seconds.
+/// The groups of sites with equal seconds.
 pub(super) struct Columns {
     /// Column of each site.
     column_of: Vec<usize>,
-    /// Devices by column.
+    /// Number of devices of each column.
     devices: Vec<f64>,
 }
 
@@ -53,8 +53,8 @@ impl<'a> Capacity<'a> {
         self.columns.devices.len() == 1
     }
 
-    /// The seconds of every colocation class's part in the set above thresholds, by site; empty parts are
-    /// omitted.
+    /// The set of operators whose heads and tails reach the thresholds contains a part of every colocation class.
+    /// Returns the seconds of each part by site; empty parts are omitted.
     fn parts(&self, thresholds: [f64; 2]) -> Vec<f64> {
         let (graph, sites) = (self.reach.problem.graph(), &self.reach.sites);
         let mut parts = Vec::new();
@@ -79,8 +79,8 @@ impl<'a> Capacity<'a> {
         (0..2).all(|side| sides[side].far(&self.reach.sites, op).iter().all(|&end| end >= thresholds[side]))
     }
 
-    /// Prices of the fluid bound for the set above thresholds, by site: the price of a second on one device,
-    /// with all devices together at 1. `None` for an empty set.
+    /// Prices of the fluid bound for the set of operators that reach the thresholds, by site: the price of a second on
+    /// one device, where a second on all devices together costs 1. `None` for an empty set.
     pub(super) fn prices(&self, thresholds: [f64; 2], stop: &Stop) -> Option<Vec<f64>> {
         let parts = self.parts(thresholds);
         let sites = self.reach.sites.count();
@@ -108,7 +108,7 @@ impl<'a> Capacity<'a> {
         self.reach.operators.iter().map(row).collect()
     }
 
-    /// The bound for the set above thresholds and for prices, before rounding.
+    /// The bound for the set of operators that reach the thresholds, at given prices, before rounding.
     pub(super) fn value(&self, thresholds: [f64; 2], prices: &[f64]) -> f64 {
         let sites = &self.reach.sites;
         let work: f64 =
@@ -116,14 +116,15 @@ impl<'a> Capacity<'a> {
         if work <= 0.0 {
             return 0.0;
         }
-        // One slot per device: head plus tail, the value of T up to which it has no time for the set, and its price.
+        // One slot per device: its head plus its tail, which is the value of T up to which it has no time for the set,
+        // and its price.
         let mut slots: Vec<(f64, f64)> = Vec::new();
         for site in (0..sites.count()).filter(|&site| prices[site] > 0.0) {
             let [heads, tails] = [0, 1].map(|side| self.smallest(thresholds, side, site));
             slots.extend(heads.iter().zip(&tails).map(|(head, tail)| (head + tail, prices[site])));
         }
         slots.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        // The left side is convex and piecewise linear in T: find the piece where it meets the work.
+        // The sum over slots is convex and piecewise linear in T: find the piece where it equals the work.
         let (mut price, mut offset) = (0.0, 0.0);
         for (index, slot) in slots.iter().enumerate() {
             price += slot.1;
@@ -136,14 +137,14 @@ impl<'a> Capacity<'a> {
         0.0
     }
 
-    /// The smallest heads (side 0) or tails (side 1) of a set on a site, one per device, ascending.
+    /// The smallest heads (side 0) or tails (side 1) of a set at a site, at most one per device, ascending.
     fn smallest(&self, thresholds: [f64; 2], side: usize, site: usize) -> Vec<f64> {
         let (sites, ends) = (&self.reach.sites, [&self.reach.heads, &self.reach.tails][side]);
         let own = || self.by_class.iter().copied().filter(|&op| self.holds(op, thresholds));
         let far = |op| ends.far(sites, op)[site];
         let mut smallest: Vec<f64> = Vec::new();
-        // Without a threshold on heads the set contains everything that its operators read, since tails only
-        // grow in that direction; without one on tails it contains all readers.
+        // Without a threshold on heads, the set contains everything that its operators read, since tails only grow
+        // towards the inputs; without a threshold on tails, it contains all readers.
         if thresholds[side] <= 0.0 {
             smallest.extend(own().map(|op| ends.alone(sites, op)[site].max(far(op))));
         } else {
@@ -155,7 +156,7 @@ impl<'a> Capacity<'a> {
             smallest.truncate(count);
         }
         smallest.sort_unstable_by(f64::total_cmp);
-        // One device may have run the operator before the part.
+        // One device may have run the operator that precedes the part.
         if self.reach.is_between(side) && count > 0 {
             smallest.pop();
             smallest.insert(0, own().map(far).fold(f64::INFINITY, f64::min));
@@ -165,7 +166,7 @@ impl<'a> Capacity<'a> {
     }
 }
 
-/// Minimum of the priced seconds over the sites, or kinds, at which they are finite.
+/// Minimum of the priced seconds over the sites, or kinds, where the seconds are finite.
 pub(super) fn least(seconds: &[f64], prices: &[f64]) -> f64 {
     let priced = seconds.iter().zip(prices).filter(|(seconds, _)| seconds.is_finite());
     priced.map(|(seconds, price)| seconds * price).fold(f64::INFINITY, f64::min)

@@ -9,29 +9,30 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 
 /// Maximum number of operators of the path that cut windows, not counting narrow ones. Half of them are the longest
-/// ones, the others are spread over the path; with a sixth of them the bounds of training graphs are 0.3% smaller.
+/// operators, the others are spread over the path. With a sixth of this number, the bounds of training graphs are 0.3%
+/// smaller.
 const MAX_CUTS: usize = 128;
 
-/// Maximum number of busy windows that are tried as holes, the longest first.
+/// Maximum number of busy windows that are tried as holes; the longest are tried first.
 const MAX_HOLES: usize = 12;
 
 /// A path, its windows, and the windows in which every operator may run.
 pub(in crate::bound) struct CutPath<'p> {
     problem: &'p Problem,
-    /// Ends the rounds of prices.
+    /// Ends the rounds that improve prices.
     stop: Stop,
     pub(super) kinds: usize,
     /// Seconds by operator and kind; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
     /// The operators that cut windows.
     pub(in crate::bound) path: Vec<OpId>,
-    /// Minimum length by window: F₀, B₁, F₁, …, B_C, F_C.
+    /// Minimum length of each window: F₀, B₁, F₁, …, B_C, F_C.
     pub(in crate::bound) lengths: Vec<f64>,
-    /// First and last window by operator.
+    /// First and last window in which each operator may run.
     pub(super) range: Keyed<OpId, [u32; 2]>,
     /// The busy windows of every colocation class, ascending.
     busy: Keyed<ClassId, Vec<u32>>,
-    /// Positions in the path of the operators that run beside little other work, ascending.
+    /// Positions in the path of the operators beside which little other work can run, ascending.
     pub(super) narrow_at: Vec<usize>,
 }
 
@@ -44,8 +45,8 @@ pub(in crate::bound) struct Segment {
 }
 
 impl<'p> CutPath<'p> {
-    /// Cuts the longest path, also at operators that run beside little other work, but at most `most_narrow` of these.
-    /// `None` if some operator cannot run anywhere. O(pins + pools · operators).
+    /// Cuts the longest path, also at operators beside which little other work can run, but at no more than
+    /// `most_narrow` of these. `None` if some operator cannot run anywhere. O(pins + pools · operators).
     pub(in crate::bound) fn new(
         problem: &'p Problem,
         most_narrow: usize,
@@ -94,7 +95,8 @@ impl<'p> CutPath<'p> {
         Some(CutPath { problem, stop, kinds, seconds, path, lengths, range, busy, narrow_at })
     }
 
-    /// Whether an operator can run only inside a set of windows, given by the windows in its range that are outside.
+    /// Whether an operator can run only inside a set of windows, given the windows outside the set that lie in the
+    /// operator's range.
     fn is_confined(&self, op: OpId, mut outside: impl Iterator<Item = u32>) -> bool {
         let [first, last] = self.range[op];
         // An operator of the path is confined to its own busy window, which no other operator of its class can use.
@@ -103,7 +105,7 @@ impl<'p> CutPath<'p> {
         outside.all(|window| window < first || window > last || busy.binary_search(&window).is_ok())
     }
 
-    /// Seconds by kind of every class's part that is confined to a set of windows; empty parts are omitted.
+    /// For every class, seconds by kind of the part that is confined to a set of windows; empty parts are omitted.
     pub(in crate::bound) fn parts(&self, inside: &[bool]) -> Vec<(ClassId, Vec<f64>)> {
         let graph = self.problem.graph();
         let outside: Vec<u32> =
@@ -148,8 +150,9 @@ impl<'p> CutPath<'p> {
         outside.map(|(length, _)| length).sum::<f64>() + work
     }
 
-    /// A good set of windows for the work of the operators, and the value that they and the segments prove of the time
-    /// from the beginning of every window, and from the end of the last, to the end of the step.
+    /// Chooses a good set of windows for the work of the operators. Returns lower bounds that it and the segments prove
+    /// on the time from the beginning of every window, and from the end of the last, to the end of the step, and
+    /// whether each window is in the set.
     pub(in crate::bound) fn choose(
         &self,
         work: &Keyed<OpId, f64>,
@@ -174,8 +177,8 @@ impl<'p> CutPath<'p> {
         best
     }
 
-    /// The best union of runs of windows without some holes and of segments, with its values from every window on. The
-    /// windows are those of the runs. O(operators · holes + windows² + segments).
+    /// Finds the best union of segments and of runs of windows without some holes. Returns its values from every window
+    /// on, and the windows in its runs. O(operators · holes + windows² + segments).
     fn runs(&self, work: &Keyed<OpId, f64>, holes: &[u32], segments: &[Segment]) -> (Vec<f64>, Vec<bool>) {
         let windows = self.lengths.len();
         let mut confined = vec![0.0; windows * windows];
@@ -191,10 +194,10 @@ impl<'p> CutPath<'p> {
         for segment in segments {
             beginning[segment.first].push(*segment);
         }
-        // The best value from each window on; where the run or segment that begins there ends, and whether it is a run.
+        // The best value from each window on; the end of the run or segment that begins there, and whether it is a run.
         let mut value = vec![0.0; windows + 1];
         let mut until = vec![(0, false); windows];
-        // Contents of the run from the current window to each window.
+        // Work confined to the run from the current window to each window.
         let mut run = vec![0.0; windows];
         for first in (0..windows).rev() {
             (value[first], until[first]) = (value[first + 1] + self.lengths[first], (first + 1, false));
@@ -226,7 +229,7 @@ impl<'p> CutPath<'p> {
     }
 }
 
-/// A longest path, without its operators of zero seconds. O(pins).
+/// The operators of a longest path, without those of zero seconds. O(pins).
 pub(in crate::bound) fn longest_path(problem: &Problem, seconds: &Keyed<OpId, f64>) -> Vec<OpId> {
     let graph = problem.graph();
     let mut ends: Keyed<OpId, f64> = seconds.clone();
@@ -249,7 +252,7 @@ pub(in crate::bound) fn longest_path(problem: &Problem, seconds: &Keyed<OpId, f6
     path
 }
 
-/// Chooses at most [`MAX_CUTS`] operators of a path: the longest ones, and some at equal distances in time.
+/// Chooses at most [`MAX_CUTS`] operators of a path: the longest ones, and others at equal distances in time.
 fn spread(path: &[OpId], seconds: &Keyed<OpId, f64>) -> Vec<bool> {
     if path.len() <= MAX_CUTS {
         return vec![true; path.len()];
@@ -272,10 +275,10 @@ fn spread(path: &[OpId], seconds: &Keyed<OpId, f64>) -> Vec<bool> {
     cuts
 }
 
-/// Chooses at most `limit` operators of a path that run beside less work than their neighbours on it.
+/// Chooses at most `limit` operators of a path beside which less work can run than beside their neighbours on the path.
 fn narrow(problem: &Problem, path: &[OpId], seconds: &Keyed<OpId, f64>, limit: usize) -> Vec<bool> {
     let (_, range) = windows(problem, path, seconds);
-    // The work that may run while each operator of the path does, by differences.
+    // The work that may run at the same time as each operator of the path, summed from differences.
     let mut beside = vec![0.0; path.len() + 1];
     for (op, &[first, last]) in range.enumerate() {
         if first < last {
@@ -319,7 +322,7 @@ fn windows(
     }
     let mut lengths = vec![0.0f64; 2 * path.len() + 1];
     let mut range = Keyed::filled([0, 2 * path.len() as u32], seconds.len());
-    // The longest path of operators in one free window that ends with each operator.
+    // The longest path that ends with each operator and lies in a single free window.
     let mut ends: Keyed<OpId, f64> = Keyed::filled(0.0, seconds.len());
     for &op in graph.topological() {
         for &input in graph.predecessors(op) {

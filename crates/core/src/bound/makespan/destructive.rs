@@ -9,39 +9,38 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::{LARGEST_SUM, round_down};
 
-/// Maximum number of operators of a segment whose length is refuted, and of a graph that is refuted as a whole.
+/// Maximum number of operators of a segment whose length is refuted, then of a graph that is refuted as a whole.
 const MAX_IN_SEGMENT: usize = 300;
 const MAX_OPERATORS: usize = 1000;
 
-/// Maximum number of nodes for one target: in a segment; for the whole graph, in the first round, which precedes the
-/// segments, and in the last one; and its growth from round to round.
+/// Maximum number of nodes for one target: in a segment; for the whole graph in the first round, which precedes the
+/// segments, and in the last round. Then the growth of this number from round to round.
 const SEGMENT_NODES: usize = 100;
 const FIRST_NODES: usize = 25;
 const MAX_NODES: usize = FIRST_NODES << 16;
 const GROWTH: usize = 4;
 
-/// Maximum work ([`work`]) of all nodes together: for the segments, and once more for the whole graph. Less without a time
-/// limit.
+/// Maximum work ([`work`]) of all nodes together: as much for the segments as for the whole graph. The first constant
+/// applies without a time limit, the second with one.
 const MAX_WORK: usize = 5 << 19;
 const MAX_TIMED_WORK: usize = 5 << 22;
 
-/// Shares of a time limit for the first round, and of the rest for the segments.
+/// Share of the time limit for the first round, then share of the remaining time for the segments.
 const FIRST_SHARE: f64 = 0.1;
 const SEGMENTS_SHARE: f64 = 0.5;
 
-/// The first increase from a bound to the target above it; it is halved from round to round, but not below twice the
-/// least one.
+/// The first increase from a bound to the target above it, and the least. The first is halved from round to round, but
+/// stays at least twice the least.
 const FIRST_STEP: f64 = 0.04;
 const LEAST_STEP: f64 = 0.001;
 
-/// The largest T found, within limits of work, for which the assumption that the step is shorter leads to a
-/// contradiction. The segments of [`Segments`](super::Segments) are bounded in the same way, so that their lengths sum
-/// to more.
+/// The largest T found, within limits of work, for which assuming that the step is shorter leads to a contradiction.
+/// The segments of [`Segments`](super::Segments) are bounded in the same way, which raises the sum of their lengths.
 ///
-/// *Proof.* The ends of an arc are on one device or on two: a tree branches on that (`refutation.rs`). A step shorter
-/// than T is a step of one of its leaves. The bounds of a leaf hold for all its steps; if they reach T in every leaf,
-/// there is none. A segment is a problem of its own (`part.rs`). Valid for the makespan, any priority. O(pools² · arcs +
-/// pools · arcs · operators of a class · log) for a node.
+/// *Proof.* The ends of an arc are on one device or on two, and a search tree branches on that (`refutation.rs`). A
+/// step shorter than T belongs to one of the leaves. The bounds of a leaf hold for all its steps, so if they reach T in
+/// every leaf, no step is shorter. A segment is a problem of its own (`part.rs`). Valid for the makespan, any priority.
+/// O(pools² · arcs + pools · arcs · operators of a class · log) for a node.
 ///
 /// Klein and Scholl, "Computing lower bounds by destructive improvement: an application to resource-constrained project
 /// scheduling", European Journal of Operational Research 1999.
@@ -67,8 +66,8 @@ impl Bound for Destructive {
 }
 
 impl Destructive {
-    /// The bound, given one that is known and the value of a plan, infinite without one: targets are between these. `None`
-    /// if no placement is feasible.
+    /// The bound, given a known bound and the value of a plan (infinite without a plan), between which targets are
+    /// chosen. `None` if no placement is feasible.
     pub fn between(&self, problem: &Problem, known: [f64; 2], stop: &Stop) -> Option<LowerBound> {
         let [mut value, limit] = known;
         let max_work = if stop.remaining().is_some() { MAX_TIMED_WORK } else { MAX_WORK };
@@ -101,14 +100,14 @@ impl Destructive {
             whole.step = (whole.step / 2.0).max(2.0 * LEAST_STEP);
             whole.run(problem, &mut value, limit, stop);
         }
-        // No step of a feasible placement is as long.
+        // A larger value excludes every placement: no feasible step takes that long.
         (value <= LARGEST_SUM).then_some(LowerBound { value, source: self.name(), certificate: None })
     }
 }
 
-/// Refutations of growing targets.
+/// Refutations of increasing targets.
 struct Rounds {
-    /// Work that remains.
+    /// Work that is left to spend.
     left: usize,
     /// Maximum number of nodes for one target.
     nodes: usize,
@@ -117,7 +116,7 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Raises a lower bound on the step, to at most `limit`.
+    /// Raises `value`, a lower bound on the length of the step, to at most `limit`.
     fn run(&mut self, problem: &Problem, value: &mut f64, limit: f64, stop: &Stop) {
         let work = work(problem);
         let mut reached = *value;

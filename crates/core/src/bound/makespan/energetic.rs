@@ -1,4 +1,4 @@
-//! The energetic bound: work between heads and tails.
+//! The energetic bound: work that must fit between heads and tails.
 
 use super::Reach;
 use super::capacity::{Capacity, Columns};
@@ -9,11 +9,11 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Alternations between new prices for the best set and the best set for these prices.
+/// Alternations between choosing prices for the best set and choosing the best set for the prices.
 const ROUNDS: usize = 2;
 
-/// The work of the operators far from both ends must fit into the time between, over all devices: for any set
-/// S of operators, and prices λ_k ≥ 0 of a second on a device of pool k, T is at least the value at which
+/// The work of operators that are far from both ends of the step must fit into the time between, over all devices. For
+/// any set S of operators, and prices λ_k ≥ 0 of a second on a device of pool k, T is at least the value at which
 ///
 /// ```text
 /// Σ_k λ_k Σ_i max(0, T − h_k(i) − q_k(i))  =  Σ_u min_k λ_k p_uk
@@ -22,19 +22,20 @@ const ROUNDS: usize = 2;
 /// with u over the parts of colocation classes in S, i over the devices of pool k, and h_k(i), q_k(i) the
 /// i-th smallest head and tail of S on that pool.
 ///
-/// *Proof.* A device of pool k that runs operators of S runs one of them first and one last, so it works on S
-/// at most from the head of the first to the tail of the last. The first operators of several devices differ,
-/// so r devices of a pool do so for at most Σ_{i ≤ r} (T − h_k(i) − q_k(i)) seconds in total; omitting
-/// negative terms and adding those of devices that run nothing of S only raises that. Every class part u
-/// takes λ_k p_uk of the priced seconds for the pool k that runs it.
+/// *Proof.* A device of pool k that runs operators of S runs one of them first and one of them last, so it works on S
+/// at most from the head of the first to the tail of the last. Different devices have different first operators, so r
+/// devices of a pool work on S for at most Σ_{i ≤ r} (T − h_k(i) − q_k(i)) seconds in total. Omitting negative terms
+/// and adding those of devices that run nothing of S only raises that. Every class part u takes λ_k p_uk of the priced
+/// seconds for the pool k that runs it.
 ///
-/// If S contains everything that its operators read, the first operator of S on a device reads only from other
-/// devices, since an input on its own device would precede it, so its head is that of an operator whose inputs
-/// are all elsewhere; likewise for the last ones if S contains all readers.
+/// If S contains everything that its operators read, the first operator of S on a device reads only from other devices,
+/// since an input on its own device would precede it. Its head is thus the head of an operator with all inputs on other
+/// devices. The same holds for the tails of the last operators if S contains all readers.
 ///
-/// S = {v : head ≥ h and tail ≥ q}, each the minimum over pools, for thresholds found on a grid and then one
-/// by one; the prices are those of the fluid bound, for all operators and for the best sets ([`divided`]).
-/// Valid for the makespan, any priority. O(pools · operators log operators) after [`Reach`] and the prices.
+/// S = {v : head ≥ h and tail ≥ q}, where heads and tails are minima over pools. The thresholds are found on a grid and
+/// then improved one by one; the prices are those of the fluid bound, for all operators and for the best sets
+/// ([`divided`]). Valid for the makespan, any priority. O(pools · operators log operators) after [`Reach`] and the
+/// prices.
 ///
 /// Sets by heads and tails are those of Carlier, "Scheduling jobs with release dates and tails on identical
 /// machines to minimize the makespan" (EJOR 1987), as are the smallest heads and tails.
@@ -63,8 +64,8 @@ impl Bound for Energetic {
     }
 }
 
-/// The bound for the operators of `reach`, before rounding: on the length of the step, or of a part of it, as far as it is
-/// known when `stop` applies. `None` if there is nothing to run.
+/// The bound for the operators of `reach`, before rounding, on the length of the step or of a part of it. Returns the
+/// best value known when `stop` applies; `None` if there is nothing to run.
 pub(super) fn energy(reach: &Reach<'_>, columns: &Columns, stop: &Stop) -> Option<f64> {
     let capacity = Capacity::new(reach, columns);
     let thresholds = Thresholds::new(reach);
@@ -93,8 +94,8 @@ pub(super) fn energy(reach: &Reach<'_>, columns: &Columns, stop: &Stop) -> Optio
     Some(value)
 }
 
-/// Lower bound on the step by the energy of the operators of `reach`, for given prices of a second on a device of each
-/// site, Σ devices · price = 1.
+/// The energetic bound on the step for the operators of `reach`, at given prices of a second on a device of each site,
+/// where Σ devices · price = 1.
 pub fn energy_at(reach: &Reach<'_>, prices: &[f64]) -> f64 {
     let columns = Columns::new(reach);
     let capacity = Capacity::new(reach, &columns);

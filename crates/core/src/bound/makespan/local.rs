@@ -1,18 +1,17 @@
 //! The operators that must be on an operator's own device for it to start before a given time, and their
 //! duration.
 //!
-//! Let v be on a device d. If an operator u that it reads is on another device, v cannot start before the
-//! arrival of u's tensors, at a(u). So for v to start at T < a(u), u must be on d. The same then applies to
-//! the inputs of u: if w is not on d, u starts no earlier than a(w), and v after u at a(w) + p(u) or later.
-//! So for v to start before that, w must be on d, and so on. Let S(T) be the set of all operators whose
-//! arrival, plus the duration of the operators that must run on d between it and v, is later than T. It grows
-//! as T falls, and d runs it before v, one operator after another, none before its own head; let M(S) be the
-//! end of that sequence. Then v cannot start before the least T with M(S(T)) ≤ T. It is found by lowering T
-//! from arrival to arrival.
+//! Let v be on a device d. If an operator u that it reads is on another device, v cannot start before the arrival of
+//! u's tensors, at a(u). So for v to start at T < a(u), u must be on d. The same then applies to the inputs of u: if
+//! such an input w is not on d, u starts no earlier than a(w), and v no earlier than a(w) + p(u). So for v to start
+//! before that, w must be on d, and so on. Let S(T) be the set of all operators whose arrival, plus the duration of the
+//! operators that must run on d between their arrival and v, is later than T. S(T) grows as T falls, and d runs its
+//! operators before v, one after another, none before its own head; let M(S) be the end of that sequence. Then v cannot
+//! start before the least T with M(S(T)) ≤ T. This T is found by lowering T from arrival to arrival.
 //!
-//! Jung, Kirousis and Spirakis, "Lower bounds and efficient algorithms for multiprocessor scheduling of
-//! directed acyclic graphs with communication delays" (Information and Computation 1993), take the same sets
-//! for identical processors and one delay.
+//! Jung, Kirousis and Spirakis, "Lower bounds and efficient algorithms for multiprocessor scheduling of directed
+//! acyclic graphs with communication delays" (Information and Computation 1993), use the same sets for identical
+//! processors and a uniform delay.
 
 use std::collections::BinaryHeap;
 
@@ -20,11 +19,11 @@ use super::one_machine::Queue;
 use crate::graph::OpId;
 use crate::ids::Keyed;
 
-/// Maximum number of operators of a set S(T), and of operators that one of them adds: M(S) of fewer operators
-/// is still a bound.
+/// Maximum number of operators of a set S(T), and of operators that each of them adds to the search. M(S) of fewer
+/// operators is still a bound.
 const MAX_OPERATORS: usize = 32;
 
-/// Minimum of the limit on operators per set in large problems, and limit over all sets together.
+/// Minimum of the limit on operators per set, which large problems reach, and limit over all sets together.
 const FEWEST_OPERATORS: usize = 4;
 const MAX_IN_ALL: usize = 1 << 19;
 
@@ -40,7 +39,7 @@ pub(super) struct Neighbour {
     pub(super) seconds: f64,
 }
 
-/// An operator, ordered by the time at which v could start if it were on another device.
+/// An operator, ordered by the time at which v could start if this operator were on another device.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     neighbour: Neighbour,
@@ -74,7 +73,7 @@ impl PartialEq for Waiting {
 
 impl Eq for Waiting {}
 
-/// Search for the sets; reuses its memory between operators.
+/// Search for the sets S(T); reuses its memory from operator to operator.
 #[derive(Debug)]
 pub(super) struct Local {
     most: usize,
@@ -98,9 +97,8 @@ impl Local {
         }
     }
 
-    /// Lower bound on the start of v, from the operators that it reads, `direct`, and from those that each of
-    /// these reads in turn, `reads`. Takes O(d log² d) for d operators that it reads, and a bounded number of
-    /// calls of `reads`.
+    /// Lower bound on the start of v, from the operators that v reads, `direct`, and from those that each of these
+    /// reads in turn, `reads`. Takes O(d log² d) for d operators in `direct`, and a bounded number of calls of `reads`.
     pub(super) fn start<I: Iterator<Item = Neighbour>>(
         &mut self,
         direct: impl Iterator<Item = Neighbour>,
@@ -110,24 +108,25 @@ impl Local {
         self.sorted.extend(direct);
         match **self.sorted {
             [] => 0.0,
-            // Its own head already accounts for its inputs.
+            // The head of the only input already accounts for its own inputs.
             [job] => job.arrival.min(job.head + job.seconds),
             _ => {
                 let direct = self.of_direct();
-                // If all of them are elsewhere, v starts when the last arrives: no set raises that.
+                // If v starts when the last input arrives, as with all inputs on other devices, no set raises the
+                // bound.
                 if self.sorted[0].arrival <= direct { direct } else { direct.max(self.of_all(reads)) }
             }
         }
     }
 
-    /// Bound with S(T) restricted to any number of direct neighbours, by bisection over their arrivals.
+    /// Bound with S(T) restricted to direct inputs, however many, by bisection over their arrivals.
     fn of_direct(&mut self) -> f64 {
         self.sorted.sort_unstable_by(|a, b| b.arrival.total_cmp(&a.arrival).then(a.op.cmp(&b.op)));
         self.by_head.clear();
         self.by_head.extend(self.sorted.ids());
         let sorted = &self.sorted;
         self.by_head.sort_unstable_by(|&a, &b| sorted[a].head.total_cmp(&sorted[b].head).then(a.cmp(&b)));
-        // The end of the first `count`, and the arrival of the next.
+        // The end of the first `count` inputs on this device, and the arrival of the next one from elsewhere.
         let end = |count: usize| {
             let local = self.by_head.iter().filter(|&&index| (index as usize) < count);
             local.fold(0.0, |end: f64, &index| end.max(sorted[index].head) + sorted[index].seconds)
@@ -138,19 +137,19 @@ impl Local {
             let middle = low + (high - low) / 2;
             if end(middle) >= next(middle) { high = middle } else { low = middle + 1 }
         }
-        // The end is non-decreasing and the arrival non-increasing: the least of their maxima is where they
-        // meet.
+        // The end is non-decreasing and the arrival non-increasing in `count`, so the least of their maxima is where
+        // the two meet.
         let before = if low == 0 { f64::INFINITY } else { next(low - 1) };
         end(low).max(next(low)).min(before)
     }
 
-    /// Bound with S(T) in full depth, up to a number of operators.
+    /// Bound with S(T) over all ancestors, up to a number of operators.
     fn of_all<I: Iterator<Item = Neighbour>>(&mut self, reads: impl Fn(OpId) -> I) -> f64 {
         self.heap.clear();
         self.queue.clear();
         self.taken.clear();
         self.heap.extend(self.sorted.iter().map(|&neighbour| Waiting { neighbour, lag: 0.0 }));
-        // The queue is S(T) for all T from the next start to this one.
+        // The queue holds S(T) for all T from the start of the next operator up to `from`.
         let mut from = f64::INFINITY;
         while let Some(next) = self.heap.peek().copied() {
             if self.taken.len() == self.most || self.queue.lasts_until(next.start()) {

@@ -9,22 +9,23 @@
 //! tail(v, k)   lower bound on the time from its end to the end of the step
 //! ```
 //!
-//! [`Reach`] computes heads in topological order and tails in reverse. An input of an operator is either produced
-//! on its own device, one operator after another, or arrives from another device after a transfer; the cheaper mix
-//! of both is a bound. Given heads and tails, T is at least
+//! [`Reach`] computes heads in topological order and tails in reverse. An input of an operator is either produced on
+//! its own device, one operator after another, or arrives from another device after a transfer. The cheapest split of
+//! the inputs between these two gives a bound. Given heads and tails, T is at least
 //!
 //! - head + seconds + tail of any operator, and the time of one device for all of a colocation class with their
 //!   heads and tails: [`OneMachine`];
-//! - the time of all devices together for the operators far from both ends, between these ends: [`Energetic`];
+//! - the time of all devices together for the operators far from both ends of the step, between these ends:
+//!   [`Energetic`];
 //! - the work that a path confines to parts of the step, which needs no heads and tails: [`Windows`];
 //! - the sum over segments of the step, each bounded by its own heads, tails and energy: [`Segments`];
-//! - any value below which every choice of the arcs that cross devices contradicts these bounds: [`Destructive`].
+//! - any value below which every choice of the arcs that cross devices contradicts the bounds above: [`Destructive`].
 //!
 //! The bounds relax the rules of [`simulate`](crate::simulate) and use only these: a device runs one operator at a
-//! time, an operator starts when all its inputs are on its device, a transfer takes at least the seconds of its
-//! route and starts when its tensor is available, transfers that share a port follow one another, and the memory
-//! that an operator needs while it runs fits its device. So they hold for every placement without violations and
-//! every priority, with ports and without contention alike, and for queues that are not work conserving.
+//! time, an operator starts when all its inputs are on its device, a transfer takes at least the seconds of its route
+//! and starts once its tensor is available, transfers that share a port follow one another, and the memory that an
+//! operator needs while it runs fits its device. So the bounds hold for every placement without violations and every
+//! priority, with ports and without contention, and for queues that are not work-conserving.
 //!
 //! # Literature
 //!

@@ -1,11 +1,10 @@
 //! One device that runs given operators one after another, each with a head before which it cannot start and
 //! a tail that follows its end.
 //!
-//! If tasks have heads only, running them in the order of their heads ends earliest. With tails as well the
-//! problem is hard (1 | r_j, q_j | C_max), but not with preemption: then the available operator with the
-//! largest tail runs (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The preemptive
-//! value is the maximum, over all sets of the operators, of the least head plus all seconds plus the least
-//! tail.
+//! If tasks have heads only, running them in the order of their heads ends earliest. With tails as well the problem is
+//! hard (1 | r_j, q_j | C_max), but not with preemption: then the device always runs the available operator with the
+//! largest tail (Jackson; Carlier, "The one-machine sequencing problem", EJOR 1982). The preemptive value is the
+//! maximum, over all sets of operators, of the least head plus all seconds plus the least tail.
 
 use std::collections::BinaryHeap;
 
@@ -17,9 +16,9 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// A colocation class on its device: the maximum over classes of the minimum over pools of the time that one
-/// device of the pool needs for all operators of the class with their heads and tails there. For a class of
-/// one operator this is head + seconds + tail.
+/// A colocation class on its device: the maximum over classes of the minimum over pools of the time that a single
+/// device of the pool needs for all operators of the class, with their heads and tails there. For a class of one
+/// operator this is head + seconds + tail.
 ///
 /// *Proof.* All operators of a class run on one device, so one after another. On a device of pool k, v starts
 /// at head(v, k) or later, and tail(v, k) follows its end ([`Reach`]). Preemption only shortens that. Valid
@@ -56,8 +55,8 @@ pub(super) fn longest_class(problem: &Problem, reach: &Reach<'_>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Lower bound on the step if one device runs given operators, each with its head, seconds and tail there. O(operators
-/// log operators).
+/// Lower bound on the step if a single device runs all of these operators, each given by its head, seconds and tail
+/// there. O(operators log operators).
 pub fn one_device(operators: impl Iterator<Item = [f64; 3]>) -> f64 {
     let jobs = operators.map(|[head, seconds, tail]| Job { head, seconds, tail }).collect();
     Machine { jobs, available: BinaryHeap::new() }.end()
@@ -81,12 +80,13 @@ impl Job {
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     jobs: Vec<Job>,
-    /// Tail, as the bits of a non-negative double, and remaining seconds.
+    /// The available operators: tail, as the bits of a non-negative double, and remaining seconds.
     available: BinaryHeap<(u64, u64)>,
 }
 
 impl Machine {
-    /// Minimum over pools of the time that one device needs for the operators of a class, given each as a job there.
+    /// Minimum over pools of the time that a single device needs for the operators of a class. `job` describes an
+    /// operator on a pool.
     pub(super) fn of_class(
         &mut self,
         problem: &Problem,
@@ -101,7 +101,7 @@ impl Machine {
         (0..problem.pools().len()).map(on_pool).fold(f64::INFINITY, f64::min)
     }
 
-    /// End of the last tail. O(jobs log jobs).
+    /// Latest end of an operator plus its tail. O(jobs log jobs).
     fn end(&mut self) -> f64 {
         if let [job] = *self.jobs {
             return job.head + job.seconds + job.tail;
@@ -140,10 +140,10 @@ impl Machine {
     }
 }
 
-/// Operators of one device by their heads, and the earliest end of the last.
+/// Operators of one device in the order of their heads, and the earliest time at which the last can end.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Head and seconds, by head.
+    /// Head and seconds of each operator, sorted by head.
     jobs: Vec<[f64; 2]>,
     /// Upper bound on the end.
     at_most: f64,
@@ -161,13 +161,13 @@ impl Queue {
         self.at_most = self.at_most.max(head) + seconds;
     }
 
-    /// Earliest end of the last operator.
+    /// Earliest time at which the last operator can end.
     pub(super) fn end(&self) -> f64 {
         self.jobs.iter().fold(0.0, |end: f64, &[head, seconds]| end.max(head) + seconds)
     }
 
-    /// Whether the last operator cannot end before a time. Computes the end only if the upper bound leaves it
-    /// open.
+    /// Whether the last operator cannot end before `time`. Computes the end only if the upper bound does not decide
+    /// that.
     pub(super) fn lasts_until(&mut self, time: f64) -> bool {
         if self.at_most >= time {
             self.at_most = self.end();

@@ -5,10 +5,10 @@ use crate::graph::{Graph, OpId};
 use crate::ids::Keyed;
 use crate::problem::Problem;
 
-/// The operators between the end of one operator and the start of another, as a problem in which these two take no time.
-/// Tensors from and to other operators, and shared parameters, are left out, so the part of a whole schedule between the two
-/// times is a schedule of the part. `None` if its documents are rejected, or do not have the costs of the problem, as of a
-/// scaled one. O(operators + pins).
+/// The operators between the end of one operator and the start of another, as a problem in which these two take no
+/// time. Tensors from and to other operators are left out, and so are shared parameters, so that between these times
+/// every schedule of the whole graph contains a schedule of the part. `None` if the documents of the part are rejected,
+/// or would not have the costs of the problem because it is scaled. O(operators + pins).
 pub(super) fn part(problem: &Problem, ends: [Option<OpId>; 2], between: &[OpId]) -> Option<Problem> {
     if problem.is_scaled() {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn part(problem: &Problem, ends: [Option<OpId>; 2], between: &[OpId])
     problem.with_graph(Graph::from_document(document).ok()?, pins).ok()
 }
 
-/// An operator with the name of its colocation class; of an end, without time.
+/// The document of an operator, with its colocation class as a name; an end of the part takes no time.
 fn operator(problem: &Problem, op: OpId, is_end: bool) -> OperatorDocument {
     let graph = problem.graph();
     let mut document = graph.operator(op).clone();

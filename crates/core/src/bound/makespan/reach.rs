@@ -10,35 +10,34 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Maximum number of operators of a set that must run on one device, for heads and tails by device: a search computes
-/// them at every node, and larger sets cost it more time than their bounds save.
+/// Maximum number of operators of a set that must run on one device, for heads and tails by device. A search computes
+/// these at every node, where larger sets cost more time than their bounds save.
 const MAX_BY_DEVICE: usize = 6;
 
-/// Pairs of an arc and two sites between clock checks.
+/// Number of pairs of sites, over all arcs, between two checks of the clock.
 const BETWEEN_CHECKS: usize = 1 << 12;
 
 /// Lower bounds on the start of an operator, and on the time that must follow its end, by the pool that runs
 /// it.
 ///
-/// *Head.* Let v run on a device d of pool k. Its inputs from an operator u on another device, of pool j, are
-/// sent after u's end, so they arrive at head(u, j) + p(u, j) + c or later, where c is the minimum time of
-/// these tensors between devices of the two pools; the minimum over j is a bound. Its inputs from operators
-/// on d itself are produced there one after another. The choice of operators on d is free, so head(v, k) is
-/// that of the best choice, or less.
+/// *Head.* Let v run on a device d of pool k. Its inputs from an operator u on another device, of pool j, are sent
+/// after u's end, so they arrive at head(u, j) + p(u, j) + c or later, where c is the minimum time of these tensors
+/// between devices of the two pools; the minimum over j is a bound. Its inputs from operators on d itself are produced
+/// there one after another. Which operators are on d is a free choice, so head(v, k) is the value of the best choice,
+/// or less.
 ///
-/// *Tail.* The same in reverse: a reader w of v on another device has its tensors c after the end of v, and
-/// starts p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after
-/// another.
+/// *Tail.* The same in reverse: a reader w of v on another device receives its tensors c after the end of v, and starts
+/// p(w, j) + tail(w, j) or more before the end of the step; the readers on d itself run one after another.
 ///
-/// Operators of one colocation class are on one device. A pool that cannot run all of an operator's class,
-/// because of support, pins, or a class that alone exceeds the memory of one device, has an infinite head and
-/// tail. So these values hold for every placement without violations, and for every priority; the engine's
-/// order of queues is not used. They are summed in a different order from the simulator's: compare them after
-/// rounding.
+/// Operators of one colocation class are on one device. A pool that cannot run all of an operator's class, because of
+/// support, pins, or a class that alone exceeds the memory of one device, has an infinite head and tail. So these
+/// values hold for every placement without violations, and for every priority; they do not depend on the order of the
+/// engine's queues. They are summed in a different order from the simulator's, so compare them after rounding.
 ///
 /// *Part.* Between the end of an operator u and the start of an operator w run all operators that follow u and precede
-/// w. There a head is a lower bound on the start of v after the end of u, a tail one on the time from its end to the
-/// start of w: u is an operator of zero seconds from which they read, w one that reads from them.
+/// w. In this part, a head is a lower bound on the time from the end of u to the start of v, and a tail one on the time
+/// from the end of v to the start of w: u is an operator of zero seconds from which the operators of the part read,
+/// and w is one that reads from them.
 #[derive(Debug)]
 pub struct Reach<'p> {
     pub(super) problem: &'p Problem,
@@ -46,17 +45,17 @@ pub struct Reach<'p> {
     pub(super) sites: Sites<'p>,
     pub(super) heads: Side,
     pub(super) tails: Side,
-    /// The operators that heads and tails are of, in topological order.
+    /// The operators with heads and tails, in topological order.
     pub(super) operators: Vec<OpId>,
     /// Maximum number of operators of a set that must run on one device.
     most: usize,
     /// The operators u and w of a part.
     ends: [Option<OpId>; 2],
-    /// Whether the ends of each arc are known to be on different devices; empty if no ends are.
+    /// Whether the ends of each arc are known to be on different devices; empty if that is known of no arc.
     apart: Vec<bool>,
-    /// The operators that must run before (0) and after (1) an operator on its device.
+    /// The operators that must run before (0) and after (1) each operator on the same device.
     decided: [Keyed<OpId, Vec<OpId>>; 2],
-    /// Number of the last part that each operator was in.
+    /// Number of the latest part that contained each operator.
     part: Keyed<OpId, u32>,
     parts: u32,
 }
@@ -66,22 +65,22 @@ pub struct Reach<'p> {
 pub(super) struct Side {
     /// Heads (or tails) by operator and site.
     far: Vec<f64>,
-    /// Heads (or tails) by operator and site if all inputs (for tails, readers) of the operator are on other devices.
+    /// Heads (or tails) by operator and site if all inputs (or readers) of the operator are on other devices.
     alone: Vec<f64>,
-    /// Arrival from another device, by arc and site of the reader.
+    /// Arrival of each arc's tensors from another device, by arc and site of the reader.
     arrivals: Vec<f64>,
 }
 
-/// Minimum seconds from the end of every operator to the end of the step, over all devices, rounded down since the
-/// simulator adds up in another order; zero if some operator can run nowhere. The windows of [`Windows`] after an
-/// operator of its path count as well. Computed once for a problem.
+/// Minimum seconds from the end of every operator to the end of the step, over all devices. They are rounded down,
+/// since the simulator adds in another order, and are zero if some operator cannot run anywhere. The windows of
+/// [`Windows`] after an operator of its path count as well. Computed once per problem.
 ///
 /// [`Windows`]: super::Windows
 pub fn tails(problem: &Problem) -> Vec<f64> {
     tails_before(problem, &Stop::never())
 }
 
-/// The tails of [`tails`], zeros if `stop` applies before they are known.
+/// The tails of [`tails`]; zeros if `stop` applies before they are known.
 pub fn tails_before(problem: &Problem, stop: &Stop) -> Vec<f64> {
     struct Tails(Vec<f64>);
     let compute = || {
@@ -111,28 +110,29 @@ pub fn tails_before(problem: &Problem, stop: &Stop) -> Vec<f64> {
 impl<'p> Reach<'p> {
     /// Computes the heads and tails of a problem; `None` if some operator cannot run anywhere.
     ///
-    /// Takes O(pools² · arcs + pools · operators · log degree) time and memory for pools · (arcs + operators)
-    /// values. If that is too much, all pools count as one, on which communication is free.
+    /// Takes O(pools² · arcs + pools · operators · log degree) time, and memory for pools · (arcs + operators) values.
+    /// If that is too much, all pools are treated as one, within which communication is free.
     pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
         Reach::before(problem, &Stop::never())
     }
 
-    /// The reach of a problem as in [`Reach::new`]; `None` also if `stop` applies before it is known.
+    /// The reach of [`Reach::new`]; `None` also if `stop` applies before it is known.
     pub fn before(problem: &'p Problem, stop: &Stop) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
         Reach::over(problem, arcs, sites, usize::MAX, Vec::new(), stop)
     }
 
-    /// The reach as in [`Reach::new`], if the ends of some arcs are on different devices: `apart` says which.
+    /// The reach of [`Reach::new`], given that the ends of some arcs are on different devices: those for which `apart`
+    /// is true.
     pub(super) fn with_apart(problem: &'p Problem, apart: Vec<bool>) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
         Reach::over(problem, arcs, sites, usize::MAX, apart, &Stop::never())
     }
 
-    /// The reach as in [`Reach::new`], with a value for every device instead of every pool: `device.index()` is its site. `None` also
-    /// if the devices are too many.
+    /// The reach of [`Reach::new`], with a value for every device instead of every pool; the site of a device is
+    /// `device.index()`. `None` also if there are too many devices.
     pub fn by_device(problem: &'p Problem) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::by_device(problem, arcs.len())?;
@@ -170,9 +170,9 @@ impl<'p> Reach<'p> {
         reach.sweep(stop).then_some(reach)
     }
 
-    /// Computes heads and tails for a partial decision: `seconds` has the seconds of every operator at every site,
-    /// infinite at those that are excluded, `orders` pairs of operators on one device of which the first runs first, and
-    /// `operators` a topological order that respects them.
+    /// Computes heads and tails under a partial decision. `seconds` has the seconds of every operator at every site,
+    /// infinite at excluded sites. `orders` has pairs of operators on one device, of which the first runs first.
+    /// `operators` is a topological order that respects these pairs.
     pub fn decide(&mut self, seconds: &[f64], orders: &[(OpId, OpId)], operators: Vec<OpId>) {
         for (op, row) in self.problem.graph().operators().zip(seconds.chunks_exact(self.sites.count())) {
             self.sites.seconds_mut(op).copy_from_slice(row);
@@ -187,14 +187,14 @@ impl<'p> Reach<'p> {
         self.sweep(&Stop::never());
     }
 
-    /// Head, seconds and tail of an operator at a site, as of the last decision.
+    /// Head, seconds and tail of an operator at a site, after the last decision.
     pub fn at(&self, op: OpId, site: usize) -> [f64; 3] {
         let sides = [&self.heads, &self.tails].map(|side| side.far(&self.sites, op)[site]);
         [sides[0], self.sites.seconds(op)[site], sides[1]]
     }
 
-    /// Computes the heads and tails of the part between the end of one operator and the start of another, the beginning
-    /// or the end of the step if there is none. `operators` are those between, in topological order.
+    /// Computes the heads and tails of the part between the end of one operator and the start of another. `None` for
+    /// either stands for the beginning or the end of the step. `operators` are those between, in topological order.
     pub(super) fn restrict(&mut self, ends: [Option<OpId>; 2], operators: Vec<OpId>) {
         self.parts += 1;
         for &op in operators.iter().chain(ends.iter().flatten()) {
@@ -204,7 +204,7 @@ impl<'p> Reach<'p> {
         self.sweep(&Stop::never());
     }
 
-    /// Lower bound on the length of the step or part: the longest path through one operator.
+    /// Lower bound on the length of the step or part: the longest path through any one operator.
     pub fn longest(&self) -> f64 {
         let through = |&op: &OpId| {
             let sides = self.heads.far(&self.sites, op).iter().zip(self.tails.far(&self.sites, op));
@@ -215,12 +215,12 @@ impl<'p> Reach<'p> {
         self.operators.iter().map(through).fold(0.0, f64::max)
     }
 
-    /// Whether the part begins (side 0) or ends (side 1) at an operator.
+    /// Whether the part begins (side 0) or ends (side 1) at an operator, not at an end of the step.
     pub(super) fn is_between(&self, side: usize) -> bool {
         self.ends[side].is_some()
     }
 
-    /// Computes heads and tails; whether it came to its end before `stop` applied.
+    /// Computes heads and tails. Returns whether it finished before `stop` applied.
     fn sweep(&mut self, stop: &Stop) -> bool {
         for backward in [false, true] {
             let mut side = std::mem::take(if backward { &mut self.tails } else { &mut self.heads });
@@ -255,8 +255,8 @@ impl<'p> Reach<'p> {
         self.heads.arrivals[arc as usize * self.sites.count() + self.sites.site(pool)]
     }
 
-    /// Lower bound on the time from the departure of an arc's tensors from its producer on a device of a pool, to another
-    /// device, to the end of the step.
+    /// Lower bound on the time from the departure of an arc's tensors to another device, out of a device of a pool that
+    /// runs their producer, to the end of the step.
     pub(super) fn departure(&self, arc: u32, pool: usize) -> f64 {
         self.tails.arrivals[arc as usize * self.sites.count() + self.sites.site(pool)]
     }
@@ -268,18 +268,18 @@ impl<'p> Reach<'p> {
 }
 
 impl Side {
-    /// Values by site.
+    /// Heads or tails of an operator by site.
     pub(super) fn far(&self, sites: &Sites<'_>, op: OpId) -> &[f64] {
         &self.far[op.index() * sites.count()..][..sites.count()]
     }
 
-    /// Values by site, for an operator that is the first or last of its device.
+    /// Heads or tails of an operator by site, given that it is the first or last operator on its device.
     pub(super) fn alone(&self, sites: &Sites<'_>, op: OpId) -> &[f64] {
         &self.alone[op.index() * sites.count()..][..sites.count()]
     }
 }
 
-/// One pass over the graph, forward for heads and backward for tails. Its comments describe heads.
+/// One pass over the graph, forward for heads and backward for tails. The comments describe heads.
 struct Sweep<'a> {
     reach: &'a Reach<'a>,
     backward: bool,
@@ -340,18 +340,18 @@ impl Sweep<'_> {
         })
     }
 
-    /// The seconds of an operator; zero for the end of a part.
+    /// The seconds of an operator; zero for the operator that ends the part.
     fn seconds(&self, op: OpId, site: usize) -> f64 {
         let seconds = self.reach.sites.seconds(op)[site];
         let is_end = self.reach.ends[usize::from(self.backward)] == Some(op);
         if is_end && seconds.is_finite() { 0.0 } else { seconds }
     }
 
-    /// The arcs over which an operator reads.
+    /// The arcs over which an operator reads within the part.
     fn reads(&self, op: OpId) -> impl Iterator<Item = u32> {
         let Reach { arcs, part, parts, .. } = self.reach;
         let reads = if self.backward { arcs.out_of(op) } else { arcs.into(op) };
-        // The end of a part reads nothing there, since nothing that it reads is in the part.
+        // The operator that ends a part reads nothing here, since none of its inputs is in the part.
         reads.iter().copied().filter(move |&arc| part[self.other(arc)] == *parts)
     }
 

@@ -11,20 +11,20 @@ use crate::graph::{ClassId, OpId};
 use crate::problem::Problem;
 use crate::stop::Stop;
 
-/// Weight of the smaller class's seconds in the choice of the arc to branch on: large classes on one device raise the
-/// bound of [`OneMachine`](super::OneMachine), small ones hardly do.
+/// Weight of the smaller class's seconds in the choice of the arc to branch on. Merging large classes on one device
+/// raises the bound of [`OneMachine`](super::OneMachine), merging small ones hardly does.
 const CLASS_WEIGHT: f64 = 0.5;
 
 /// A search for a contradiction in the assumption that the step is shorter than `target`.
 ///
-/// A node of the tree has decided of some arcs that their ends are on one device, and of others that they are on
-/// different ones. The former are colocation classes of its problem; over the latter, tensors are always transferred.
+/// At a node of the tree, some arcs are decided to have both ends on one device, and others to have them on different
+/// devices. The former make colocation classes of the node's problem; over the latter, tensors are always transferred.
 /// The node is refuted if [`OneMachine`](super::OneMachine) or [`Energetic`](super::Energetic) reaches the target. The
-/// ends of an arc must be together if the bound of a class of theirs reaches the target with the transfer over it.
-/// Otherwise the node branches on an arc, first with its ends apart. This is the tree of Zykov for the colouring of a
-/// graph, which merges two vertices or adds an edge between them.
+/// ends of an arc must be together if, with the transfer over the arc, the bound of either end's class reaches the
+/// target. Otherwise the node branches on an arc, first with its ends apart. This is the tree of Zykov for the
+/// colouring of a graph, which merges two vertices or adds an edge between them.
 ///
-/// Devices are never named, so identical devices cause no repeated work.
+/// Devices are never named, so identical devices do not multiply the work.
 pub(super) struct Refutation<'a> {
     pub(super) target: f64,
     pub(super) max_nodes: usize,
@@ -33,10 +33,10 @@ pub(super) struct Refutation<'a> {
 }
 
 impl Refutation<'_> {
-    /// Whether no schedule of a problem is shorter than the target; `false` if that remains open.
+    /// Whether every schedule of a problem takes at least the target; `false` also if that remains undecided.
     pub(super) fn succeeds(&mut self, problem: &Problem) -> bool {
         let mut trail: Vec<Decision> = Vec::new();
-        // The alternatives to return to: the length of the trail there, and the pair that is together.
+        // Alternatives still to be tried: the length of the trail at the branching, and the pair to put together.
         let mut alternatives: Vec<(usize, [OpId; 2])> = Vec::new();
         loop {
             if self.nodes == self.max_nodes || self.stop.reason().is_some() {
@@ -59,7 +59,7 @@ impl Refutation<'_> {
         }
     }
 
-    /// The bounds of a node, and those of the classes at both ends of every open arc if its ends are apart.
+    /// Computes the bounds of a node and, for every open arc, those of the classes at its ends if these were apart.
     fn examine(&self, node: &Node) -> Examined {
         let problem = &node.problem;
         let Some(reach) = Reach::with_apart(problem, node.apart.clone()) else { return Examined::Refuted };
@@ -74,8 +74,8 @@ impl Refutation<'_> {
             let pools = 0..problem.pools().len();
             pools.map(|pool| reach.seconds(op, pool)).fold(f64::INFINITY, f64::min)
         };
-        // Operators separate from a third one share two devices, so separating ends matters there even if no transfer
-        // does.
+        // On two devices, operators that are both separate from a third share a device, so separating ends matters even
+        // if no transfer does.
         let are_two = problem.cluster().device_count() == 2;
         let mut machine = Machine::default();
         let mut together = Vec::new();
@@ -89,7 +89,7 @@ impl Refutation<'_> {
             if apart >= self.target {
                 together.push(ends);
             }
-            // Otherwise separating the ends changes no bound if the transfer changes none.
+            // On more devices, separating the ends changes no bound unless the transfer does.
             if apart > 0.0 || are_two {
                 let [producing, reading] = ends.map(|op| class(op).iter().map(least).sum::<f64>());
                 let score = apart + CLASS_WEIGHT * f64::min(producing, reading);
@@ -106,7 +106,8 @@ impl Refutation<'_> {
     }
 }
 
-/// The larger bound of the classes at both ends of an arc if these are apart; zero if the transfer changes neither.
+/// The larger bound of the classes at the two ends of an arc, given that the ends are apart; zero if the transfer
+/// changes neither bound.
 fn apart(problem: &Problem, reach: &Reach, machine: &mut Machine, arc: u32, [from, to]: [OpId; 2]) -> f64 {
     let graph = problem.graph();
     let class = |op: OpId| graph.class(graph.class_of(op));
@@ -127,7 +128,7 @@ fn apart(problem: &Problem, reach: &Reach, machine: &mut Machine, arc: u32, [fro
     f64::max(with_head, with_tail)
 }
 
-/// Bounds of a node.
+/// Outcome of examining a node.
 enum Examined {
     /// The bounds reach the target.
     Refuted,
@@ -148,10 +149,10 @@ enum Decision {
     Apart(u32),
 }
 
-/// A node of the tree, with the implications of its decisions: all arcs between two classes are apart if one is;
-/// and of two devices, classes that are not on the one are on the other.
+/// A node of the tree, with the implications of its decisions: if one arc between two classes is apart, all are; and if
+/// there are only two devices, classes that are both apart from a third are together.
 struct Node {
-    /// Operators that are together are colocated.
+    /// The problem, in which operators that are together are colocated.
     problem: Problem,
     /// Whether the ends of each arc are on different devices.
     apart: Vec<bool>,

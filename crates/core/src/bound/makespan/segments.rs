@@ -1,4 +1,4 @@
-//! The segment bound: the step in segments between operators that little else runs beside.
+//! The segment bound: the step in segments between operators beside which little else can run.
 
 use super::capacity::Columns;
 use super::cut::{CutPath, Segment};
@@ -11,26 +11,26 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Maximum number of operators of the path that bound segments.
+/// Maximum number of operators of the path at which segments may begin or end.
 const MAX_ENDS: usize = 160;
 
-/// Maximum number of operators in all segments together, and of those that may begin in them, times the number of pools;
+/// Maximum of the number of operators that may begin in a segment, summed over all segments, times the number of pools;
 /// short segments come first.
 const MAX_OPERATORS: usize = 1 << 18;
 
-/// The longest path cuts the step into segments at the operators that run beside the least other work. Between the end
-/// of one of them, u, and the start of a later one, w, run all operators that follow u and precede w. The heads
-/// and tails of that part, and the capacity between them, bound the length of the segment: the longest path through an
-/// operator, and the bound of [`Energetic`](super::Energetic) on the part. The step is at least the greatest sum over
-/// disjoint segments and over windows as those of [`Windows`](super::Windows).
+/// The longest path cuts the step into segments at the operators beside which the least other work can run. Between the
+/// end of such an operator, u, and the start of a later one, w, run all operators that follow u and precede w. The
+/// heads and tails of that part, and the capacity between them, bound the length of the segment: by the longest path
+/// through an operator, and by the bound of [`Energetic`](super::Energetic) on the part. The step is at least the
+/// greatest sum over disjoint segments and over windows like those of [`Windows`](super::Windows).
 ///
 /// *Proof.* Segments and windows that are disjoint in the order of the path are disjoint in time. In a part, u is an
-/// operator of zero seconds at time zero, w one at its end; everything else that the operators of the part read or that
-/// reads from them can only delay them. The first operator of the part on a device reads only from other devices,
+/// operator of zero seconds at time zero, and w one at its end. Anything else that operators of the part read, or that
+/// reads from them, can only delay them. The first operator of the part on a device reads only from other devices,
 /// except on the device of u.
 ///
-/// Every segment pays its own fork and join: the bound of the whole step, with one fork and one join, does not account
-/// for that. Valid for the makespan, any priority. O(operators of all segments · sites · log) after the windows.
+/// Every segment pays for a fork and a join of its own, whereas the bound of the whole step accounts for only one of
+/// each. Valid for the makespan, any priority. O(operators of all segments · sites · log) after the windows.
 #[derive(Debug, Clone, Copy)]
 pub struct Segments;
 
@@ -53,8 +53,8 @@ impl Bound for Segments {
     }
 }
 
-/// The bound before rounding, where `improved` may raise the bound on the length of a segment: it is given the operators
-/// at its ends, those in it, and the bound. Short segments come first.
+/// The bound before rounding. `improved` may raise the bound on the length of a segment: it is given the operators at
+/// the segment's ends, those in the segment, and the bound. Short segments come first.
 pub(super) fn sum_of_segments(
     problem: &Problem,
     stop: &Stop,
@@ -66,8 +66,8 @@ pub(super) fn sum_of_segments(
     Some(cut.choose(&cut.least(&prices), &segments).0[0])
 }
 
-/// The segments between narrow operators of the path, the beginning and the end of the step, as far as they are computed
-/// before `stop`; `None` if some operator cannot run anywhere.
+/// The segments whose ends are narrow operators of the path, or the beginning or end of the step, as far as they can be
+/// computed before `stop`. `None` if some operator cannot run anywhere.
 fn segments(
     problem: &Problem,
     cut: &CutPath<'_>,
@@ -76,14 +76,14 @@ fn segments(
 ) -> Option<Vec<Segment>> {
     let Some(mut reach) = Reach::before(problem, stop) else { return can_run(problem).then(Vec::new) };
     let columns = Columns::new(&reach);
-    // The first window of a segment that begins at a mark, and the last of one that ends there.
+    // Every mark with the first window of segments that begin there, and the last window of segments that end there.
     let windows = cut.lengths.len();
     let mut marks: Vec<(Option<OpId>, usize, usize)> = vec![(None, 0, 0)];
     marks.extend(
         cut.narrow_at.iter().map(|&cut_index| (Some(cut.path[cut_index]), 2 * cut_index + 2, 2 * cut_index)),
     );
     marks.push((None, windows, windows - 1));
-    // The operators by the first window in which they may run, by their topological position.
+    // Topological positions of the operators, by the first window in which each may run.
     let graph = problem.graph();
     let by_first = graph.topological().iter().enumerate().map(|(rank, &op)| (cut.range[op][0], rank as u32));
     let by_first: Csr<u32> = Csr::from_pairs(windows, &by_first.collect::<Vec<_>>());

@@ -7,30 +7,29 @@ use crate::graph::{OpId, TensorId};
 use crate::problem::{Pool, Problem};
 use crate::tolerance::{fits, round_down};
 
-/// Maximum number of table entries over the pairs of operators and of pools; above it, all pools are one
-/// site.
+/// Maximum number of table entries over the pairs of operators and of pools; beyond that, all pools are one site.
 const MAX_ENTRIES: usize = 1 << 27;
 
-/// Whether every operator can run somewhere, with its colocation class. O(pools · operators).
+/// Whether every operator can run somewhere together with its colocation class. O(pools · operators).
 pub fn can_run(problem: &Problem) -> bool {
     Sites::new(problem, 0).is_some()
 }
 
-/// Pools, or all of them as one site if they are too many to be distinguished; or single devices.
+/// The sites: pools, or all pools as one site if there are too many to distinguish, or single devices.
 ///
-/// One site for all pools, with the minimum seconds of any and without transfers, is a relaxation: no
-/// placement has a larger value there.
+/// One site for all pools, where an operator takes its minimum seconds on any pool and transfers take none, is a
+/// relaxation: no placement has a larger value there.
 #[derive(Debug)]
 pub(super) struct Sites<'p> {
     problem: &'p Problem,
     site_of: Vec<usize>,
-    /// The pool of every site that is one pool or one device.
+    /// The pool of every site; empty if all pools are one site.
     pool_of: Vec<usize>,
     count: usize,
     devices: Vec<u64>,
     /// Seconds by operator and site; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
-    /// Minimum delay and minimum seconds per byte by pair of sites, if the cluster has a matrix.
+    /// Minimum delay and minimum seconds per byte for each pair of sites, if the cluster has a matrix.
     matrix: Option<Vec<[f64; 2]>>,
 }
 
@@ -52,7 +51,8 @@ impl<'p> Sites<'p> {
         Sites { problem, count, devices, seconds: Vec::new(), matrix, pool_of, site_of }.filled()
     }
 
-    /// Every device as a site of its own. `None` if some operator cannot run anywhere, or if the devices are too many.
+    /// Makes every device a site of its own. `None` if some operator cannot run anywhere, or if there are too many
+    /// devices.
     pub(super) fn by_device(problem: &'p Problem, arcs: usize) -> Option<Sites<'p>> {
         let count = problem.cluster().device_count();
         let entries = (arcs + problem.graph().operator_count()).checked_mul(count.checked_pow(2)?)?;
@@ -60,14 +60,14 @@ impl<'p> Sites<'p> {
             return None;
         }
         let pool_of: Vec<usize> = problem.cluster().devices().map(|device| problem.pool_of(device)).collect();
-        // The site of a pool of several devices is that of its first device.
+        // A pool of several devices has the site of its first device.
         let site_of = problem.pools().iter().map(|pool| pool.devices[0].index()).collect();
         let matrix = least_matrix(problem, count, |device| device.index());
         Sites { problem, count, devices: vec![1; count], seconds: Vec::new(), matrix, pool_of, site_of }
             .filled()
     }
 
-    /// The sites with the seconds of the operators; `None` if some operator cannot run anywhere.
+    /// Fills in the seconds of the operators; `None` if some operator cannot run anywhere.
     fn filled(mut self) -> Option<Sites<'p>> {
         self.seconds = vec![f64::INFINITY; self.problem.graph().operator_count() * self.count];
         self.fill_seconds();
@@ -76,7 +76,7 @@ impl<'p> Sites<'p> {
         everyone_runs.then_some(self)
     }
 
-    /// Bytes of the shared parameters that some operators read.
+    /// Bytes of the shared parameters that any of these operators read.
     fn shared_bytes(&self, members: &[OpId]) -> f64 {
         let graph = self.problem.graph();
         let mut shared: Vec<u32> = members.iter().flat_map(|&op| graph.parameters_of(op)).copied().collect();
@@ -89,8 +89,9 @@ impl<'p> Sites<'p> {
         shared.iter().map(bytes).sum()
     }
 
-    /// A class may be on a pool that runs all its members and whose devices hold the resident bytes of the
-    /// class plus the working set of each single member: workspace, inputs and outputs.
+    /// Fills in the seconds of every class on the pools that may run it: those that run all its members and whose
+    /// devices hold the resident bytes of the class plus the largest working set of a single member, which is
+    /// workspace, inputs and outputs.
     fn fill_seconds(&mut self) {
         let graph = self.problem.graph();
         for class in graph.class_ids() {
@@ -146,11 +147,11 @@ impl<'p> Sites<'p> {
         &mut self.seconds[op.index() * self.count..][..self.count]
     }
 
-    /// Lower bound on the seconds from the request of some tensors of one operator on a device of one site
-    /// until the last is on another device of the other site; infinite if there are no two such devices.
+    /// Lower bound on the seconds from the request to send some tensors of one operator, on a device of one site, until
+    /// the last of them is on a different device of the other site; infinite if there are no two such devices.
     ///
-    /// Transfers between the same two devices share a port, so their times add up. Only between hosts with a
-    /// matrix and without contention do they share none, and the longest counts.
+    /// Transfers between the same two devices share a port, so their times add up. They share none only between hosts
+    /// with a matrix and without contention; then the longest counts.
     pub(super) fn transfer(&self, tensors: &[TensorId], from: usize, to: usize) -> f64 {
         if from == to && self.devices[from] < 2 {
             return f64::INFINITY;
@@ -173,7 +174,7 @@ impl<'p> Sites<'p> {
         if has_ports { each.sum() } else { each.fold(0.0, f64::max) }
     }
 
-    /// The slowest of the links between different devices of two pools, for one tensor.
+    /// Seconds of one tensor on the slowest link between different devices of two pools.
     fn over_links(&self, tensor: TensorId, from: &Pool, to: &Pool) -> f64 {
         let costs = self.problem.costs();
         let seconds = costs.transfer(tensor, from.kind).max(costs.transfer(tensor, to.kind));
@@ -182,9 +183,9 @@ impl<'p> Sites<'p> {
     }
 }
 
-/// Minimum delay and minimum seconds per byte by pair of sites, if the cluster has a matrix.
+/// Minimum delay and minimum seconds per byte for each pair of sites, if the cluster has a matrix.
 ///
-/// The two need not belong to one pair of devices: together they are a lower bound for every pair.
+/// The two minima need not belong to the same pair of devices: together they are a lower bound for every pair.
 fn least_matrix(
     problem: &Problem,
     sites: usize,

@@ -3,10 +3,10 @@
 use super::Reach;
 use crate::graph::OpId;
 
-/// Maximum number of thresholds on heads, and on tails, of the grid.
+/// Maximum number of thresholds on heads in the grid, and on tails.
 const MAX_THRESHOLDS: usize = 192;
 
-/// Heads and tails, each the minimum over pools, and thresholds on them. Operators have their positions in `reach`.
+/// Heads and tails, each the minimum over pools, and thresholds on them. Operators are numbered as in `reach`.
 pub(super) struct Thresholds {
     ends: Vec<[f64; 2]>,
     /// Thresholds on heads and on tails, each from zero upwards.
@@ -48,9 +48,8 @@ impl Thresholds {
         Thresholds { ends, grid, cells, falling }
     }
 
-    /// Thresholds with the largest sum of the head threshold, the tail threshold and the work of the
-    /// operators that reach both: over pairs, over heads alone and over tails alone; and zero thresholds.
-    /// O(operators + grid).
+    /// The pairs of thresholds with the largest sum of head threshold, tail threshold and work of the operators that
+    /// reach both: with both zero, over heads alone, over tails alone, and over pairs. O(operators + grid).
     pub(super) fn candidates(&self, work: &[f64]) -> [[f64; 2]; 4] {
         let [heads, tails] = &self.grid;
         let mut sums = vec![0.0; heads.len() * tails.len()];
@@ -77,7 +76,8 @@ impl Thresholds {
         [[0.0; 2], self.along(0, [0.0; 2], work), self.along(1, [0.0; 2], work), current]
     }
 
-    /// The best threshold on heads (side 0) or tails (side 1), with the other one fixed. O(operators).
+    /// The thresholds with the best value on heads (side 0) or tails (side 1), where the other side stays fixed.
+    /// O(operators).
     fn along(&self, side: usize, mut thresholds: [f64; 2], work: &[f64]) -> [f64; 2] {
         let (mut sum, mut largest) = (0.0, 0.0);
         let other = thresholds[1 - side];
@@ -87,7 +87,7 @@ impl Thresholds {
                 continue;
             }
             sum += work[position];
-            // The sum with this threshold is complete at its last operator, where it is the largest.
+            // The sum for a threshold is complete, and largest, at the last operator that has this head or tail.
             if sum > 0.0 && ends[side] + sum > largest {
                 largest = ends[side] + sum;
                 thresholds[side] = ends[side];

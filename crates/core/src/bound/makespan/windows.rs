@@ -9,18 +9,18 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Alternations between the best windows for the prices and the best prices for the windows.
+/// Alternations between choosing windows for the prices and choosing prices for the windows.
 const ROUNDS: usize = 2;
 
 /// Maximum number of entries of the table of seconds by operator and kind.
 const MAX_ENTRIES: usize = 1 << 22;
 
-/// A path v₁ ≺ … ≺ v_C cuts the step into windows, in the order of time: busy ones Bᵢ from the start to the end of vᵢ,
-/// and free ones Fᵢ between vᵢ and vᵢ₊₁, where F₀ precedes v₁ and F_C follows v_C. Let ℓ be the minimum length of a
-/// window: the minimum seconds of vᵢ for Bᵢ, the longest path between its ends for Fᵢ. Let Aⱼ be the windows in which
-/// operator j may run: after the last vᵢ ≺ j, before the first vᵢ ≻ j, and in no Bᵢ whose vᵢ has j's colocation class.
-/// For prices λ_k ≥ 0 of a second on a device of kind k, Σ m_k λ_k = 1 over the m_k devices of the kinds, and any set Z
-/// of windows,
+/// A path v₁ ≺ … ≺ v_C cuts the step into windows, in the order of time: busy windows Bᵢ from the start to the end of
+/// vᵢ, and free windows Fᵢ between vᵢ and vᵢ₊₁, where F₀ precedes v₁ and F_C follows v_C. Let ℓ be the minimum length
+/// of a window: for Bᵢ the minimum seconds of vᵢ, for Fᵢ the longest path between its ends. Let Aⱼ be the windows in
+/// which operator j may run: after the last vᵢ ≺ j, before the first vᵢ ≻ j, and in no Bᵢ whose vᵢ has j's colocation
+/// class. For prices λ_k ≥ 0 of a second on a device of kind k, with Σ m_k λ_k = 1 where m_k is the number of devices
+/// of kind k, and any set Z of windows,
 ///
 /// ```text
 /// T  ≥  Σ_{i ∉ Z} ℓᵢ  +  Σ_u min_k λ_k Σ_{j ∈ u, Aⱼ ⊆ Z} p_jk
@@ -28,16 +28,17 @@ const MAX_ENTRIES: usize = 1 << 22;
 ///
 /// with u over colocation classes.
 ///
-/// *Proof.* The windows partition the step. Windows outside Z last at least ℓ each. An operator with Aⱼ ⊆ Z runs
-/// wholly inside Z: precedence excludes the earlier and the later windows, and the device of its class is busy with vᵢ
-/// in the others. The priced seconds that all devices compute inside Z are at most Σ m_k λ_k times its duration, which
-/// is its duration. Every class takes λ_k times its seconds for the kind k that runs it. With Z empty this is the
-/// longest path, with all windows in Z the fluid bound.
+/// *Proof.* The windows partition the step. Each window outside Z lasts at least its ℓ. An operator with Aⱼ ⊆ Z runs
+/// wholly inside Z: precedence excludes the earlier and the later windows, and in the others the device of its class is
+/// busy with vᵢ. The priced seconds that all devices compute inside Z are at most Σ m_k λ_k times the duration of Z,
+/// which is that duration. Every class takes λ_k times its seconds for the kind k that runs it. With Z empty the bound
+/// is the longest path; with all windows in Z, it is the fluid bound.
 ///
-/// The sum over Z is the value of a closure in a graph, so the best Z is a minimum cut; this computes the best union of
-/// runs of windows in O(cuts²), and removes long busy windows from it while that helps. Operators of the longest path
-/// cut the windows: its longest ones, and some at equal distances. Valid for the makespan, any priority; uses no
-/// communication. O(pins + pools · operators + holes · (cuts² + holes · operators)) and the prices of [`Fluid`].
+/// The sum over Z is the value of a closure in a graph, so the best Z is a minimum cut. This computes the best union of
+/// runs of windows in O(cuts²), and removes long busy windows from it as long as that helps. Operators of the longest
+/// path cut the windows: the longest of them, and some at equal distances. Valid for the makespan, any priority;
+/// ignores communication. O(pins + pools · operators + holes · (cuts² + holes · operators)) and the prices of
+/// [`Fluid`].
 ///
 /// [`Fluid`]: crate::bound::Fluid
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +89,7 @@ impl Bound for Windows {
     }
 }
 
-/// The seconds that the windows prove from the end of every operator that cuts them to the end of the step.
+/// For every operator that cuts windows, the seconds that the windows prove from its end to the end of the step.
 pub(super) fn tails(problem: &Problem, stop: &Stop) -> Vec<(OpId, f64)> {
     let values = || {
         let cut = Windows.applies(problem).then(|| CutPath::new(problem, 0, stop))??;

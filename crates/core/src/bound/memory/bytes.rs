@@ -1,4 +1,4 @@
-//! Bytes that a colocation class holds on its device, whichever classes share it.
+//! Bytes that a colocation class holds on its device, whatever other classes are there.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use crate::tolerance::round_down;
 /// Bytes of every class, rounded down. The bytes of a set of classes sum to at most the memory in use on its device at
 /// some moment.
 ///
-/// Parameters and optimiser state are resident throughout. So is a shared parameter on every device that reads it: its
-/// bytes are divided equally among all classes that do. In a pipeline and for the latency, version 1 adds the workspace
-/// and the activations. In version 2 a device runs its forward operators first: then it holds the declared activations of
-/// all microbatches in flight, at least as many as on the last stage, and the forward tensors that only this class keeps
-/// for its backward operators. In a step these need not be there at the same time. O(operators + pins log pins).
+/// Parameters and optimiser state are resident throughout. A shared parameter is resident on every device that reads
+/// it, so its bytes are divided equally among all classes that read it. In a pipeline and for the latency, version 1
+/// adds the workspace and the activations. In version 2 a device runs its forward operators first. It then holds the
+/// declared activations of all microbatches in flight, which are at least as many as on the last stage, and the forward
+/// tensors that only this class keeps for its backward operators. In a makespan step these need not be held at the same
+/// time. O(operators + pins log pins).
 pub(super) struct ClassBytes(pub(super) Keyed<ClassId, f64>);
 
 impl ClassBytes {

@@ -1,4 +1,4 @@
-//! The bounds on the value that are sums over classes of seconds on their own kind.
+//! Bounds on the value that are sums over classes, where each class counts its seconds on its own kind.
 
 use super::Seconds;
 use super::bytes::ClassBytes;
@@ -13,14 +13,14 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Alternations between the best prices for a path or for windows, and the best path or windows for the prices.
+/// Alternations between choosing prices for a path or for windows, and choosing a path or windows for the prices.
 const ROUNDS: usize = 3;
 
 /// A bound of the form `constant` + Σ_u cost of u on its kind.
 pub(super) struct Form {
     pub(super) constant: f64,
     evidence: Evidence,
-    /// Costs by class and kind; the work is finite where the class is allowed.
+    /// Costs by class and kind; the work is finite where the class is allowed, and infinite elsewhere.
     costs: Keyed<ClassId, Vec<Cost>>,
 }
 
@@ -32,7 +32,8 @@ enum Evidence {
 }
 
 impl Form {
-    /// The forms for an objective, improved for the prices that `solve` finds for them, with their values and prices.
+    /// All forms of an objective, each with the value and the prices that `solve` finds for it; the prices lead to the
+    /// next form.
     pub(super) fn all(
         problem: &Problem,
         seconds: &Seconds,
@@ -68,7 +69,7 @@ impl Form {
         Form { constant: 0.0, evidence: Evidence::Loads, costs }
     }
 
-    /// A path whose operators run one after another.
+    /// The form of a path, whose operators run one after another.
     fn path(problem: &Problem, seconds: &Seconds, path: Vec<OpId>) -> Form {
         let mut costs = seconds.without_work();
         for &op in &path {
@@ -77,7 +78,8 @@ impl Form {
         Form { constant: 0.0, evidence: Evidence::Windows { path, windows: Vec::new() }, costs }
     }
 
-    /// The windows of a path, of which some count by the work inside.
+    /// The form of the windows of a path: those that are `inside` count by the work in them, the others by their
+    /// length.
     fn windows(problem: &Problem, seconds: &Seconds, cut: &CutPath<'_>, inside: &[bool]) -> Form {
         let mut costs = seconds.without_work();
         for (class, part) in cut.parts(inside) {
@@ -97,7 +99,7 @@ impl Form {
         Form { constant, evidence: Evidence::Windows { path: cut.path.clone(), windows }, costs }
     }
 
-    /// The costs without the kinds that are excluded.
+    /// The costs, with infinite work on the kinds that are excluded.
     pub(super) fn costs(&self, excluded: impl Fn(ClassId, usize) -> bool) -> Keyed<ClassId, Vec<Cost>> {
         let mut costs = self.costs.clone();
         for (class, row) in self.costs.enumerate() {
@@ -116,7 +118,8 @@ impl Form {
     }
 }
 
-/// Paths of the graph: the longest for the minimum seconds, or the slowest where bytes matter, then for the prices.
+/// Tries paths of the graph: the longest by minimum seconds, and the longest by maximum seconds where bytes matter;
+/// then the longest for the prices found.
 fn paths(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Option<Prices>) {
     let least: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::min)).collect();
     let largest: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::max)).collect();
@@ -134,7 +137,7 @@ fn paths(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Op
     }
 }
 
-/// Windows of the longest path, first all of them, then those that are best for the prices.
+/// Tries sets of windows of the longest path: first all windows, then those that are best for the prices found.
 fn windows(problem: &Problem, seconds: &Seconds, stop: &Stop, keep: &mut impl FnMut(Form) -> Option<Prices>) {
     let Some(mut cut) = CutPath::new(problem, 0, stop) else { return };
     let mut inside = vec![true; cut.lengths.len()];
@@ -160,13 +163,13 @@ impl Seconds {
         self.by_op.chunks_exact(self.kinds.max(1))
     }
 
-    /// Costs of zero where a class is allowed.
+    /// Costs of zero where a class is allowed, and infinite work elsewhere.
     fn without_work(&self) -> Keyed<ClassId, Vec<Cost>> {
         let cost = |seconds: &Option<f64>| [seconds.map_or(f64::INFINITY, |_| 0.0), 0.0];
         self.by_class.iter().map(|row| row.iter().map(cost).collect()).collect()
     }
 
-    /// Adds the seconds of an operator to those that pass in any case.
+    /// Adds the seconds of an operator to the seconds of its class that pass in any case.
     fn pass(&self, op: OpId, problem: &Problem, costs: &mut Keyed<ClassId, Vec<Cost>>) {
         let row = &mut costs[problem.graph().class_of(op)];
         for (cost, &seconds) in row.iter_mut().zip(&self.by_op[op.index() * self.kinds..]) {
@@ -176,9 +179,9 @@ impl Seconds {
         }
     }
 
-    /// The amount that every operator adds for given prices, where a second on a kind counts as `rate`: the least of
-    /// seconds and memory over the kinds beyond the least of memory alone. Operators of a class share its memory by
-    /// their number.
+    /// The amount that every operator adds at given prices, where a second on a kind costs `rate`: the least sum of
+    /// seconds and memory over the kinds, minus the least cost of memory alone. The operators of a class share the cost
+    /// of its memory equally.
     fn margins(&self, problem: &Problem, prices: &Prices, rate: impl Fn(usize) -> f64) -> Keyed<OpId, f64> {
         let graph = problem.graph();
         let ClassBytes(bytes) = &*ClassBytes::of(problem);
@@ -200,12 +203,12 @@ fn extreme(row: &[f64], choose: impl Fn(f64, f64) -> f64) -> f64 {
     row.iter().copied().filter(|seconds| seconds.is_finite()).reduce(choose).unwrap_or(0.0)
 }
 
-/// Value that follows if a class is on a kind, by class and kind.
+/// The value that follows if a class is on a kind, by class and kind.
 pub(super) struct Through(Keyed<ClassId, Vec<f64>>);
 
 impl Through {
-    /// The load of the class alone, divided by the maximum number of replicas; or the longest path through one of
-    /// its operators. O(operators · kinds + pins).
+    /// For throughput, the load of the class alone, divided by the maximum number of replicas; otherwise the longest
+    /// path through any of its operators. O(operators · kinds + pins).
     pub(super) fn new(problem: &Problem, seconds: &Seconds) -> Through {
         let graph = problem.graph();
         if problem.objective().kind() == ObjectiveKind::Throughput {
@@ -248,7 +251,7 @@ impl Through {
         values
     }
 
-    /// Whether a value of at least `below` follows if the class is on the kind.
+    /// Whether placing the class on the kind implies a value of at least `below`.
     pub(super) fn reaches(&self, class: ClassId, kind: usize, below: f64) -> bool {
         round_down(self.0[class][kind]) >= below
     }

@@ -10,25 +10,26 @@ use crate::graph::ClassId;
 use crate::ids::Keyed;
 use crate::stop::Stop;
 
-/// Halvings of the interval of one rent.
+/// Number of times that the interval of one rent is halved.
 const HALVINGS: usize = 60;
 
-/// Golden sections of a line between shares.
+/// Number of golden-section steps on a line between shares.
 const SECTIONS: usize = 60;
 
-/// Rents up to this many times a target are tried: classes that fit nowhere prove any value, only slowly.
+/// Rents are tried up to this multiple of the target. Classes that fit nowhere prove any value, but the rents that do
+/// so grow with it.
 const ENOUGH: f64 = 1024.0;
 
-/// Rounds of the ellipsoid method are this times the square of the variables.
+/// Rounds of the ellipsoid method, divided by the square of the number of variables.
 const ROUNDS: usize = 80;
 
-/// Maximum number of quanta of a column for which all prices are optimised, those with the best rent first.
+/// Maximum number of quanta of a column for which all prices are optimised; those with the best rent come first.
 const MAX_TRIED: usize = 3;
 
-/// Passes over all columns, to choose the quantum of each.
+/// Passes over all columns that choose a quantum for each.
 const PASSES: usize = 2;
 
-/// Seconds of a class on a kind: those that count as work of a device, and those that pass in any case. The work is
+/// Seconds of a class on a kind: those that count as work of a device, and those that elapse in any case. The work is
 /// infinite where the class is not allowed.
 pub(super) type Cost = [f64; 2];
 
@@ -47,7 +48,7 @@ struct Column {
     scarce: Vec<Quantum>,
     /// The quantum that has a price.
     quantum: Option<Quantum>,
-    /// Bytes of a class in whole quanta, by row.
+    /// Bytes of each row's class in whole quanta.
     needs: Vec<f64>,
 }
 
@@ -57,8 +58,8 @@ struct Row {
     bytes: f64,
 }
 
-/// Maximises Σ_u min_c (s_c / n_c · work + passing + r_c / (n_c C_c) · quanta) − Σ_c r_c over shares s ≥ 0 of the columns,
-/// Σ s = 1, and rents r ≥ 0 of their memory.
+/// The game whose value is Σ_u min_c (s_c / n_c · work + passing + r_c / (n_c C_c) · quanta) − Σ_c r_c. It is maximised
+/// over shares s ≥ 0 of the columns, with Σ s = 1, and rents r ≥ 0 of their memory.
 pub(super) struct Game {
     kinds: usize,
     columns: Vec<Column>,
@@ -81,7 +82,7 @@ struct Point {
 }
 
 impl Point {
-    /// The better point; the first on a tie.
+    /// The point with the larger value; `self` on a tie.
     fn or(self, other: Point) -> Point {
         if other.value > self.value { other } else { self }
     }
@@ -94,7 +95,7 @@ impl Prices {
     }
 }
 
-/// Kinds with equal seconds and memory, as one column.
+/// Groups kinds with equal seconds and memory into columns.
 fn columns(stores: &[Store], costs: &Keyed<ClassId, Vec<Cost>>) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for (kind, store) in stores.iter().enumerate().filter(|(_, store)| store.devices > 0.0) {
@@ -115,7 +116,7 @@ fn columns(stores: &[Store], costs: &Keyed<ClassId, Vec<Cost>>) -> Vec<Column> {
 }
 
 impl Game {
-    /// A game in which classes that fit nowhere should reach a target, zero without one.
+    /// A game that should reach `target` if the classes fit nowhere; zero means no target.
     pub(super) fn new(
         stores: &[Store],
         bytes: &Keyed<ClassId, f64>,
@@ -153,7 +154,7 @@ impl Game {
             let able = able.filter(|(_, costs)| costs[index][0].is_finite());
             let scarce = game.columns[index].store.scarce(able.map(|(row, _)| (row.bytes, row.count)));
             game.columns[index].scarce = scarce;
-            // The finest is the linear program.
+            // The finest quantum gives the linear program.
             let finest = game.columns[index].scarce.first().copied();
             game.measure(index, finest);
         }
@@ -167,8 +168,8 @@ impl Game {
         game
     }
 
-    /// The best prices found and the value that they prove; `None` if some class cannot run anywhere. Uses up `left`,
-    /// in entries.
+    /// The best prices found, and the value that they prove; `None` if some class cannot run anywhere. Deducts its work
+    /// from `left`, in entries.
     pub(super) fn solve(mut self, left: &mut usize) -> Option<(f64, Prices)> {
         let mut best = self.maximise(self.first()?, left)?;
         for _ in 0..PASSES {
@@ -201,29 +202,30 @@ impl Game {
         Some((self.certain(&best), self.prices(&best)))
     }
 
-    /// The value of a point minus the possible rounding error of its sums, whose terms may be far larger than their
-    /// difference.
+    /// The value of a point minus the possible rounding error of the sums in it, whose terms may be far larger than the
+    /// value.
     fn certain(&self, point: &Point) -> f64 {
         let rents: f64 = point.rents.iter().sum();
         let terms: f64 = self.rows.iter().map(|row| row.count).sum();
         point.value - 2.0 * terms * f64::EPSILON * rents
     }
 
-    /// Subtracts the work of evaluations from the budget; `false` if that or the time is exhausted.
+    /// Deducts the work of `evaluations` from the budget. Returns `false` if the budget or the time was already
+    /// exhausted.
     fn spend(&self, evaluations: usize, left: &mut usize) -> bool {
         let had = *left > 0 && self.stop.reason().is_none();
         *left = left.saturating_sub(evaluations.saturating_mul(self.costs.len().max(1)));
         had
     }
 
-    /// Gives a price to a quantum of a column's memory.
+    /// Sets the quantum of a column's memory that has a price, and the needs of all rows in it.
     fn measure(&mut self, index: usize, quantum: Option<Quantum>) {
         let need = |row: &Row| quantum.map_or(0.0, |quantum| slots(row.bytes, quantum.bytes));
         self.columns[index].needs = self.rows.iter().map(need).collect();
         self.columns[index].quantum = quantum;
     }
 
-    /// The prices of seconds alone.
+    /// The starting point: prices of seconds alone, with rents of zero.
     fn first(&self) -> Option<Point> {
         let width = self.columns.len();
         let column = |(index, column): (usize, &Column)| {
@@ -237,7 +239,7 @@ impl Game {
         self.point(shares, vec![0.0; width])
     }
 
-    /// The value of shares, whose sum rounding may have moved from 1, and of rents.
+    /// The point with these shares, normalised since rounding may have moved their sum from 1, and these rents.
     fn point(&self, mut shares: Vec<f64>, rents: Vec<f64>) -> Option<Point> {
         let sum: f64 = shares.iter().sum();
         shares.iter_mut().for_each(|share| *share /= sum);
@@ -266,11 +268,11 @@ impl Game {
             slopes[0][column] += row.count * costs[column][0] / self.columns[column].store.devices;
             slopes[1][column] += row.count * self.columns[column].needs[index] / spaces[column];
         }
-        // Undecided cases prove nothing.
+        // A value that is not a number proves nothing.
         Some((if value.is_nan() { f64::NEG_INFINITY } else { value }, slopes))
     }
 
-    /// The best point found for the quanta that have a price, from a given one, whose value may be for others.
+    /// The best point found for the current quanta, starting from a point whose value may belong to other quanta.
     fn maximise(&self, from: Point, left: &mut usize) -> Option<Point> {
         let entries = self.costs.len().max(1);
         let mut best = self.point(from.shares, from.rents)?;
@@ -287,7 +289,7 @@ impl Game {
             return Some(best);
         }
         self.spend(rounds, left);
-        // A ball around the simplex of shares and one around the box of rents, both within one ellipsoid.
+        // An ellipsoid that contains a ball around the simplex of shares and a ball around the box of rents.
         let box_radius = (priced.len() as f64 / 2.0).sqrt();
         let mut radii = vec![f64::sqrt(2.0); free];
         radii.resize(d, box_radius);
@@ -326,12 +328,12 @@ impl Game {
         Some(best)
     }
 
-    /// The best point found on the lines from a point to the corners of the shares and beyond, with the best rents for each,
-    /// by the golden section: the ellipsoid loses its shape before it reaches a corner.
+    /// The best point found by golden sections on the lines from a point to the corners of the simplex of shares, and
+    /// beyond, with the best rents at each step. The ellipsoid degenerates before it reaches a corner.
     fn towards_corners(&self, from: Point, left: &mut usize) -> Option<Point> {
         let mut best = from;
         let ratio = (5f64.sqrt() - 1.0) / 2.0;
-        // With two columns there is one line.
+        // With two columns there is only one line.
         let corners = if self.has_work { self.columns.len().saturating_sub(1) } else { 0 };
         for corner in 0..corners {
             let evaluations = (SECTIONS + 4) * (1 + HALVINGS * self.columns.len());
@@ -351,7 +353,7 @@ impl Game {
                 }
                 Some(point)
             };
-            // From a share of zero to one of 1.
+            // The line goes from a share of zero to a share of 1.
             let (mut low, mut high) = (if own < 1.0 { -own / (1.0 - own) } else { 0.0 }, 1.0);
             best = best.or(moved(low)?).or(moved(high)?);
             let inner = |low: f64, high: f64| [high - ratio * (high - low), low + ratio * (high - low)];

@@ -1,4 +1,4 @@
-//! The memory bound: work whose bytes the fast devices cannot hold runs elsewhere.
+//! The memory bound: work that does not fit into the memory of fast devices runs on slower ones.
 
 mod bytes;
 mod form;
@@ -17,13 +17,14 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Maximum work for all prices together: entries of a table of classes and kinds, each read once.
+/// Maximum work on all prices together, in entries read from a table of classes and kinds.
 const MAX_WORK: usize = 1 << 24;
 
-/// Prices of memory. Let class u hold at least w_u bytes on its device, whichever classes share it, so that a device of
-/// kind c with M_c bytes has Σ w_u ≤ M_c. In quanta of s_c bytes, Σ ⌊w_u / s_c⌋ ≤ ⌊M_c / s_c⌋: with a small quantum that
-/// is the sum of bytes, with one that is just larger than M_c / (q + 1) a device holds at most q of the classes that are
-/// larger. For prices λ_c ≥ 0 of a second with Σ_c n_c λ_c = 1, as in [`Fluid`](super::Fluid), and μ_c ≥ 0 of a quantum,
+/// Prices of memory. Let class u hold at least w_u bytes on its device, whatever other classes are there, so that a
+/// device of kind c with M_c bytes has Σ w_u ≤ M_c. In quanta of s_c bytes, Σ ⌊w_u / s_c⌋ ≤ ⌊M_c / s_c⌋. With a small
+/// quantum the left side is the sum of bytes; with a quantum just larger than M_c / (q + 1), a device holds at most q
+/// classes that have at least this size. For prices λ_c ≥ 0 of a second with Σ_c n_c λ_c = 1, as in
+/// [`Fluid`](super::Fluid), and μ_c ≥ 0 of a quantum,
 ///
 /// ```text
 /// T  ≥  Σ_u min_c (λ_c p_uc + μ_c ⌊w_u / s_c⌋)  −  Σ_c n_c μ_c ⌊M_c / s_c⌋
@@ -34,18 +35,19 @@ const MAX_WORK: usize = 1 << 24;
 /// Replicas of a stage hold the bytes on every one of their devices. Under a schedule, the bound on the load counts
 /// [`repetitions`](crate::objective::Objective::repetitions) times.
 ///
-/// In place of Σ λ_c p_uc, any bound on T works that is a sum over classes of seconds on their own kind. For the makespan
-/// these are the windows of [`Windows`](super::Windows): those that are not counted as work last as long as the operator
-/// of the path that runs in them, on the kind of its class. For the latency and the makespan it is a path of the graph.
+/// In place of Σ λ_c p_uc, any bound on T works that is a sum over classes of seconds on their own kind. For the
+/// makespan such a bound comes from the windows of [`Windows`](super::Windows): those that are not counted as work last
+/// as long as the operator of the path that runs in them, on the kind of its class. For the latency and the makespan, a
+/// path of the graph gives another.
 ///
-/// *Below t.* If T < t, class u is on no kind c where its load alone is t or more, or for the latency and the makespan a
-/// path through one of its operators. With these kinds excluded, the right-hand side is B(t), so T ≥ min(t, B(t)). That
-/// counts an expert that has to be on a slow host although others are not.
+/// *Below t.* If T < t, class u is not on a kind c where its load alone is t or more or where, for the latency and the
+/// makespan, a path through one of its operators takes t or more. With these kinds excluded, the right-hand side is
+/// B(t), so T ≥ min(t, B(t)). This accounts for an expert that has to be on a slow host although others need not be.
 ///
-/// Valid for every objective, split rule and mode. The prices are those of a linear program: a concave function, which
-/// the ellipsoid method maximises, or where that is too much work one price at a time. Any prices are valid. Rounding as
-/// a dual feasible function: Fekete and Schepers, "New classes of fast lower bounds for bin packing problems",
-/// Mathematical Programming 2001. O(kinds · operators + pins) per evaluation of the prices.
+/// Valid for every objective, split rule and mode. The best prices solve a linear program. They maximise a concave
+/// function, by the ellipsoid method, or one price at a time where that is too much work. Any prices give a valid
+/// bound. Rounding to quanta is a dual feasible function: Fekete and Schepers, "New classes of fast lower bounds for
+/// bin packing problems", Mathematical Programming 2001. O(kinds · operators + pins) per evaluation of the prices.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryPrices;
 
@@ -54,7 +56,7 @@ impl Bound for MemoryPrices {
         "memory"
     }
 
-    /// Whether some kind of device has too little memory for a class, or for all classes, that may run there.
+    /// Whether on some kind of device a class that may run there, or all such classes together, exceed the memory.
     fn applies(&self, problem: &Problem) -> bool {
         problem.memo(|| IsScarce::of(problem)).0
     }
@@ -92,7 +94,7 @@ impl Bound for MemoryPrices {
             let below = candidates[middle];
             let excluded = |class, kind| through.reaches(class, kind, below);
             let solved = solve(&form, &excluded, below / times, &mut left);
-            // Without a kind for some class, no value is smaller, whatever the prices.
+            // If some class has no kind left, no value below the candidate is possible, whatever the prices.
             let (value, prices) = solved.unwrap_or_else(|| (f64::INFINITY, found.1.clone()));
             let value = round_down(times * value);
             if value.min(below) > found.0 {
@@ -126,7 +128,7 @@ impl IsScarce {
     }
 }
 
-/// Devices and memory by kind.
+/// Number of devices and usable memory of every kind.
 fn stores(problem: &Problem) -> Vec<Store> {
     let cluster = problem.cluster();
     let store = |kind| Store {
@@ -143,7 +145,7 @@ struct Seconds {
     by_class: Keyed<ClassId, Vec<Option<f64>>>,
 }
 
-/// `None` if some class cannot run anywhere.
+/// The seconds of all operators and classes where they fit; `None` if some class cannot run anywhere.
 fn supported(problem: &Problem, bytes: &Keyed<ClassId, f64>, stores: &[Store]) -> Option<Seconds> {
     let graph = problem.graph();
     let mut by_class = class_seconds(problem);

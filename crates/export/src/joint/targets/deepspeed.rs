@@ -5,7 +5,8 @@
 //! Settings that a plan does not state, such as the precision if it was not given, are not written.
 //!
 //! Source: the page "DeepSpeed Configuration JSON" and `deepspeed/runtime/config.py` of DeepSpeed 0.19.8;
-//! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for AutoEP.
+//! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for
+//! AutoEP.
 
 use stagewright_core::document::Precision;
 

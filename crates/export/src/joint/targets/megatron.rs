@@ -3,14 +3,15 @@
 //! Source: `TransformerConfig`, `DistributedDataParallelConfig` and `PipelineParallelLayerLayout` of Megatron Core
 //! 0.16.1, and the pages "Custom Pipeline Model Parallel Layout", "Distributed Optimizer" and "Megatron-FSDP" of its
 //! user guide. `recompute_method` `block` recomputes the first layers of a stage, at most `recompute_num_layers`
-//! (`TransformerBlock._checkpointed_forward`); `selective` is of all layers.
+//! (`TransformerBlock._checkpointed_forward`); `selective` applies to all layers.
 //!
-//! Virtual stages are those of interleaved 1F1B (`forward_backward_pipelining_with_interleaving`), with groups with one
-//! microbatch per device, the default of `microbatch_group_size_per_vp_stage`: the order of the plan. Virtual stage k of a
-//! layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two devices, Megatron-LM takes
-//! virtual stages only with transfers that overlap, which is its default.
+//! Virtual stages are those of interleaved 1F1B (`forward_backward_pipelining_with_interleaving`). Groups have one
+//! microbatch per device, the default of `microbatch_group_size_per_vp_stage`, which gives the order of the plan.
+//! Virtual stage k of a layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two
+//! devices, Megatron-LM takes virtual stages only with transfers that overlap, which is its default.
 //!
-//! There is no zero-bubble: `delay_wgrad_compute` defers weight gradients only until after the all-to-all of experts.
+//! Megatron has no zero-bubble schedule: `delay_wgrad_compute` defers weight gradients only until after the all-to-all
+//! of experts.
 
 use stagewright_core::document::Schedule;
 
@@ -47,7 +48,7 @@ pub(super) struct Settings {
     pub(super) recompute: Recomputation,
 }
 
-/// The state that copies shard.
+/// The states that copies shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharding {
     None,
@@ -61,7 +62,7 @@ impl Settings {
     /// The settings of a plan.
     ///
     /// # Errors
-    /// If Megatron Core has none for it (E014, E015, E023 to E025 and E030).
+    /// If Megatron Core has no settings for the plan (E014, E015, E023 to E025 and E030).
     pub(super) fn new(plan: &Joint, runtime: &'static str) -> Result<Settings> {
         if plan.schedule == Schedule::ZeroBubble {
             return Err(JointError::Schedule {
@@ -92,7 +93,7 @@ impl Settings {
         if self.expert > 1 { &SELECTIVE_EXPERTS } else { &SELECTIVE }
     }
 
-    /// The notes of a plan with these settings.
+    /// Adds the notes on a plan with these settings to its export.
     pub(super) fn noted(&self, export: Export, plan: &Joint) -> Export {
         let selective = match self.recompute {
             Recomputation::Selective if self.expert > 1 => Some(

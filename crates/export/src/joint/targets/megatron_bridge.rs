@@ -92,7 +92,7 @@ fn recompute(settings: &Settings) -> [(&'static str, String); 4] {
     ]
 }
 
-/// A section; none if it is empty.
+/// A section of the file; empty if it has no fields.
 fn section(name: &str, fields: &[(&str, String)]) -> String {
     if fields.is_empty() {
         return String::new();

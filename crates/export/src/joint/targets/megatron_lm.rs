@@ -1,7 +1,7 @@
 //! Megatron-LM: options of `pretrain_gpt.py`, one per line.
 //!
 //! Source: `megatron/training/arguments.py` and the "Parallelism Strategies Guide" of Megatron-LM, Megatron Core
-//! 0.16.1; `examples/megatron_fsdp` for the options that go with `--use-megatron-fsdp`.
+//! 0.16.1; `examples/megatron_fsdp` for the options that accompany `--use-megatron-fsdp`.
 
 use super::megatron::{Settings, Sharding};
 use crate::joint::recompute::Recomputation;

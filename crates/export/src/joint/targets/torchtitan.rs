@@ -10,10 +10,10 @@
 //!
 //! Schedules are those of `torch/distributed/pipelining/schedules.py`, PyTorch 2.15.0. `Schedule1F1B` needs at least as
 //! many microbatches as stages. `ScheduleInterleaved1F1B` has the order of the plan; stage k is on rank k mod p
-//! (`_get_pp_rank_to_stage_indices_mapping`). `ScheduleInterleavedZeroBubble` with one stage on a device has the order of
-//! ZB-H1. There the weight gradients are passes of autograd of their own, one for every group of parameters: each would
-//! recompute the layer once more, and selective recomputation fails in the second. Both schedules derive from
-//! `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered (`max_active_stages`).
+//! (`_get_pp_rank_to_stage_indices_mapping`). `ScheduleInterleavedZeroBubble` with one stage on a device has the order
+//! of ZB-H1. There, the weight gradients are computed in separate autograd passes, one for every group of parameters:
+//! each pass would recompute the layer once more, and selective recomputation fails in the second pass. Both schedules
+//! derive from `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered (`max_active_stages`).
 //!
 //! Experts are on devices of the axes `dp_shard` and `tp`, and are not split over `tp`.
 //!
@@ -69,7 +69,7 @@ fn write(plan: &Joint) -> Result<Export> {
     ];
     let mut local_batch = u64::from(execution.microbatch);
     if stages > 1 {
-        // A local batch is divided into the microbatches of the pipeline; without one, batches are accumulated.
+        // A local batch is divided into the microbatches of the pipeline; without a pipeline, batches are accumulated.
         local_batch *= u64::from(execution.microbatches);
         parallelism.push(("pipeline_parallel_schedule", literal::string(schedule)));
         parallelism.push(("pipeline_parallel_microbatch_size", execution.microbatch.to_string()));
@@ -91,7 +91,7 @@ fn write(plan: &Joint) -> Result<Export> {
     Ok(noted(Export::new(text), plan, policy))
 }
 
-/// Notes on where torchtitan differs from a plan.
+/// Adds notes on where torchtitan differs from a plan.
 fn noted(export: Export, plan: &Joint, policy: Option<&str>) -> Export {
     let (execution, stages) = (plan.execution, plan.stages.len());
     export
@@ -149,7 +149,7 @@ fn schedule(plan: &Joint) -> Result<&'static str> {
     }
 }
 
-/// Whether states are divided, and whether parameters are between the passes.
+/// Whether states are divided over copies, and the setting that says whether parameters are divided between the passes.
 fn sharding(plan: &Joint) -> Result<(bool, &'static str)> {
     let pipeline = plan.stages.len() > 1;
     let refuse = |rule, help| {

@@ -14,8 +14,8 @@
 //! | `Attention`, `QAttention` of ONNX Runtime | `[B, S, D]` times weights `[D, 3·N·H]` | from the same product |
 //! | `PackedAttention`, `PackedMultiHeadAttention` | as in the previous row and the second, without padding: `[tokens, …]` | of the same tokens |
 //!
-//! A cache is `[B, G, P, H]`. The updated cache has the new tokens appended, or keeps its length if both
-//! share a buffer, which is then as long as the longest sequence may become.
+//! A cache is `[B, G, P, H]`. The updated cache has the new tokens appended, or keeps its length if it shares a buffer
+//! with the past cache, which is then as long as the longest sequence may become.
 
 use stagewright_core::document::KernelDocument;
 
@@ -36,7 +36,7 @@ pub(in super::super) struct Attention {
     widths: [u64; 2],
     /// FLOP of projecting queries, keys and values, if the operator does so.
     projection: f64,
-    /// The kernels that the attention consists of; none of sequences without padding, whose lengths are data.
+    /// The kernels that the attention consists of; empty for sequences without padding, whose lengths are data.
     kernels: Vec<KernelDocument>,
 }
 
@@ -49,7 +49,8 @@ impl Attention {
             + SOFTMAX * self.scores
     }
 
-    /// The kernels that the attention consists of; none if values are not as wide as keys, which they are in tables.
+    /// The kernels that the attention consists of; empty if values and keys differ in width, since tables of
+    /// measurements have one width for both.
     pub(in super::super) fn kernels(self) -> Vec<KernelDocument> {
         if self.widths[0] == self.widths[1] { self.kernels } else { Vec::new() }
     }
@@ -108,7 +109,7 @@ fn scores(counts: [u64; 4]) -> f64 {
     elements(&counts)
 }
 
-/// The kernel of batch, queries, keys, heads, heads of keys, and the width of a head.
+/// The attention kernel with these dimensions; `heads` are those of queries.
 fn fused([batch, queries, keys, heads, kv_heads, head_dim]: [u64; 6], causal: bool) -> KernelDocument {
     let [batch, queries, keys, heads, kv_heads, head_dim] =
         [batch, queries, keys, heads, kv_heads, head_dim].map(|size| size as f64);
@@ -266,7 +267,7 @@ fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
         Some(past) => of_rank::<4>(past, "past keys")?[2],
         None => 0,
     };
-    // With a length of its own, the past is in a buffer, which the updated cache shares.
+    // If its length is an input, the past is in a buffer, which the updated cache shares.
     let is_shared = call.optional(length_at).is_some() && past > 0;
     let present = if is_shared { past } else { sum(call, past, new)? };
     let keys = match known(call, length_at).filter(|_| is_shared) {
@@ -289,7 +290,7 @@ fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
     })
 }
 
-/// Tokens of several sequences without padding between them. Their lengths are data, so every sequence counts
+/// Tokens of several sequences without padding between them. Their lengths are data, so every sequence is taken to be
 /// as long as the longest.
 fn packed_multi_head(call: &Call<'_>) -> Inferred<Attention> {
     let query = call.input(0)?;
@@ -368,8 +369,8 @@ fn projected(call: &Call<'_>) -> Inferred<Attention> {
     Ok(Attention { outputs, scores: scores(keys, rows), widths, projection, kernels })
 }
 
-/// `PagedAttention`: paged caches, written in place. Lengths are data, so a sequence counts as long as its block
-/// table.
+/// `PagedAttention`: paged caches, written in place. Lengths are data, so a sequence is taken to be as long as its
+/// block table.
 pub(super) fn paged(call: &Call<'_>) -> Inferred {
     let query = call.input(0)?;
     let &[tokens, all] = of_rank::<2>(query, "queries")?;

@@ -30,7 +30,7 @@ pub(super) fn broadcast(call: &Call<'_>) -> Inferred<Value> {
     if call.kind() == "PRelu"
         || (call.opset < 7 && matches!(call.kind(), "Add" | "Sub" | "Mul" | "Div" | "Pow"))
     {
-        // The second input broadcasts into the first; before operator set 7, at an axis of its own.
+        // The second input broadcasts into the first; before operator set 7, from an axis given as an attribute.
         let content =
             (inputs.len() == 2 && inputs[1].dims == dims).then(|| content(call, &inputs, &dims)).flatten();
         return Ok(Value::new(first.elem, dims).with(content));

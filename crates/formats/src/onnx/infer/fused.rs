@@ -93,7 +93,7 @@ pub(super) fn gather_blocks(call: &Call<'_>) -> Inferred {
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let axis = call.axis(call.int("gather_axis").unwrap_or(0), data.rank())?;
     let mut dims = data.dims.clone();
-    // Bytes pack several numbers along the axis with the blocks; types of few bits hold one.
+    // A byte packs several numbers along the axis of the blocks; an element of a type of few bits holds one.
     if data.elem == DataType::Uint8 as i32 {
         let along = call.axis(call.int("quantize_axis").unwrap_or(1), data.rank())?;
         let each = match call.int("bits").unwrap_or(4) {
@@ -109,7 +109,7 @@ pub(super) fn gather_blocks(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(scales.elem, dims)])
 }
 
-/// Normalised sum of word, position and segment embeddings; the length of every sequence; the sum.
+/// Outputs: the normalised sum of word, position and segment embeddings; the length of every sequence; the sum.
 pub(super) fn embeddings(call: &Call<'_>) -> Inferred {
     let (ids, words) = (call.input(0)?, call.input(2)?);
     let (&[batch, length], &[_, width]) = (ids.dims.as_slice(), words.dims.as_slice()) else {
@@ -133,7 +133,7 @@ pub(super) fn skip_normalization(call: &Call<'_>) -> Inferred {
     Ok(vec![output.clone(), statistics.clone(), statistics, output])
 }
 
-/// One half of the channels gates the other half.
+/// An operator in which one half of the channels gates the other half.
 pub(super) fn halved(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let mut dims = data.dims.clone();
@@ -155,7 +155,7 @@ pub(super) fn quantized_recurrent(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(input.elem, vec![steps, directions, batch, hidden]), last.clone(), last])
 }
 
-/// Products of a mixture-of-experts layer: its weights among the inputs, and the size of a matrix.
+/// Products of a mixture-of-experts layer: the inputs that are weights, and the numbers that determine the work.
 pub(in super::super) struct Experts {
     /// Inputs with weights, biases, scales and zero points; every token reads its experts' part.
     pub(in super::super) weights: std::ops::Range<usize>,
@@ -192,7 +192,7 @@ impl Experts {
         })
     }
 
-    /// FLOP of the products: every token in all experts that it chooses.
+    /// FLOP of the products: for every token, those of all experts that it chooses.
     pub(in super::super) fn flop(&self) -> f64 {
         2.0 * self.tokens * self.chosen * self.products
     }

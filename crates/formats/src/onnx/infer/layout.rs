@@ -301,7 +301,7 @@ pub(super) fn arg_max(call: &Call<'_>) -> Inferred {
 pub(super) fn reduce(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let listed = match call.kind() {
-        // Here scale and zero point follow the data.
+        // Scale and zero point follow the data in this operator.
         "QLinearReduceMean" => call.ints("axes").map(<[i64]>::to_vec),
         _ => call.list(1, "axes")?,
     };

@@ -8,7 +8,7 @@ use super::{Call, DataType, Inferred, Value, contradiction};
 pub(super) fn gemm(call: &Call<'_>) -> Inferred {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let elem = match (call.kind(), call.int("dtype")) {
-        // Factors of 8 bits, and an output type of its own.
+        // The factors have 8 bits, and the output has a type of its own.
         ("GemmFloat8", to) => to.and_then(|to| i32::try_from(to).ok()).unwrap_or(DataType::Float as i32),
         _ => a.elem,
     };
@@ -153,7 +153,7 @@ pub(super) fn einsum(call: &Call<'_>) -> Inferred {
     }
 }
 
-/// All hidden states, the last one, and for an LSTM the last cell state.
+/// Outputs: all hidden states, the last hidden state, and for an LSTM the last cell state.
 pub(super) fn recurrent(call: &Call<'_>) -> Inferred {
     let (input, recurrence) = (call.input(0)?, call.input(2)?);
     let (&[first, second, _], &[directions, _, hidden]) = (input.dims.as_slice(), recurrence.dims.as_slice())

@@ -22,7 +22,7 @@ use super::proto::tensor_proto::DataType;
 use super::value::{self, LARGEST_RANK, MAX_CONTENT, Value, is_integer, of_tensor};
 use crate::names::is_among;
 
-/// Infers all outputs that the operator defines; further ones are unknown.
+/// Infers all outputs that the operator defines; further outputs are unknown.
 pub(super) fn infer(call: &Call<'_>) -> Inferred {
     match call.kind() {
         "Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" | "NhwcConv"
@@ -144,14 +144,14 @@ fn quantize(call: &Call<'_>) -> Inferred {
     same(call.input(0)?, elem)
 }
 
-/// The quantised input, its scale and its zero point.
+/// Outputs: the quantised input, its scale and its zero point.
 fn dynamic_quantize(call: &Call<'_>) -> Inferred {
     let scale = Value::new(DataType::Float as i32, Vec::new());
     let zero = Value::new(DataType::Uint8 as i32, Vec::new());
     Ok(vec![Value::new(zero.elem, call.input(0)?.dims.clone()), scale, zero])
 }
 
-/// A matrix of the shape of the input, and of its type unless another is given.
+/// A matrix of the shape of the input, and of the input's type unless an attribute gives another.
 fn made_like(call: &Call<'_>) -> Inferred {
     let like = call.input(0)?;
     let elem = call.int("dtype").and_then(|elem| i32::try_from(elem).ok()).unwrap_or(like.elem);
@@ -164,7 +164,7 @@ fn size(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(DataType::Int64 as i32, Vec::new()).with(Some(vec![size]))])
 }
 
-/// Sums of integers, which are wider.
+/// Sums of integers, which have a wider type.
 fn reduce_integers(call: &Call<'_>) -> Inferred {
     let wide = |value: Value| Value::new(DataType::Int32 as i32, value.dims);
     Ok(layout::reduce(call)?.into_iter().map(wide).collect())
@@ -176,7 +176,7 @@ fn dropout(call: &Call<'_>) -> Inferred {
     Ok(vec![value.clone(), mask])
 }
 
-/// The normalised input, and statistics by channel.
+/// Outputs: the normalised input, and statistics by channel.
 fn batch_normalization(call: &Call<'_>) -> Inferred {
     let value = call.input(0)?;
     let mut outputs = vec![Value::new(value.elem, value.dims.clone())];
@@ -187,7 +187,7 @@ fn batch_normalization(call: &Call<'_>) -> Inferred {
     Ok(outputs)
 }
 
-/// The normalised input, and statistics of each normalised part.
+/// Outputs: the normalised input, and statistics of each normalised part.
 fn layer_normalization(call: &Call<'_>) -> Inferred {
     let value = call.input(0)?;
     let axis = call.axis(call.int("axis").unwrap_or(-1), value.rank())?;

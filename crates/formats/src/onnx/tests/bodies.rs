@@ -93,7 +93,7 @@ fn a_loop_without_a_known_end_says_what_would_make_it_one() {
     // An invalid trip count.
     assert_eq!(rejection(&looped(Some(i64::MAX))).0, "M011");
 
-    // Every trip has another shape.
+    // The carried value has another shape after every trip.
     let mut growing = looped(Some(3));
     let body = growing.graph().node[0].attribute[0].g.as_mut().unwrap();
     body.node[1].op_type = Some("Concat".into());

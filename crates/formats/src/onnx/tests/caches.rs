@@ -74,14 +74,14 @@ fn appending_to_a_cache_moves_the_new_tokens_alone() {
     let token = 3.0 * 64.0;
     assert_eq!(append(&short).bytes_moved, Some(2.0 * token));
     assert_eq!(append(&long).bytes_moved, Some(2.0 * token));
-    // Readers read it in place: no tensor has its bytes.
+    // Readers read the cache in place: no tensor has its bytes.
     assert!(long.tensors.iter().all(|tensor| tensor.bytes <= 3.0 * 2.0 * 4096.0 * 4.0), "{:?}", long.tensors);
     let readers = &cache(&long, "past_key.0").readers;
     assert!(
         readers.contains(&"scores".to_owned()) && readers.contains(&"present_key.0".to_owned()),
         "{readers:?}"
     );
-    // If it is not an output of the model, it is an ordinary tensor.
+    // An updated cache that is not an output of the model is an ordinary tensor.
     let mut copied = appended();
     copied.graph().output.remove(0);
     assert_eq!(append(&sized(&copied, 7, 3)).bytes_moved, Some(2.0 * 8.0 * token));

@@ -119,7 +119,7 @@ fn a_million_graphs_inside_one_another_are_an_error() {
     let mut bytes = vec![0x08, 0x08, 0x3a, 0xff, 0xff, 0xff, 0x7f];
     bytes.extend(level.repeat(1_000_000));
     assert_eq!(import_bytes(&bytes, None).unwrap_err().code, "M007");
-    // With correct lengths, as deep as a file of some size can be.
+    // With correct lengths, nested as deeply as in a file of some size.
     let mut graph = GraphProto::default();
     for _ in 0..200 {
         let attribute = AttributeProto { g: Some(graph), ..Default::default() };
@@ -179,7 +179,7 @@ fn what_a_node_takes_is_bounded() {
         )
     };
     assert!(walked(&copies).unwrap() < 100_000);
-    // Every node would have one dimension more than the one before.
+    // Every node would add a dimension to those of the node before.
     let mut deep = Model::new(13);
     deep.input("v0", &[Of(1)]).integers("depth", &[1]).weight("values", &[2]);
     chain("OneHot", &["depth", "values"], &mut deep, 100);

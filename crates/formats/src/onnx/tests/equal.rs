@@ -1,4 +1,4 @@
-//! Equal constants count once, and weights are no equal constants.
+//! Equal constants count once, but equal weights do not.
 
 use super::model::Dim::Of;
 use super::model::{Model, int, value_info};
@@ -199,7 +199,7 @@ fn integers_with_the_same_bytes_count_once() {
     }
     let bytes: Vec<f64> = graph_of(&model, None).parameters.iter().map(|parameter| parameter.bytes).collect();
     assert_eq!(bytes, [ELEMENTS as f64; 2]);
-    // Values in the fields of their types are as good as bytes.
+    // Values in the field of their type are equivalent to raw bytes.
     model.graph().initializer[1] =
         TensorProto { raw_data: None, int32_data: vec![0; ELEMENTS as usize], ..mask("b", 0) };
     model.graph().initializer[0] = model.graph().initializer[1].clone();
@@ -207,7 +207,7 @@ fn integers_with_the_same_bytes_count_once() {
     assert_eq!(graph_of(&model, None).parameters.len(), 2);
 }
 
-/// An initialiser without its data is itself alone, unless the file says where the data are.
+/// An initialiser without its data equals no other, unless the file says where the data are.
 #[test]
 fn a_region_of_an_external_file_is_one_weight() {
     let entry =
@@ -228,7 +228,7 @@ fn a_region_of_an_external_file_is_one_weight() {
     assert_eq!(parameters(Some("4096"), Some("4096")), (BYTES, 1));
     assert_eq!(parameters(Some("4096"), Some("65536")), (2.0 * BYTES, 0));
     assert_eq!(parameters(None, None), (2.0 * BYTES, 0));
-    // Expressions of it are equal if both give it the same shape.
+    // Expressions of the weight are equal if they give it the same shape.
     let expanded = |second: [i64; 2]| {
         let mut model = Model::new(17);
         model.weight("a", &[1, 64]).weight("b", &second).integers("square", &[64, 64]);

@@ -1,4 +1,4 @@
-//! The importer on small models, written with the same structures that it reads.
+//! The importer on small models, which are written with the structures that the importer reads.
 
 mod bodies;
 mod caches;

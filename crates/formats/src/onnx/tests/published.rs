@@ -65,8 +65,8 @@ fn cluster() -> ClusterDocument {
     }
 }
 
-/// Millions of parameters and billions of multiply-adds, as published for each (torchvision's and Caffe's
-/// tables). The light models deviate a little: some were converted with layers that others fold.
+/// Millions of parameters and billions of multiply-adds, as published for each model (torchvision's and Caffe's
+/// tables). The light models deviate a little: some have layers that other converters fold.
 const PUBLISHED: [(&str, f64, f64); 5] = [
     ("light_resnet50", 25.557032, 4.09),
     ("light_vgg19", 143.667240, 19.63),

@@ -64,7 +64,7 @@ fn quantisation_is_part_of_the_kernels_around_it() {
         "{convolutions:?}"
     );
     let launches = |graph: &GraphDocument| total(graph, |operator| operator.launches.unwrap_or(1.0));
-    // One per convolution, and one that quantises the input.
+    // One launch per convolution, and one that quantises the input.
     assert_eq!((launches(&graph_of(&network(false), None)), launches(&quantized)), (2.0, 3.0));
     // Values between the convolutions are bytes, and so are all weights.
     let weights = total(&quantized, |operator| operator.parameter_bytes);
@@ -105,7 +105,7 @@ fn a_cast_changes_bytes_and_peak_of_numbers_alone() {
         // Indices keep their type: 48 bytes of them, and rows read and written.
         assert_eq!(graph.operators[0].bytes_moved, Some(2.0 * 2.0 * 3.0 * 8.0 * 4.0 / share + 48.0));
     }
-    // A cast that becomes one to the same type is free.
+    // A cast that becomes a cast to the same type is free.
     let mut mixed = Model::new(17);
     mixed.input("x", &[Of(4)]).node("Cast", &["x"], &["h"], vec![int("to", Float16 as i64)]);
     mixed.node("Relu", &["h"], &["y"], vec![]).output("y");

@@ -15,7 +15,7 @@ fn node(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     }
 }
 
-/// A call of the function `F`, of an overload.
+/// A call of an overload of the function `F`.
 fn call(overload: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     NodeProto {
         domain: Some("local".into()),
@@ -25,7 +25,7 @@ fn call(overload: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     }
 }
 
-/// The function `F` of an overload.
+/// An overload of the function `F`.
 fn function(overload: &str, inputs: &[&str], outputs: &[&str], nodes: Vec<NodeProto>) -> FunctionProto {
     FunctionProto {
         name: Some("F".into()),
@@ -63,7 +63,7 @@ fn functions_are_told_apart_by_overload() {
     assert_eq!(kinds(&model(all(), calls(""))), ["Relu"]);
     assert_eq!(kinds(&model(all(), calls("two"))), ["MatMul"]);
     assert_eq!(kinds(&model(all(), calls("both"))), ["Relu", "MatMul"]);
-    // Without an overload, the name is that of an operator of the standard.
+    // Without an overload, the call is of an operator of the standard.
     let own = |overload: &str| FunctionProto {
         domain: None,
         name: Some("Sigmoid".into()),
@@ -117,7 +117,7 @@ fn resize() -> FunctionProto {
 fn a_function_has_its_own_operator_sets() {
     let calls = |from: &str| call("", &[from, "twice"], &["out"]);
     assert_eq!(largest(&resized(vec![resize()], vec![calls("x")])), 4.0 * 16.0 * 16.0);
-    // The model leaves its own set to the functions, the first of which has another version.
+    // The model itself imports no standard operator set. Its functions do, the first of them in another version.
     let relu = function("first", &["a"], &["r"], vec![node("Relu", &["a"], &["r"])]);
     let mut model = resized(vec![relu, resize()], vec![call("first", &["x"], &["t"]), calls("t")]);
     model.proto.opset_import = vec![OperatorSetIdProto { domain: Some("local".into()), version: Some(1) }];
@@ -171,7 +171,7 @@ fn an_omitted_input_hides_no_name_of_a_branch() {
 
 #[test]
 fn an_omitted_input_is_no_value_and_hides_no_value_of_the_body() {
-    // Its readers lose one input.
+    // The operator that reads the omitted input loses one input.
     let clip = function("", &["a", "low"], &["r"], vec![node("Clip", &["a", "low"], &["r"])]);
     assert_eq!(kinds(&model(vec![clip], vec![call("", &["x"], &["out"])])), ["Clip"]);
     // A node of the body makes a value of that name.
@@ -200,7 +200,7 @@ fn outputs_that_are_inputs_or_one_another_have_their_names() {
     assert_eq!(kinds(&model(vec![through], omitted)), ["Relu", "Relu"]);
 }
 
-/// A body that a call passes reads the values of the caller, whatever the function calls its own.
+/// A body that a call passes reads the values of the caller, even if the function has values of the same names.
 #[test]
 fn a_body_given_as_an_attribute_is_of_the_caller() {
     let refers = |name: &str, formal: &str| AttributeProto {

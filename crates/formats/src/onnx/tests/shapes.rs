@@ -5,7 +5,7 @@ use super::model::{Model, int, ints};
 use super::*;
 use crate::options::Tied;
 
-/// Elements of the output of one node whose inputs have these shapes: a `Relu` that reads it has an operation for each.
+/// Number of output elements of a node whose inputs have these shapes: the FLOP of a `Relu` that reads the output.
 fn output(
     kind: &str,
     inputs: &[&[i64]],

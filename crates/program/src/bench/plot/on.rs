@@ -28,8 +28,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 0, 0),
 ];
 
-/// Writes the plots of every objective into a folder, which is created if it does not exist. Convergence is plotted
-/// if the rows record it.
+/// Writes the plots of every objective into a folder, which is created if it does not exist. Plots convergence if the
+/// rows record it.
 pub(in crate::bench) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<()> {
     files::make_folder(folder)?;
     for (index, group) in summaries.chunk_by(|left, right| left.objective == right.objective).enumerate() {
@@ -37,7 +37,7 @@ pub(in crate::bench) fn write(folder: &Path, name: &str, rows: &[Row], summaries
             "" => name.to_owned(),
             objective => format!("{name}: {objective}"),
         };
-        // XML has no way to write most control characters.
+        // XML cannot represent most control characters.
         let title = visible(&title);
         let suffix = if index == 0 { String::new() } else { format!("-{}", index + 1) };
         let failed = |error: &dyn std::fmt::Display| CliError::new(X001, format!("cannot draw: {error}"));
@@ -66,7 +66,7 @@ pub(in crate::bench) fn write(folder: &Path, name: &str, rows: &[Row], summaries
 
 type Drawn<T = String> = Result<T, Box<dyn std::error::Error>>;
 
-/// An SVG with a title and room for the labels of the vertical axis, filled by `draw`.
+/// An SVG with a title and room for the labels of the vertical axis, whose content `draw` adds.
 fn drawn(
     title: &str,
     label_width: u32,
@@ -88,8 +88,9 @@ fn drawn(
     Ok(text)
 }
 
-/// The performance profile (Dolan and Moré, "Benchmarking optimization software with performance profiles",
-/// Mathematical Programming 2002): the fraction of its cases that a solver solves within a ratio of the best.
+/// The performance profile of each solver (Dolan and Moré, "Benchmarking optimization software with performance
+/// profiles", Mathematical Programming 2002): the fraction of cases that it solves within a given ratio of the best
+/// value.
 fn profile(title: &str, group: &[Summary]) -> Drawn {
     let largest = group.iter().flat_map(|summary| &summary.ratios).copied().fold(1.0, f64::max);
     let largest = (1.02 * largest).clamp(1.05, LARGEST_RATIO);
@@ -149,7 +150,7 @@ type Curve<'a> = (&'a str, Vec<(f64, f64)>);
 fn curves_of(title: &str, curves: &[Curve<'_>], effort: EffortMeasure) -> Drawn {
     let points = || curves.iter().flat_map(|(_, points)| points);
     let (from, to) = points().fold((f64::INFINITY, 0.0f64), |(from, to), (x, _)| (from.min(*x), to.max(*x)));
-    // Whole decades, so that the axis has labels.
+    // The axis covers whole decades, so that it has labels.
     let [from, end] = [10f64.powf(from.log10().floor()), 10f64.powf(to.log10().ceil())];
     let largest = points().map(|(_, y)| *y).fold(1.05, f64::max).min(LARGEST_RATIO);
     drawn(title, 56, |frame| {
@@ -168,7 +169,7 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: EffortMeasure) -> Drawn 
             .y_label_formatter(&|ratio| format!("{ratio:.2}"))
             .draw()?;
         let line = |(solver, points): &Curve<'_>| {
-            // A step function: each value holds until the next, the last until the end.
+            // The curve is a step function: each value holds until the next one, and the last until the end.
             let mut steps: Vec<(f64, f64)> = Vec::new();
             for &(x, y) in points.iter().filter(|(_, y)| *y <= 1.02 * largest) {
                 steps.extend(steps.last().map(|&(_, before)| (x, before)));
@@ -181,7 +182,7 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: EffortMeasure) -> Drawn 
     })
 }
 
-/// Plots the mean ratio of each solver, with its interval.
+/// Plots the mean ratio of each solver, with its confidence interval.
 fn means(title: &str, group: &[Summary]) -> Drawn {
     let shown: Vec<(&str, Mean)> =
         group.iter().filter_map(|summary| Some((summary.solver.as_str(), summary.over_best?))).collect();

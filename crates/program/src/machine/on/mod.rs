@@ -1,4 +1,5 @@
-//! Models on this machine: the host of `run` and `profile`, the model with its weights, and the processes themselves.
+//! Running models on this machine: the host of `run` and `profile`, the model with its weights, and the worker
+//! processes.
 
 mod profile;
 mod run;
@@ -25,10 +26,10 @@ use crate::{interrupt, quantity, resolve};
 pub(crate) use profile::run as profile;
 pub(crate) use run::run;
 
-/// Argument that makes this program a process of another.
+/// Argument that makes this program a worker process.
 const WORKER: &str = "worker";
 
-/// Does the task on standard input.
+/// Runs the task received on standard input.
 pub(crate) fn worker() -> Exit {
     match worker::run() {
         0 => Exit::Done,
@@ -36,10 +37,10 @@ pub(crate) fn worker() -> Exit {
     }
 }
 
-/// Longest time without progress if none is given: a year.
+/// Time without progress after which a run ends if the user gives none: a year.
 const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The host of the arguments.
+/// The host that the arguments describe.
 fn host(arguments: &HostArguments) -> Result<Host> {
     let library = library::find(arguments.onnxruntime.as_deref()).and_then(library::checked);
     let library = library.map_err(|error| failed("--onnxruntime", &error))?;
@@ -97,17 +98,17 @@ fn cores(list: Option<&str>) -> Result<Vec<usize>> {
     }
 }
 
-/// An error of a run, about a file or an option.
+/// The error for a failed run, at a file or an option.
 fn failed(place: &str, error: &RunError) -> CliError {
     CliError::new(error.code(), error.to_string()).at(place).help(error.help())
 }
 
-/// A model or a plan that processes cannot run, with an alternative.
+/// The error for a model or a plan that cannot run as processes, with an alternative in `help`.
 fn not_runnable(place: &str, cause: String, help: &str) -> CliError {
     failed(place, &RunError::NotRunnable(cause)).help(help)
 }
 
-/// An ONNX model, as it runs and as it is planned.
+/// An ONNX model, both as it runs and as it is planned.
 struct Model {
     /// Name in errors.
     label: String,
@@ -117,7 +118,7 @@ struct Model {
     imported: Imported,
 }
 
-/// Reads an ONNX model: once, as it may be standard input.
+/// Reads an ONNX model only once, because it may come from standard input.
 fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
     stagewright::reading::refuse_folder(path)?;
     let input = files::read(path)?;
@@ -131,7 +132,7 @@ fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
         let cause = format!("a model in the format {} cannot be run", format.entry().name);
         return Err(not_runnable(label, cause, "give the model as ONNX"));
     }
-    // Costs at another precision do not predict a run of the file.
+    // Costs at another precision do not predict how the file itself runs.
     let cast = match reading.precision {
         Some(precision) => Some((precision, Whole::new(label, bytes, &reading)?.types)),
         None => None,
@@ -156,7 +157,7 @@ fn move_weights(model: &mut Model, path: &Path, arguments: &HostArguments, folde
     gather(&mut model.whole.model, beside, missing, folder).map_err(|error| failed(&model.label, &error))
 }
 
-/// A folder for the files of a run, which is removed with it.
+/// Creates a folder for the files of a run, which is removed when dropped.
 fn folder() -> Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("stagewright-").tempdir().map_err(|source| {
         let what = "a temporary folder cannot be made".to_owned();

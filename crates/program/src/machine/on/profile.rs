@@ -1,4 +1,4 @@
-//! `profile`: measures the operators of a model on this machine, and its links.
+//! `profile`: measures the operators of a model, and the links, on this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,10 +23,10 @@ use crate::files::{self, Outputs, is_standard};
 use crate::model_options::model_options;
 use crate::output;
 
-/// Rate and bandwidth by which the seconds of a fused kernel are divided among the operators that it replaces.
+/// FLOP rate and bandwidth used to divide the seconds of a fused kernel among the operators that it replaces.
 const SHARES: (f64, f64) = (1e11, 1e10);
 
-/// Operators that the table shows.
+/// Maximum number of operators that the table shows.
 const SHOWN: usize = 20;
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Shares of the operators in the seconds of a kernel, before they are scaled to one.
+/// Weights for dividing the seconds of a kernel among its operators, not yet normalised.
 fn shares(graph: &GraphDocument) -> BTreeMap<&str, f64> {
     let share = |operator: &OperatorDocument| {
         let (flop, bytes) = (operator.flop.unwrap_or(0.0), operator.bytes_moved.unwrap_or(0.0));
@@ -91,7 +91,7 @@ fn shares(graph: &GraphDocument) -> BTreeMap<&str, f64> {
     graph.operators.iter().map(|operator| (operator.name.as_str(), share(operator))).collect()
 }
 
-/// Bytes and seconds of transfers between two cores; `None` if an interrupt ended the measurement.
+/// Measures transfers between two cores, as pairs of bytes and seconds; `None` if an interrupt ended the measurement.
 fn link_rows(host: &Host) -> Result<Option<Vec<[f64; 2]>>> {
     match links(host) {
         Err(RunError::Interrupted) => {
@@ -111,7 +111,7 @@ fn level(host: &Host) -> &'static str {
     }
 }
 
-/// This machine as a cluster: a device for each core, each with its share of the memory.
+/// This machine as a cluster: one device per core, each with an equal share of the memory.
 fn cluster(host: &Host, class: &str, link: Option<LinkDocument>) -> ClusterDocument {
     let mut cluster = ClusterDocument::new("this machine");
     cluster.classes.insert(class.into(), ClassDocument::default());
@@ -162,7 +162,7 @@ fn table(measured: &Profile, host: &Host) -> String {
     format!("{}{more}\n{summary}", grid.text(width))
 }
 
-/// The notation of a file, by its name.
+/// The notation that a file name implies.
 fn notation(path: &Path) -> Notation {
     match path.extension().is_some_and(|extension| extension == "toml") {
         true => Notation::Toml,

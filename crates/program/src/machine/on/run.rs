@@ -1,4 +1,4 @@
-//! `run`: a plan as a pipeline of processes on this machine, predicted and measured.
+//! `run`: runs a plan as a pipeline of processes on this machine, and compares predicted with measured times.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes what the devices did in a run, as a trace and as a page.
+/// Writes the timeline of the devices in a run, as a trace and as a page.
 fn write_timeline(
     arguments: &RunArguments,
     model: &str,
@@ -99,7 +99,7 @@ fn write_timeline(
     Ok(())
 }
 
-/// Rejects plans that cannot be run as processes; returns the predicted seconds per sample.
+/// Rejects plans that cannot run as processes; returns the predicted seconds per sample.
 fn runnable(plan: &PlanDocument, label: &str, host: &Host) -> Result<f64> {
     let refused = |cause: String, help: &str| Err(machine::not_runnable(label, cause, help));
     let Some(value) = plan.objective.value_s else {
@@ -126,11 +126,11 @@ fn runnable(plan: &PlanDocument, label: &str, host: &Host) -> Result<f64> {
     Ok(value)
 }
 
-/// Limits on the links of the plan's devices.
+/// The limits to which the links of the plan's devices are throttled.
 fn throttles(arguments: &RunArguments, plan: &PlanDocument) -> Result<Vec<Option<Throttle>>> {
     let Some(path) = &arguments.throttle else { return Ok(Vec::new()) };
     let (label, cluster) = resolve::cluster_file(path)?;
-    // Links that no transfer could pass are errors of the cluster.
+    // Rejects a cluster with links that no transfer could pass.
     let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(&label, &error))?;
     let cluster = cluster.document();
     let limit = |kind: &str| {
@@ -143,7 +143,7 @@ fn throttles(arguments: &RunArguments, plan: &PlanDocument) -> Result<Vec<Option
     plan.devices.iter().map(|device| limit(&device.kind)).collect()
 }
 
-/// Median; of an even number, the mean of the middle two.
+/// The median; for an even count, the mean of the middle two.
 fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
@@ -184,7 +184,7 @@ fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -
     }
 }
 
-/// Number of samples of a run, and the activity of its devices, with the predictions of the plan.
+/// Number of samples in a run, and the activities of its devices, measured and as the plan predicts them.
 fn timeline(plan: &PlanDocument, measured: &Measured) -> (u32, Vec<RunSpan>) {
     let all = || {
         measured.stages.iter().flat_map(|stage| stage.report.spans.iter().map(|span| (stage.device, span)))

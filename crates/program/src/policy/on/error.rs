@@ -4,7 +4,7 @@ use stagewright::train::run::RunError;
 
 use crate::error::CliError;
 
-/// The error of a run, about the file called `label`.
+/// The error of a training run, about the file called `label`.
 pub(super) fn at(label: &str, error: RunError) -> CliError {
     let place = match &error {
         RunError::Config { line: Some(line), .. } => format!("{label}:{line}"),

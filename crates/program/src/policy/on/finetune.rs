@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
     let solving = resolve::solving(&arguments.solve)?;
     Chosen::new(&SolverChoice::Named(learned::NAME.into()), &objective, &place())?;
     let problem = resolve::documents(&arguments.model)?.problem(objective)?;
-    // Checked before the time is spent, not after.
+    // Checked before, rather than after, the time is spent.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
         return Err(CliError::new(I002, "the folder of the checkpoint does not exist")
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Loads the network of a file, or the shipped one.
+/// Loads the network from a file, or the shipped one.
 pub(super) fn network(path: Option<&Path>) -> Result<(Network, Card)> {
     let (label, bytes) = match path {
         Some(path) => {

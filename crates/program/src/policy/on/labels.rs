@@ -1,4 +1,4 @@
-//! Labels of a training run on a cluster: the run requests them, and this program answers on the nodes.
+//! Labels made on a cluster: a training run requests them, and this program answers on the nodes.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -14,20 +14,20 @@ use crate::cluster::{self, Cluster, Task, own_digest, refuse_other_build};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
 
-/// A request that requires the same build of the program, since the labels of another build could differ.
+/// A request that only the same build of the program answers, because another build could make different labels.
 #[derive(Serialize, Deserialize)]
 struct Asked {
     program: String,
     request: Request,
 }
 
-/// The nodes of a cluster as makers of labels.
+/// The nodes of a cluster, which make labels.
 pub(super) struct Nodes {
     /// Address of the cluster.
     address: String,
-    /// Path of the configuration, as a name in messages.
+    /// Path of the configuration, for display in messages.
     configuration: String,
-    /// Why the cluster cannot be used.
+    /// Reason why the cluster cannot be used.
     failure: RefCell<Option<CliError>>,
 }
 
@@ -37,12 +37,12 @@ impl Nodes {
         Nodes { address: address.into(), configuration, failure: RefCell::new(None) }
     }
 
-    /// Why the cluster could not be used, if that ended the run.
+    /// Reason why the cluster could not be used, if this ended the run.
     pub(super) fn failure(&self) -> Option<CliError> {
         self.failure.take()
     }
 
-    /// Requests all missing labels and takes them as they arrive.
+    /// Requests all missing labels and passes each to `take` as it arrives.
     fn ask(&self, wanted: &Wanted<'_>, take: &Take<'_>) -> Result<Result<(), StoreError>> {
         let arguments = ["train", &self.configuration, "--worker"].map(String::from);
         let program = own_digest()?;
@@ -64,12 +64,12 @@ impl Nodes {
     }
 }
 
-/// The label that answers the request for an instance.
+/// Extracts the label of an instance from a reply, which must be about that instance.
 fn of_instance(index: u64, reply: Result<StoredLabel, String>) -> Result<StoredLabel, StoreError> {
     let cause = match reply {
         Ok(label) if label.index == index => return Ok(label),
         Ok(label) => format!("the answer is the label of instance {}", label.index),
-        // The remaining lines are the place and the help on the node.
+        // Further lines state the place and the help on the node.
         Err(error) => error.lines().next().unwrap_or_default().into(),
     };
     Err(StoreError::Elsewhere { index, cause })
@@ -85,7 +85,7 @@ impl Labeller for Nodes {
     }
 }
 
-/// Answers requests on standard input for labels of a configuration.
+/// Answers requests for labels of a configuration, which arrive on standard input.
 pub(super) fn answer(configuration: &str) -> Result<Exit> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let stopped = interrupt.clone();

@@ -3,10 +3,10 @@
 /// Makes the allocator keep freed memory instead of returning it to the system.
 ///
 /// candle allocates every tensor anew, many of them of several megabytes. By default, the GNU C library maps each such
-/// block separately and unmaps it when it is freed, so every page of every tensor is faulted in and zeroed again: up
-/// to a third of the time of an update of GDP. With these settings it still does so for blocks above 64 MiB on threads
-/// other than the first, and returns the emptied memory of those threads in pieces of that size. Other C libraries are
-/// not changed.
+/// block separately and unmaps it when it is freed, so every page of every tensor is faulted in and zeroed again: this
+/// takes up to a third of the time of an update of GDP. Even with these settings, it does so for blocks above 64 MiB on
+/// threads other than the first, and returns the emptied memory of those threads in pieces of that size. Other C
+/// libraries are not affected.
 ///
 /// # Safety
 /// No other thread may be running: it could allocate at the same time.

@@ -31,7 +31,7 @@ pub(crate) fn has_network(solver: &str) -> bool {
         || learned::SYSTEMS.iter().any(|system| system.name() == solver)
 }
 
-/// The chosen policy or learned system, with the parameters of a checkpoint file. An unknown name is left unchanged.
+/// Gives the chosen policy or learned system the parameters of a checkpoint file. An unknown name is left unchanged.
 pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, choice: SolverChoice) -> Result<SolverChoice> {
     let (name, summary) = match &choice {
         SolverChoice::Named(name) => match registry::named(name) {

@@ -4,18 +4,19 @@ use std::thread::available_parallelism;
 
 use candle_core::utils::get_num_threads;
 
-/// Number of parts that candle splits matrix products into; rayon reads the same variable for its thread pool.
+/// Variable with the number of parts into which candle splits matrix products; rayon reads the same variable for its
+/// thread pool.
 const PRODUCTS: &str = "RAYON_NUM_THREADS";
-/// Number of candle's own threads for large elementwise operations, which wait spinning; by default, that of matrix
-/// products.
+/// Variable with the number of candle's own threads for large elementwise operations, which spin while waiting; by
+/// default, the same as for matrix products.
 const ELEMENTWISE: &str = "CANDLE_NUM_THREADS";
 
 /// Makes candle use as many threads as the command, and at most one per processor.
 ///
-/// Only the environment can set it. By default, candle uses one thread per core, whatever `--threads` says, and
-/// counts the cores again at every matrix product, which takes longer than a small product. Without requested
-/// threads, the environment's setting stays, otherwise candle's default is set: the number of physical cores.
-/// Child processes inherit the variables; `bench` gives each of them its own `--threads`.
+/// The thread count can be set only through the environment. By default, candle uses one thread per core, whatever
+/// `--threads` says, and counts the cores again at every matrix product, which takes longer than a small product. If no
+/// threads are requested, a setting in the environment is kept; without one, candle's default is set: the number of
+/// physical cores. Child processes inherit the variables; `bench` gives each of them its own `--threads`.
 ///
 /// # Safety
 /// No other thread may be running: it could read the environment at the same time.

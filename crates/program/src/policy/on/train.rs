@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
     }
     let text = files::read(&arguments.configuration)?;
     let text = String::from_utf8_lossy(&text.bytes);
-    // The schema distinguishes the two; a configuration with neither schema is rejected as one of the policy.
+    // The schema distinguishes the two; a configuration with neither schema is rejected as one for the policy.
     if is_of_system(&text) {
         return system(arguments, &label, &text);
     }
@@ -78,9 +78,9 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
     Ok(if outcome.is_interrupted { Exit::NoPlan } else { Exit::Done })
 }
 
-/// Progress of a run.
+/// Shows the progress of a run.
 struct Progress {
-    /// The bar, in a terminal.
+    /// The progress bar, if standard error is a terminal.
     bar: Option<ProgressBar>,
 }
 
@@ -113,7 +113,7 @@ impl Progress {
     }
 }
 
-/// The folder of a run, opened.
+/// Opens the folder of a run.
 fn folder(arguments: &TrainArguments, label: &str) -> Result<Folder> {
     let Some(out) = &arguments.out else {
         return Err(CliError::new(U001, "a run needs a folder").at("--out").help("give one"));
@@ -121,7 +121,7 @@ fn folder(arguments: &TrainArguments, label: &str) -> Result<Folder> {
     Folder::new(out).map_err(|error| at(label, error))
 }
 
-/// The nodes that make the labels, if they do.
+/// The nodes that make the labels, if a cluster was requested.
 fn nodes(arguments: &TrainArguments) -> Result<Option<Nodes>> {
     let Some(address) = &arguments.ray else { return Ok(None) };
     if files::is_standard(&arguments.configuration) {
@@ -181,7 +181,7 @@ fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit> {
     Ok(if is_done { Exit::Done } else { Exit::NoPlan })
 }
 
-/// Number of labels between two lines of progress, if there is no bar.
+/// Number of labels between two lines of progress, if there is no progress bar.
 const LABELS: u64 = 250;
 
 fn line(measured: &Measured) -> String {

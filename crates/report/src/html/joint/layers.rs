@@ -44,7 +44,8 @@ fn name(layer: &str) -> String {
     format!("<bdi>{}</bdi>", escape(&visible(layer)))
 }
 
-/// From the first layer to the last, which is only a number if the names differ only in the number at the end.
+/// The range from the first layer to the last. The last is given by its number alone if the names differ only in the
+/// number at the end.
 pub(super) fn ends(layers: &[JointLayerDocument]) -> String {
     match layers {
         [] => "no layers".into(),
@@ -60,7 +61,7 @@ pub(super) fn ends(layers: &[JointLayerDocument]) -> String {
     }
 }
 
-/// The ends of ranges of layers, which expand to all of their names.
+/// The ends of a run of layers, which expand to the names of all its layers.
 fn names(run: &[JointLayerDocument]) -> String {
     if run.len() == 1 {
         return ends(run);

@@ -19,7 +19,7 @@ use crate::joint::JointFigures;
 pub struct JointPage<'a> {
     /// Name of the model.
     pub model: &'a str,
-    /// Name of the cluster; none for the devices in the model's file.
+    /// Name of the cluster; `None` if the devices are those in the model's file.
     pub cluster: Option<&'a str>,
     /// The plan; it may report that there is none.
     pub document: &'a JointPlanDocument,
@@ -31,7 +31,7 @@ pub struct JointPage<'a> {
     pub comparison: Option<&'a Comparison>,
 }
 
-/// Writes a page, in O(layers + tasks log tasks) with the tasks of an iteration.
+/// Writes a page, in O(layers + tasks log tasks), where tasks are those of an iteration.
 ///
 /// # Errors
 /// If the writer fails.

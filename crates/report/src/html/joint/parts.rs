@@ -15,7 +15,7 @@ const ROUNDING: f64 = 1e-9;
 /// Name of memory that is not divided.
 pub(super) const MEMORY: &str = "memory";
 
-/// A part, with its colour and a figure of every stage.
+/// A part, with its colour and its figure for every stage.
 pub(super) struct Part {
     pub(super) name: &'static str,
     colour: &'static str,

@@ -16,7 +16,7 @@ use crate::joint::{limit, pipeline_devices};
 use crate::table::share;
 use crate::units;
 
-/// Configurations of a stage that are named.
+/// Maximum number of configurations that are named for a stage.
 const NAMED: usize = 4;
 
 /// Context of all rows of the section.
@@ -185,7 +185,7 @@ fn configurations(stage: &JointStageDocument) -> String {
     }
 }
 
-/// The part of a bar of memory that may be used.
+/// The usable part of a memory bar.
 fn room(limit: f64) -> String {
     format!("<rect class=\"room\" width=\"{:.1}\" height=\"10\"/>", 1000.0 * limit)
 }

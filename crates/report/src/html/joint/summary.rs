@@ -64,7 +64,7 @@ fn degrees(plan: &JointPlanDocument) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Degrees of tensor parallelism: one, one of every kind, or a range.
+/// Degrees of tensor parallelism: a common one, one for every kind, or a range.
 fn tensor(plan: &JointPlanDocument) -> String {
     let all = range(plan.stages.iter().map(|stage| stage.tensor));
     if !all.contains(' ') || plan.execution.is_none() {

@@ -9,7 +9,7 @@ use crate::joint::JointFigures;
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
-/// A stage of four layers, one of which is recomputed: a second forwards, two backwards, half a second after them.
+/// A stage of four layers, one of which is recomputed: one second forward, two backward, and half a second after both.
 fn stage(index: usize) -> JointStageDocument {
     let layer = |number: usize| JointLayerDocument {
         layer: format!("decoder.layer.{}", 4 * index + number),
@@ -252,7 +252,7 @@ fn passes_too_short_to_be_drawn_are_several() {
         let mixed = passes.iter().zip(counts).filter(|(pass, _)| **pass == 6).map(|(_, count)| count);
         assert!(mixed.sum::<u64>() > 39_900, "forward and backward passes alternate");
     }
-    // The first passes of a long pipeline are all forward and the last all backward, and seen as such.
+    // The first passes of a long pipeline are all forward and the last all backward, and they are shown as such.
     let data = self::data(&self::page(&plan(Schedule::OneFOneB, 60, 4000)));
     let passes = column(&data, 0, "pass");
     assert_eq!((passes[0], passes[passes.len() - 2]), (0, 1), "{passes:?}");

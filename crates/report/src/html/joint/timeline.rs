@@ -19,7 +19,7 @@ use crate::html::timeline::{Activity, Lane, SEVERAL, TimelineData, WEIGHTS, view
 use crate::joint::pipeline_devices;
 use crate::{table, units};
 
-/// Rows, for each of which the page has spans.
+/// Maximum number of rows, because the page holds the spans of every row.
 const ROWS: usize = 500;
 
 /// The data of a page.
@@ -61,7 +61,7 @@ pub(super) fn section(page: &JointPage) -> io::Result<(Option<Section>, String)>
     Ok((Some(Section { id: "timeline", title: "Timeline", markup }), data))
 }
 
-/// Items of the key, which give the passes that are drawn their names and colours.
+/// Items of the key: names and colours of the passes that are drawn.
 fn key(drawn: &BTreeSet<u8>) -> String {
     let passes = [
         (0, "d0", "forward"),
@@ -75,7 +75,7 @@ fn key(drawn: &BTreeSet<u8>) -> String {
     passes.into_iter().filter(|(pass, ..)| drawn.contains(pass)).map(item).collect()
 }
 
-/// Why an iteration cannot be drawn, if that is seen before it is run.
+/// Reason why an iteration cannot be drawn, if this is clear before it is simulated.
 fn refusal(stages: &[JointStageDocument], devices: usize) -> Option<String> {
     let times = |stage: &JointStageDocument| {
         [Some(stage.seconds), stage.forward_s, stage.weight_s, stage.update_s].map(|time| time.unwrap_or(0.0))
@@ -89,7 +89,7 @@ fn refusal(stages: &[JointStageDocument], devices: usize) -> Option<String> {
     (devices > ROWS).then(too_many)
 }
 
-/// Runs an iteration; an error is the reason why it is not drawn.
+/// Simulates an iteration; an error is the reason why it is not drawn.
 fn drawn(page: &JointPage, execution: &JointExecutionDocument) -> Result<Drawing, String> {
     let stages = &page.document.stages;
     let devices = pipeline_devices(page.document);

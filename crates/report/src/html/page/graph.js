@@ -2,8 +2,8 @@
 const startGraph = () => {
   const SHOWN_FIRST = 64;
   const SHOWN_MOST = 1500;
-  // Lines of a box with more than this many are faint until it is pointed at: a weight that all steps read would
-  // hide the rest.
+  // A box with more lines than this shows them faintly until the pointer is on it: the lines of a weight that all steps
+  // read would hide the rest.
   const MANY = 8;
   const find = (id) => document.getElementById(`graph-${id}`);
   const [tree, details, canvas, said] = [find("tree"), find("details"), find("scroll"), find("said")];

@@ -27,7 +27,7 @@ const makeBoxes = ({ groups, operators }) => {
       seconds: operators.seconds[operator], bytes: operators.bytes[operator], device: operators.device[operator],
     };
     boxes.push(box);
-    // A group becomes a child of its parent with its first operator.
+    // A group is added to its parent together with the group's first operator.
     for (let child = box, at = parent; ; child = boxes[at], at = boxes[at].parent) {
       const group = boxes[at];
       const isNew = child === box || child.size === 1;

@@ -1,6 +1,7 @@
-// A timeline: a strip of canvas for each row, and a cursor that the pointer and the arrow keys move. In that of the
-// full pipeline every activity is for one of several batches. In an iteration of microbatches the key has the names and
-// the colours of passes; else a pass has the colour of its device. In a run on this machine activities are of samples.
+// A timeline: a strip of canvas for each row, and a cursor that the pointer and the arrow keys move. In the timeline of
+// the full pipeline, every activity belongs to one of several batches. In an iteration of microbatches, the key gives
+// the names and colours of passes; otherwise a pass has the colour of its device. In a run on this machine, activities
+// belong to samples.
 const startTimeline = (id, { ticks, axis, rows, microbatches, samples }, isPipeline) => {
   const STRENGTH = [1, 0.62, 0.4, 0.8, 0.8];
   const [UPDATE, TRANSFER, GRADIENTS, SEVERAL] = [2, 3, 4, 6];

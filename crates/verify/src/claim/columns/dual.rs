@@ -1,4 +1,4 @@
-//! Reads the prices as integers, by position of the class in the order.
+//! The prices of a certificate as integers, by the position of each class in its order.
 //!
 //! The proof is sound for any prices, so they are scaled to a sum of [`WORTH`] and rounded to integers first; later
 //! steps add no rounding error. The slack, by which the class prices exceed the device prices, is then divided among
@@ -67,7 +67,8 @@ impl Dual {
         if all <= held {
             return Err("the prices of its devices reach those of all classes".to_owned());
         }
-        // The device prices stay at least one below the class prices, whatever the remainder of the division.
+        // The device prices still sum to at least one less than the class prices, whatever the remainder of the
+        // division.
         let share = (all - held - 1) / counts().sum::<u128>().max(1);
         let devices = devices.into_iter().map(|price| price + share as u64).collect();
         Ok(Dual { threshold, order, place, worth, devices })

@@ -15,9 +15,8 @@
 //! in a file prove a valid bound or nothing.
 //!
 //! # Limits
-//!
-//! Work is counted in steps of a nanosecond or two, and the replay stops after [`WORK`] steps; tables and lists of the
-//! search take at most about a gibibyte. A question not decided within these limits is left open.
+//!  Work is counted in steps of a nanosecond or two, and the replay stops after [`WORK`] steps; tables and lists of the
+//! search take at most about a gibibyte. A question that is not decided within these limits stays open.
 
 mod dual;
 mod frontier;

@@ -9,10 +9,10 @@
 //!    the entry at the cells left bounds every completion.
 //! 2. *Labels*, forwards. A label is a partial path: its state, sums and value. A label is dropped if its worth and
 //!    table entry do not exceed the goal, or if another label of its state dominates it, with no larger sums and no
-//!    smaller worth. If no label is left, there is no such set; a label that reaches the end is such a set.
+//!    smaller worth. If no label is left, no set exceeds the goal; a label that reaches the end is a set that does.
 //!
-//! A table of few cells rules out sets whose value is well below the goal; the closer they are, the more cells or
-//! labels are needed. Hence several attempts, each with more of both.
+//! A table of few cells rules out sets whose value is well below the goal. The closer the values are to the goal, the
+//! more cells or labels are needed, so there are several attempts, each with more of both.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(super) enum Answer {
     TooManySets,
 }
 
-/// The question.
+/// The question whether some set of classes within the limits has a value above the goal.
 pub(super) struct Question<'a> {
     pub(super) frontier: &'a Frontier,
     /// Addends of both decisions, outside and inside, to the sums at each state.
@@ -77,11 +77,11 @@ struct Label {
     second: u64,
 }
 
-/// Entries by state and cells left.
+/// Maximum value of the remaining decisions, by state and number of cells left.
 struct Table {
     entries: Vec<i32>,
     row: usize,
-    /// Number of bits of a sum within a cell.
+    /// Binary logarithm of the width of a cell.
     shift: u32,
 }
 
@@ -108,7 +108,7 @@ impl Question<'_> {
         Some(if labels.is_empty() { Answer::NoSet } else { Answer::SomeSet })
     }
 
-    /// The two labels after a label, by the decisions outside and inside.
+    /// The two labels that follow a label, after deciding outside and inside.
     fn decide(&self, label: &Label, worth: u64) -> [Label; 2] {
         let state = label.state as usize;
         let decision = |inside: usize| {

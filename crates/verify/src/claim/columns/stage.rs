@@ -1,9 +1,10 @@
 //! The capacity of a stage, relaxed to sums over its classes and the tensors it cuts.
 //!
-//! A stage that runs the set S on r devices has compute c, tensors sent and received x, and synchronisation y of
-//! parameters on r devices. Its loads are at least those below in either training mode, because the largest forward and
-//! the largest backward load sum to at least those of any one device. Each must be at most T. Gradients of shared
-//! parameters are part of x, although a stage bears more of them: all, on top of the rest.
+//! Let a stage run the set S on r devices; c are the seconds of its compute, x those of the tensors that it sends and
+//! receives, and y those of synchronising parameters over the r devices. Its loads are at least the sums below in
+//! either training mode, because the largest forward load and the largest backward load add up to at least the load of
+//! any one device. Each sum must be at most T. Gradients of shared parameters count as part of x, although a stage
+//! bears them in full, on top of the rest.
 //!
 //! | communication | first sum | second sum |
 //! | --- | --- | --- |
@@ -11,9 +12,9 @@
 //! | overlap | c / r + y | x / r + y |
 //! | duplex | c / r + y | x / 2r + y, less than the larger of sent and received |
 //!
-//! If there is no second sum of time, it is the bytes, which must fit into the memory. Uplinks and further microbatches
-//! in flight are left out. Beyond [`EXACT_REPLICAS`], one shape covers all r from a to 2a − 1: it divides by the
-//! largest, synchronises like the smallest and takes a devices.
+//! If time needs no second sum, the second sum is the bytes, which must fit into the memory. Uplinks and further
+//! microbatches in flight are left out. Beyond [`EXACT_REPLICAS`], one shape covers all r from a to 2a − 1: it divides
+//! by the largest of these, synchronises like the smallest, and takes up a devices.
 //!
 //! Sums are integers with limit [`LIMIT`]; every addend is rounded down.
 
@@ -64,7 +65,7 @@ pub(super) struct Load<'a> {
     problem: &'a Problem<'a>,
     kind: usize,
     threshold: f64,
-    /// Seconds of the classes; `None` if the class can't run there.
+    /// Seconds of each class; `None` if the class can't run on the device.
     seconds: Vec<Option<f64>>,
     parameter_bytes: Vec<f64>,
     second: Second,
@@ -164,7 +165,7 @@ fn tensors(communication: Communication) -> Option<f64> {
     }
 }
 
-/// The memory of a device as second sum, unless everything fits into it.
+/// The memory of a device as the second sum, unless all classes fit into it.
 fn memory(problem: &Problem, kind: usize, dual: &Dual) -> Second {
     let of_class = |&class: &usize| problem.graph.least_bytes(&problem.graph.classes[class]);
     let bytes: Vec<f64> = dual.order.iter().map(of_class).collect();

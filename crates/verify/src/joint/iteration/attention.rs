@@ -11,7 +11,7 @@ use crate::read::Graph;
 /// The attentions of a graph.
 #[derive(Debug)]
 pub(super) struct Attention {
-    /// Operators that run in the kernel of an attention, backward ones as well.
+    /// Operators that run in the kernel of an attention, including backward operators.
     pub(super) is_inside: Vec<bool>,
     /// First products, which run again in the backward pass.
     pub(super) is_first: Vec<bool>,
@@ -27,7 +27,7 @@ impl Attention {
         let count = graph.operators.len();
         let forward = in_order(graph, Pass::Forward);
         let is_softmax = |operator: usize| kinds.is(operator, "softmax");
-        // Successors on paths from a product: operators reached without a softmax, and with one.
+        // Successors on paths from a product: operators reached without passing a softmax, and by passing one.
         let (mut before, mut after) = (vec![false; count], vec![false; count]);
         for &operator in &forward {
             for (_, tensor) in forward_inputs(graph, operator) {
@@ -38,7 +38,7 @@ impl Attention {
                 after[operator] |= goes_on;
             }
         }
-        // Predecessors on paths to a product: operators that reach it without a softmax, and with one.
+        // Predecessors on paths to a product: operators that reach it without passing a softmax, and by passing one.
         let (mut ends, mut ends_over) = (vec![false; count], vec![false; count]);
         for &operator in forward.iter().rev() {
             for (_, tensor) in outputs(graph, operator) {

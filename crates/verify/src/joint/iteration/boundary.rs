@@ -1,7 +1,7 @@
 //! Tensors that cross the boundaries between stages.
 //!
-//! Tensors that skip a stage are passed on by it, so a tensor crosses every boundary between the stage that writes it and the
-//! farthest one that reads it.
+//! A stage passes on the tensors that skip it, so a tensor crosses every boundary between the stage that writes it and
+//! the farthest stage that reads it.
 
 use stagewright_core::document::Pass;
 
@@ -9,7 +9,7 @@ use super::kinds::size;
 use super::model::Model;
 use crate::joint::JointViolation;
 
-/// Bytes that cross the boundary after a stage, of all samples of the graph.
+/// Bytes that cross the boundary after a stage, over all samples of the graph.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Crossing {
     /// Bytes to the next stage, in the forward pass; `None` if nothing crosses.
@@ -18,7 +18,7 @@ pub(super) struct Crossing {
     pub(super) backward: Option<f64>,
 }
 
-/// Tensors that cross the boundary after every stage. Reports tensors that contradict the order of the stages.
+/// Bytes that cross the boundary after each stage. Reports tensors that contradict the order of the stages.
 pub(super) fn crossings(
     model: &Model,
     stage_of_layer: &[usize],

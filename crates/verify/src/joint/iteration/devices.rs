@@ -10,26 +10,26 @@ use crate::read::{Cluster, Kind, amount, rate};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Devices<'a> {
     pub(super) kind: &'a Kind<'a>,
-    /// Link of the group of the devices to other groups.
+    /// Link from the devices' group to other groups.
     uplink: Option<&'a LinkDocument>,
     pub(super) tensor: u64,
     pub(super) data: u64,
 }
 
 impl<'a> Devices<'a> {
-    /// Devices of a kind of the cluster.
+    /// Devices of the kind with index `kind`.
     pub(super) fn new(cluster: &'a Cluster<'a>, kind: usize, tensor: u64, data: u64) -> Self {
         let kind = &cluster.kinds[kind];
         let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
         Devices { kind, uplink, tensor, data }
     }
 
-    /// The link of a group that spans consecutive devices.
+    /// The link used by a communication group that spans `span` consecutive devices.
     pub(super) fn link(&self, span: u64, needed_for: &str) -> Result<&'a LinkDocument, CheckError> {
         let document = self.kind.document;
         match (&document.server, self.uplink, &document.link) {
             (Some(server), _, _) if span > u64::from(server.devices) => Ok(&server.link),
-            // A kind in a group is a server.
+            // A kind in a group forms one server.
             (None, Some(uplink), _) if span > u64::from(document.count) => Ok(uplink),
             (_, _, Some(link)) => Ok(link),
             (_, _, None) => {
@@ -40,7 +40,7 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// The link between stages: the slower of the two, by bandwidth and by latency.
+/// The link between two stages: the lower bandwidth and the higher latency of their links.
 pub(super) fn slower(first: &LinkDocument, second: &LinkDocument) -> LinkDocument {
     LinkDocument {
         latency_s: first.latency_s.max(second.latency_s),
@@ -51,7 +51,7 @@ pub(super) fn slower(first: &LinkDocument, second: &LinkDocument) -> LinkDocumen
 /// Checks the servers of the kinds.
 ///
 /// # Errors
-/// If one of their figures is out of range.
+/// If a figure of a server is out of range.
 pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
     for kind in cluster.kinds.iter().map(|kind| kind.document) {
         let Some(server) = &kind.server else { continue };
@@ -63,8 +63,8 @@ pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// The devices of every stage. Reports kinds that do not exist or have too few devices, and degrees of tensor parallelism
-/// that differ within a kind or do not divide its servers.
+/// The devices of every stage. Reports kinds that do not exist or have too few devices, and degrees of tensor
+/// parallelism that differ within a kind or do not divide the devices of its servers.
 pub(super) fn of_stages<'a>(
     cluster: &'a Cluster<'a>,
     plan: &JointPlanDocument,

@@ -62,7 +62,7 @@ pub(super) fn check(
     require(None, "expert", expert, experts.allow(expert));
 }
 
-/// Checks the schedule, and the stages of a device.
+/// Checks the schedule, and the number of stages per device that it requires.
 pub(super) fn check_schedule(
     plan: &JointPlanDocument,
     execution: &JointExecutionDocument,
@@ -104,7 +104,7 @@ pub(super) fn check_schedule(
     }
 }
 
-/// The schedules that a plan may have: those of the objective that joint plans support.
+/// The schedules that a plan may have: the schedules of the objective that joint plans support.
 pub(super) fn schedules(plan: &JointPlanDocument) -> Vec<Schedule> {
     let asked = &plan.objective.schedules;
     [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble]

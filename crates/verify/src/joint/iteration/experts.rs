@@ -10,9 +10,10 @@ use crate::read::Graph;
 pub(super) struct Experts {
     /// Whether an operator belongs to an expert; decided by its class if it is not a forward operator.
     pub(super) is_expert: Vec<bool>,
-    /// Dispatches and combines, each with the bytes that experts read from it, or that the combine reads from them.
+    /// Dispatches, each with the bytes that experts read from it, and combines, each with the bytes that it reads from
+    /// experts.
     pub(super) exchanges: Vec<(usize, f64)>,
-    /// Number of experts of every dispatch: those that it states, otherwise one for every output.
+    /// Number of experts of every dispatch: the number that it states, otherwise one for every output.
     pub(super) counts: Vec<u64>,
 }
 
@@ -57,8 +58,8 @@ impl Experts {
         Experts { is_expert: colocated(graph, &is_inside), exchanges, counts }
     }
 
-    /// Whether a degree of expert parallelism divides the experts; without experts it is 1. Returns the requirement
-    /// otherwise.
+    /// Checks that a degree of expert parallelism divides the number of experts of every dispatch, and that it is 1
+    /// without experts. The error states the requirement.
     pub(super) fn allow(&self, degree: u64) -> Result<(), String> {
         let is_whole = |count: &&u64| degree == 0 || count.is_multiple_of(degree);
         match self.counts.iter().find(|count| !is_whole(count)) {

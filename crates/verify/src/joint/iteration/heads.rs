@@ -6,7 +6,7 @@ use super::attention::Attention;
 use super::kinds::{forward_inputs, outputs};
 use crate::read::Graph;
 
-/// Numbers of heads of queries and of keys, where the sizes of tensors determine them as whole numbers.
+/// Numbers of query heads and of key heads, if the sizes of tensors determine them as whole numbers.
 pub(super) fn heads(graph: &Graph, attention: &Attention, batch: Option<BatchDocument>) -> Vec<u64> {
     let Some((samples, tokens)) = batch.and_then(|batch| Some((batch.samples, batch.tokens?))) else {
         return Vec::new();

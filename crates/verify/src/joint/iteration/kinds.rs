@@ -1,4 +1,4 @@
-//! Sharding of an operator, from its kind.
+//! Properties of an operator that determine its sharding, derived from its kind.
 
 use stagewright_core::document::{OperatorDocument, Pass, Role, role};
 
@@ -31,7 +31,7 @@ impl Kinds {
         }
     }
 
-    /// Whether an operator is of the kind of this plain name.
+    /// Whether the kind of an operator has this plain name.
     pub(super) fn is(&self, operator: usize, name: &str) -> bool {
         self.names[operator] == name
     }
@@ -57,7 +57,8 @@ pub(super) fn plain(operator: &OperatorDocument) -> String {
     kind.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
-/// Bytes of a tensor outside of kernels: one of no bytes counts as the largest tensor that its forward readers write.
+/// Bytes of a tensor that crosses between devices: a tensor of zero bytes counts as the largest that its forward
+/// readers write.
 pub(super) fn size(graph: &Graph, tensor: usize) -> f64 {
     let Tensor { document, consumers, .. } = &graph.tensors[tensor];
     if document.bytes > 0.0 {
@@ -88,7 +89,7 @@ pub(super) fn outputs<'g>(
     tensors.filter(move |(_, tensor)| tensor.producer == operator)
 }
 
-/// Operators of a graph in a pass, in the order of their work.
+/// Operators of a graph in a pass, in the order in which a device runs them.
 pub(super) fn in_order(graph: &Graph, pass: Pass) -> Vec<usize> {
     let mut operators: Vec<usize> =
         (0..graph.operators.len()).filter(|&operator| graph.pass(operator) == pass).collect();
@@ -96,7 +97,7 @@ pub(super) fn in_order(graph: &Graph, pass: Pass) -> Vec<usize> {
     operators
 }
 
-/// Operators whose class has a forward operator with a property.
+/// Whether the colocation class of each operator has a forward operator with a property.
 pub(super) fn colocated(graph: &Graph, has: &[bool]) -> Vec<bool> {
     let class_has: Vec<bool> = graph
         .classes

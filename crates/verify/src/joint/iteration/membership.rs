@@ -1,8 +1,8 @@
 //! The layer of every operator.
 //!
-//! An operator belongs to the listed layer that is its path or the longest dotted prefix of it. Operators that share a
-//! colocation with forward operators are in the layer of the first of these. Inputs of the model, and operators in no listed
-//! layer, are in that of their first reader.
+//! An operator belongs to the listed layer whose path is its own path or the longest dotted prefix of it. Operators
+//! that share a colocation with forward operators are in the layer of the first of these. Inputs of the model, and
+//! operators in no listed layer, are in the layer of their first reader.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,8 @@ pub(super) fn layers(graph: &Graph, listed: &BTreeMap<&str, usize>) -> Vec<Optio
     })
 }
 
-/// Operators that are in one layer: those that share a colocation with a forward operator, every other by itself.
+/// Groups of operators that belong to the same layer: colocated operators of which one is forward; any other operator
+/// is alone.
 struct Groups {
     members: Vec<Vec<usize>>,
     of: Vec<usize>,
@@ -43,8 +44,8 @@ impl Groups {
     }
 }
 
-/// The layer of every operator, with the layer of each alone, if any. O(pins · log), and `by_itself` at most
-/// twice for every operator.
+/// The layer of every operator, given the layer of each alone, if any. O(pins · log), and at most two calls of
+/// `by_itself` for every operator.
 pub(super) fn with(graph: &Graph, by_itself: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
     let groups = Groups::new(graph);
     // A group with forward operators is represented by the first of them.
@@ -55,7 +56,7 @@ pub(super) fn with(graph: &Graph, by_itself: impl Fn(usize) -> Option<usize>) ->
     let mut home: Vec<Option<usize>> =
         groups.members.iter().map(|members| first(members).and_then(&by_itself)).collect();
     by_first_reader(graph, &groups, &mut home);
-    // A backward or update operator without a layer and a reader is with the last that it reads.
+    // A backward or update operator without a layer or a reader joins the last layer that it reads from.
     for group in 0..home.len() {
         let is_behind = groups.members[group].iter().all(|&operator| graph.pass(operator) != Pass::Forward);
         if home[group].is_none() && is_behind {
@@ -79,8 +80,8 @@ fn by_path(operator: &OperatorDocument, listed: &BTreeMap<&str, usize>) -> Optio
     }
 }
 
-/// The path of an operator: its name if that continues the path of its layer, otherwise that path. Without a layer it is the
-/// name, of one with slashes all but the last part.
+/// The path of an operator: its name if that continues the path of its layer, otherwise the path of the layer. Without
+/// a layer, the path is the name, without its last part if the name has slashes.
 pub(super) fn path(operator: &OperatorDocument) -> Cow<'_, str> {
     let name = operator.name.as_str();
     match operator.layer.as_deref().filter(|layer| !layer.is_empty()) {
@@ -98,7 +99,8 @@ pub(super) fn path(operator: &OperatorDocument) -> Cow<'_, str> {
     }
 }
 
-/// Gives every group without a layer that of its first reader, which may itself get it from a reader.
+/// Assigns every group without a layer to the layer of its first reader, which may in turn get it from its own first
+/// reader.
 fn by_first_reader(graph: &Graph, groups: &Groups, home: &mut [Option<usize>]) {
     let next: Vec<Option<usize>> = (0..home.len()).map(|group| first_reader(graph, groups, group)).collect();
     let mut is_visited = vec![false; home.len()];
@@ -120,7 +122,7 @@ fn by_first_reader(graph: &Graph, groups: &Groups, home: &mut [Option<usize>]) {
     }
 }
 
-/// The group of the first outside operator that reads a tensor of a group.
+/// The group of the first operator outside a group that reads one of its tensors.
 fn first_reader(graph: &Graph, groups: &Groups, group: usize) -> Option<usize> {
     let tensors = groups.members[group].iter().flat_map(|&operator| &graph.tensors_of[operator]);
     let made = tensors.map(|&tensor| &graph.tensors[tensor]);

@@ -8,9 +8,9 @@ use super::stage::Sums;
 /// Memory of a stage and of its device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Memory {
-    /// Maximum number of microbatches of the stage in flight.
+    /// Maximum number of the stage's microbatches in flight.
     pub(super) in_flight: usize,
-    /// Bytes of the activations of the stage at its maximum of microbatches in flight.
+    /// Bytes of the stage's activations with the maximum number of microbatches in flight.
     pub(super) activations: f64,
     /// Bytes that all stages of the device need.
     pub(super) bytes: f64,
@@ -35,7 +35,7 @@ pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     }
 }
 
-/// Memory of devices whose stages share it.
+/// Memory of devices that have several stages each.
 fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     let mut memory = vec![Memory::default(); sums.len()];
     let mut now = vec![0; sums.len()];
@@ -77,7 +77,8 @@ mod tests {
 
     use super::{Memory, Pipeline, Sums, of_stages};
 
-    /// Memory of stages that keep the bytes of a microbatch until the backward pass and until the weight gradients.
+    /// Memory of stages, given the bytes of a microbatch that they keep until the backward pass and until the weight
+    /// gradients.
     fn memory(schedule: Schedule, chunks: usize, microbatches: usize, kept: &[[f64; 2]]) -> Vec<Memory> {
         let sums: Vec<Sums> = kept
             .iter()

@@ -41,8 +41,8 @@ use work::Work;
 /// Maximum number of passes of the schedule, since the checker simulates all of them.
 const MOST_PASSES: u64 = 1 << 24;
 
-/// Checks a joint plan for a training graph. O((operators + pins) · log + stages · (tensors + microbatches)), and the proof of
-/// a stated bound, which has a limit.
+/// Checks a joint plan for a training graph. O((operators + pins) · log + stages · (tensors + microbatches)), plus the
+/// proof of a stated bound, whose steps are limited.
 ///
 /// # Errors
 /// If the documents do not describe a problem and a plan.
@@ -71,7 +71,7 @@ pub fn check_joint(
     Ok(claims::report(plan, figures, violations))
 }
 
-/// The figures of the plan; `None` if it is not one of the graph and the cluster.
+/// The figures of the plan; `None` if the plan does not describe a pipeline of this graph on this cluster.
 fn figures(
     graph: &Graph,
     cluster: &Cluster,
@@ -231,7 +231,7 @@ impl Plan<'_> {
         self.transfer(&stages, &mut sums, violations)?;
 
         let memory = memory::of_stages(&sums, &self.pipeline);
-        // Every device of the pipeline has one of its first stages.
+        // Each device of the pipeline runs exactly one of the first stages.
         for (stage, memory) in memory.iter().enumerate().take(self.pipeline.devices) {
             let kind = self.devices[stage].kind.document;
             if let Some(limit) = read::usable_memory(kind, self.model.graph.is_version_2)
@@ -261,7 +261,7 @@ impl Plan<'_> {
         Ok(Figures { value, stages: figures.collect(), is_bound_proven: false })
     }
 
-    /// Adds the transfers between stages to the passes of the stages that read.
+    /// Adds the transfers between stages to the passes of the stages that receive them.
     fn transfer(
         &self,
         stages: &[Stage],

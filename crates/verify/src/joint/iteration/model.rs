@@ -1,4 +1,4 @@
-//! The graph by layers: the work, memory and synchronisation of each, independent of the devices.
+//! The graph divided into layers: the work, memory and synchronisation of each, independent of the devices.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::sharding::{self, Conversion};
 use crate::read::Graph;
 use crate::score::weights;
 
-/// An amount by the way it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
+/// An amount, split by how it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Divided {
     /// Amounts by `[is split][is of experts]`.
@@ -23,8 +23,8 @@ impl Divided {
         self.parts[usize::from(is_split)][usize::from(is_expert)] += amount;
     }
 
-    /// The part outside experts on a device of `tensor`, and the part of experts on a device that has 1 / `expert` of
-    /// them.
+    /// The part outside experts and the part of experts on a device that has 1 / `tensor` of what is split and 1 /
+    /// `expert` of the experts.
     pub(super) fn per_device(&self, tensor: f64, expert: f64) -> [f64; 2] {
         let [whole, split] = self.parts;
         [whole[0] + split[0] / tensor, (whole[1] + split[1] / tensor) / expert]
@@ -81,7 +81,7 @@ impl Layer {
     }
 }
 
-/// The layers, and the operators by their part in the cost model.
+/// The layers of a graph, and the role of its operators in the cost model.
 #[derive(Debug)]
 pub(super) struct Model<'a> {
     pub(super) graph: &'a Graph<'a>,
@@ -97,7 +97,7 @@ pub(super) struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    /// Sorts everything into `count` layers. O((operators + pins) · log).
+    /// Sorts operators, tensors and parameters into `count` layers. O((operators + pins) · log).
     pub(super) fn new(graph: &'a Graph<'a>, layer_of: Vec<usize>, count: usize) -> Self {
         let kinds = Kinds::new(graph);
         let attention = Attention::new(graph, &kinds);
@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
         let has_split: Vec<bool> = (0..graph.operators.len())
             .map(|operator| kinds.splits_parameters(operator) && kinds.has_parameters[operator])
             .collect();
-        // A backward or update operator has the property of its forward operator.
+        // A backward or update operator inherits the property of its forward operator.
         let near_split = colocated(graph, &has_split);
         let is_split = (0..graph.operators.len()).map(|operator| match graph.pass(operator) {
             Pass::Forward => has_split[operator],
@@ -141,7 +141,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Shared parameters, once in every layer that reads them.
+    /// Adds shared parameters, once to every layer that reads them.
     fn sort_parameters(&mut self) {
         for parameter in &self.graph.parameters {
             let layers: BTreeSet<usize> =

@@ -1,17 +1,17 @@
 //! The order of the passes of a device.
 //!
-//! Device i of p has v stages, of which stage c is the (c · p + i)-th of the pipeline, and every stage has a forward pass, a
-//! backward pass and a weight gradient of m microbatches. The device runs each of these three in an order of its own, and
-//! they alternate: in slot x = 0, 1, … it runs the x-th forward pass, then the (x − b)-th backward pass, then the (x − w)-th
-//! weight gradient, each if there is such a pass.
+//! Device i of p has v stages, of which stage c is the (c · p + i)-th of the pipeline. Every stage runs a forward pass,
+//! a backward pass and a weight gradient for each of m microbatches. The device runs each of these three kinds of
+//! passes in an order of its own, and the kinds alternate: in slot x = 0, 1, … it runs the x-th forward pass, then the
+//! (x − b)-th backward pass, then the (x − w)-th weight gradient, each if there is such a pass.
 //!
 //! | schedule | v | b | w |
 //! | --- | --- | --- | --- |
-//! | 1F1B | 1 | p − 1 − i | none run apart |
-//! | interleaved | ≥ 2 | 2 (p − 1 − i) + (v − 1) p | none run apart |
+//! | 1F1B | 1 | p − 1 − i | not separate |
+//! | interleaved | ≥ 2 | 2 (p − 1 − i) + (v − 1) p | not separate |
 //! | zero-bubble | 1 | p − 1 − i | p − 1 |
 //!
-//! The k-th forward pass is of stage ⌊(k mod p v) / p⌋ of the device, and of microbatch p ⌊k / (p v)⌋ + k mod p. Backward
+//! The k-th forward pass runs stage ⌊(k mod p v) / p⌋ of the device for microbatch p ⌊k / (p v)⌋ + k mod p. Backward
 //! passes and weight gradients take the stages from the last to the first (Narayanan et al., SC 2021).
 
 use stagewright_core::document::Schedule;
@@ -27,7 +27,7 @@ pub(super) enum Pass {
 /// All passes, in their order within a slot.
 const PASSES: [Pass; 3] = [Pass::Forward, Pass::Backward, Pass::Weight];
 
-/// Tasks of a device.
+/// A task of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) pass: Pass,
@@ -53,7 +53,7 @@ impl Pipeline {
         self.microbatches * self.chunks
     }
 
-    /// Kinds of passes that run separately.
+    /// Number of kinds of passes that run separately.
     pub(super) fn sorts(&self) -> usize {
         if self.schedule == Schedule::ZeroBubble { 3 } else { 2 }
     }

@@ -1,18 +1,18 @@
 //! The time of a schedule, by a simulation of its passes in the order of their dependencies.
 //!
-//! A forward pass waits for that of its microbatch on the previous stage, a backward pass for that on the next stage and for
-//! the forward pass on its own, a weight gradient for the backward pass on its own. Every device runs its passes in the order
-//! of [`Pipeline`].
+//! A forward pass waits for the forward pass of its microbatch on the previous stage, a backward pass for the backward
+//! pass on the next stage and for the forward pass on its own, a weight gradient for the backward pass on its own.
+//! Every device runs its passes in the order of [`Pipeline`].
 
 use super::order::{Pass, Pipeline};
 
 /// Seconds of the forward pass, the backward pass and the weight gradients of a microbatch on a stage.
 pub(super) type Times = [f64; 3];
 
-/// A device while it is simulated.
+/// State of a device during the simulation.
 #[derive(Debug, Clone, Copy, Default)]
 struct Device {
-    /// Passes of every sort that the device has finished.
+    /// Finished passes of the device, by kind of pass.
     done: [usize; 3],
     /// End of the last finished pass.
     free: f64,
@@ -25,12 +25,12 @@ struct Ends {
     backward: Vec<f64>,
 }
 
-/// Seconds until the last pass has ended; infinite if the passes wait for each other. `times` are those of the stages.
-/// O(passes).
+/// Seconds until the last pass has ended; infinite if the passes wait for each other. `times` lists the times of the
+/// stages. O(passes).
 pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
     let mut devices = vec![Device::default(); pipeline.devices];
     let mut ends = vec![Ends::default(); times.len()];
-    // A pass that ends can let the devices next to it continue.
+    // A finished pass can let the neighbouring devices continue.
     let mut open: Vec<usize> = (0..devices.len()).rev().collect();
     while let Some(index) = open.pop() {
         let before = devices[index].done;
@@ -74,7 +74,7 @@ mod tests {
 
     use super::{Pipeline, Times, seconds};
 
-    /// Seconds of stages, `chunks` of them on a device.
+    /// Seconds of a pipeline with `chunks` stages per device.
     fn run(schedule: Schedule, times: &[Times], chunks: usize, microbatches: usize) -> f64 {
         let devices = times.len() / chunks;
         seconds(times, &Pipeline { schedule, devices, chunks, microbatches })

@@ -31,7 +31,7 @@ enum Needed {
 /// Seconds of a conversion.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Converted {
-    /// Seconds in the forward pass, and as many in the backward pass, for the gradients.
+    /// Seconds in the forward pass; the backward pass takes as long for the gradients.
     pub(super) there: f64,
     /// Seconds to gather the input once more, for the gradient of the weights.
     pub(super) again: f64,
@@ -48,12 +48,12 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
-    /// Key of the seconds of the conversion.
+    /// Figures that determine the seconds of the conversion.
     pub(super) fn figures(&self) -> [u64; 3] {
         [self.bytes.to_bits(), self.from as u64, self.to as u64]
     }
 
-    /// Seconds of `share` of the bytes.
+    /// Seconds to convert `share` of the bytes.
     pub(super) fn seconds(&self, tensor: u64, share: f64, link: &LinkDocument) -> Converted {
         let bytes = self.bytes * share;
         let gather = all_gather(tensor, bytes, link);
@@ -105,8 +105,8 @@ pub(super) fn conversions(graph: &Graph, kinds: &Kinds, layer_of: &[usize]) -> V
     conversions
 }
 
-/// The layout of the outputs of a forward operator, and those that it requires of its inputs. `inputs` are those with a
-/// layout.
+/// The layout of a forward operator's outputs, and the layouts that the operator requires of its inputs. `inputs` lists
+/// the inputs that have a layout.
 fn rule(graph: &Graph, kinds: &Kinds, operator: usize, inputs: &[(usize, Layout)]) -> (Layout, Needed) {
     let all_in = |layout| !inputs.is_empty() && inputs.iter().all(|&(_, from)| from == layout);
     let comes_from_bare_products = || {

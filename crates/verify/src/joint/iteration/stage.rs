@@ -17,7 +17,7 @@ pub(super) enum Configuration {
     None,
     /// Recomputes all operators except products.
     Selective,
-    /// Computes everything again.
+    /// Recomputes all operators.
     Full,
 }
 
@@ -70,14 +70,14 @@ pub(super) struct Stage<'a> {
     tensor: f64,
     expert: u64,
     zero: u32,
-    /// Share of the graph's samples that a copy has in a microbatch.
+    /// Share of the graph's samples that a copy processes in a microbatch.
     microbatch: f64,
     /// Whether weight gradients of layers that are not recomputed run separately.
     has_weights_apart: bool,
 }
 
 impl<'a> Stage<'a> {
-    /// `samples` is the number of samples of the graph.
+    /// A stage on `devices`; `samples` is the number of samples of the graph.
     pub(super) fn new(devices: Devices<'a>, execution: &JointExecutionDocument, samples: f64) -> Self {
         Stage {
             devices,
@@ -89,12 +89,12 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// σ: the share of the graph's samples, and of its operators, that a device has in a microbatch.
+    /// σ: the share of the graph's samples, and of its operators, that a device processes in a microbatch.
     pub(super) fn share(&self) -> f64 {
         self.microbatch / self.tensor
     }
 
-    /// The costs of a layer. `work` is that of its operators on the kind of the devices.
+    /// The costs of a layer. `work` is the work of its operators on the kind of the devices.
     ///
     /// # Errors
     /// If a collective has no link.
@@ -169,7 +169,7 @@ impl<'a> Stage<'a> {
         Ok(if is_apart { [forward, backward, weights] } else { [forward, backward + weights, 0.0] })
     }
 
-    /// Seconds of the updates of a layer, each on one of the devices that share it.
+    /// Seconds of the updates of a layer, each divided among the devices that share it.
     fn updates(&self, work: &Work) -> f64 {
         let mut sum = 0.0;
         for (tensor, seconds) in [1.0, self.tensor].into_iter().zip(work.updates) {
@@ -197,7 +197,7 @@ impl<'a> Stage<'a> {
         amount.per_device(self.tensor, self.expert as f64)
     }
 
-    /// Seconds of a collective over copies: one outside experts, and one for experts.
+    /// Seconds of two collectives over copies: one for the parts outside experts, and one for the experts.
     fn over_copies(
         &self,
         amount: &Divided,

@@ -1,4 +1,4 @@
-//! Seconds of the operators of a layer on a kind of devices, by their dependence on the degrees.
+//! Seconds of the operators of a layer on a kind of devices, split by what they depend on.
 
 use super::model::{Layer, Model};
 use crate::joint::JointViolation;
@@ -9,7 +9,7 @@ use crate::read::cost::{self, Parts};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Work {
     pub(super) forward: Parts,
-    /// Forward operators that are no products.
+    /// Forward operators that are not products.
     pub(super) others: Parts,
     /// First products of attentions, which run again in the backward pass.
     pub(super) again: Parts,
@@ -21,7 +21,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Adds up the operators of a layer. Reports those that cannot run on the kind.
+    /// Adds up the seconds of the operators of a layer. Reports operators that cannot run on the kind.
     pub(super) fn new(
         model: &Model,
         layer: &Layer,
@@ -65,7 +65,7 @@ impl Work {
         work
     }
 
-    /// Everything that the seconds of a layer depend on.
+    /// All figures that the seconds of a layer depend on.
     pub(super) fn figures(&self) -> impl Iterator<Item = u64> {
         let Work { forward, others, again, backward, weights, updates } = *self;
         let parts = [forward, others, again, backward, weights];

@@ -1,4 +1,4 @@
-//! A file of Piper as indices, with the devices of the plan.
+//! A Piper file with layers as indices, and the devices of the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(super) struct File<'a> {
     pub(super) edges: BTreeMap<(usize, usize), f64>,
     /// Edges of every layer, into and out of it.
     pub(super) edges_of: Vec<Vec<(usize, usize)>>,
-    /// Seconds of a unit of time.
+    /// Seconds per unit of time in the file.
     pub(super) unit: f64,
     pub(super) microbatches: u64,
     pub(super) devices: u64,
@@ -93,7 +93,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Configurations of a layer by degree, with figures in range.
+/// Configurations of a layer by degree of tensor parallelism, with figures in range.
 fn degrees<'a>(
     node: &'a PiperNodeDocument,
     name: &str,
@@ -124,7 +124,7 @@ fn degrees<'a>(
     Ok(by_degree)
 }
 
-/// Bytes from layer to layer.
+/// Bytes of the edges from layer to layer.
 fn read_edges(
     document: &PiperDocument,
     index: &BTreeMap<i64, usize>,
@@ -162,7 +162,7 @@ fn devices(document: &ClusterDocument) -> Result<(u64, Option<f64>, f64), CheckE
     Ok((u64::from(kind.count), kind.memory_bytes.map(usable), link.bandwidth))
 }
 
-/// Seconds of a unit of the file's times.
+/// Seconds per unit of time in the file.
 fn unit(plan: &JointPlanDocument) -> Result<f64, CheckError> {
     match plan.options.as_ref().and_then(|options| options.time_unit) {
         Some(TimeUnitDocument::S) => Ok(1.0),

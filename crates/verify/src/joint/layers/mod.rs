@@ -1,4 +1,4 @@
-//! The check of a joint plan for a file of Piper: the time per sample of the slowest stage.
+//! The check of a joint plan for a Piper file: the time per sample of the slowest stage.
 
 mod file;
 mod names;
@@ -16,7 +16,7 @@ use super::{JointReport, JointViolation, placed, rules};
 use crate::error::CheckError;
 use file::File;
 
-/// The chosen configuration of a layer, and those that the layer has at this degree.
+/// The chosen configuration of a layer, and all configurations of the layer at the same degree of tensor parallelism.
 #[derive(Debug, Clone, Copy)]
 struct Choice<'a> {
     layer: usize,
@@ -24,7 +24,7 @@ struct Choice<'a> {
     all: &'a [PiperConfigurationDocument],
 }
 
-/// Checks a joint plan for a file of Piper. O(size of the documents · log size).
+/// Checks a joint plan for a Piper file. O(size of the documents · log size).
 ///
 /// # Errors
 /// If the documents do not describe a problem and a plan.
@@ -42,7 +42,7 @@ pub fn check_joint_layers(
     Ok(claims::report(plan, figures, violations))
 }
 
-/// The figures of the plan; `None` if it is not one of the file.
+/// The figures of the plan; `None` if the plan does not match the file.
 fn figures(file: &File, plan: &JointPlanDocument, violations: &mut Vec<JointViolation>) -> Option<Figures> {
     rules::check(plan, violations);
     let (stages, stage_of) = choices(file, plan, violations);

@@ -1,11 +1,11 @@
-//! Names of the layers and configurations of a file, which need not be unique there.
+//! Unique names for the layers and configurations of a file, whose own names may repeat.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::document::{PiperConfigurationDocument, PiperNodeDocument};
 
-/// Names of the layers: the own name if it is unique, `node<number>` if it is empty, `<name>#<number>` if several layers
-/// have it. A number is added until no other layer has the name.
+/// Names of the layers: the layer's own name if it is unique, `node<number>` if it is empty, `<name>#<number>` if
+/// several layers share it. Further numbers are appended until no other layer has the name.
 pub(super) fn layers(nodes: &[PiperNodeDocument]) -> Vec<String> {
     let own: Vec<String> = nodes
         .iter()

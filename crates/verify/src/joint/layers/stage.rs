@@ -43,7 +43,7 @@ pub(super) fn figures(
     }
 }
 
-/// Bytes that a layer transfers and synchronises, once in a pass, because neighbours are in other stages.
+/// Bytes that a layer transfers and synchronises in each pass because its neighbours are in other stages.
 fn exchanged(file: &File, layer: usize, chosen: &PiperConfigurationDocument, stage_of: &[usize]) -> f64 {
     let mut bytes = 0.0;
     for &(from, to) in &file.edges_of[layer] {

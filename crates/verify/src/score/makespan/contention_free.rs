@@ -1,7 +1,7 @@
 //! Simulation of a step without contention: a loop over events.
 //!
-//! Transfers never queue, so operators only wait for their device. Every event has the next number, those that follow
-//! at the same time included, and one map holds the pending events by time and number.
+//! Transfers never queue, so operators only wait for their device. Events are numbered in the order in which they are
+//! scheduled, including those scheduled for the current time, and one map holds the pending events by time and number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
     Story { moments: player.moments, end: player.now.0 }
 }
 
-/// Event at a time.
+/// A scheduled event.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     /// A task ends.
@@ -50,7 +50,7 @@ enum Event {
     Asks(usize),
     /// A device takes the next operator of its queue, if it is idle.
     TakesNext(usize),
-    /// An operator, which has its device, starts.
+    /// An operator that has acquired its device starts.
     Starts(usize),
 }
 
@@ -65,7 +65,7 @@ struct Player<'a> {
     step: &'a Step,
     precedence: &'a Precedence,
     now: Time,
-    /// Number of the last event.
+    /// Number of the event that was scheduled last.
     numbered: usize,
     /// Events by time, ties by number.
     to_come: BTreeMap<(Time, usize), Event>,

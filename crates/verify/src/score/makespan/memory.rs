@@ -74,7 +74,7 @@ impl<'a> Shelf<'a> {
         };
         for (tensor, made) in tensors.iter().zip(&step.made) {
             let home = step.device_of[tensor.producer];
-            // In version 2 a tensor without readers is an output of the model and stays.
+            // In version 2 a tensor without readers is an output of the model, which stays in memory.
             let stays = problem.graph.is_version_2 && tensor.consumers.is_empty();
             let besides = 1 + made.transfers.len() + usize::from(stays);
             add(home, tensor.document.bytes, &made.readers, besides);

@@ -5,18 +5,18 @@
 //! - A device runs one operator at a time, without preemption. An operator is ready when all its inputs are
 //!   on its device. The ready operator that is first by priority runs; without priorities, the one that
 //!   became ready first, with ties in document order.
-//! - A tensor is sent once to each other device that reads it. The transfer is requested when its producer
-//!   ends, and queues at every port on its route: the sender's output, the receiver's input (a host has
-//!   neither, its memory is where the data is), and the uplink of each group that it leaves or enters. Queues
-//!   are ordered by the time of the request, then by tensor, then by destination. A transfer starts when it
-//!   is first in all its queues and all its ports are idle; it then occupies all of them for as long as the
-//!   slowest alone takes. If there is a matrix, it gives the seconds, and routes contain no uplinks.
+//! - A tensor is sent once to each other device that reads it. The transfer is requested when its producer ends, and
+//!   queues at every port on its route: the sender's output, the receiver's input (a host has neither, because the data
+//!   is already in its memory), and the uplink of each group that it leaves or enters. Queues are ordered by the time
+//!   of the request, then by tensor, then by destination. A transfer starts when it is first in all its queues and all
+//!   its ports are idle; it then occupies all of them for as long as the slowest alone takes. If there is a matrix, it
+//!   gives the seconds, and routes contain no uplinks.
 //! - At one instant, everything that ends does so before anything starts. Then operators start before
 //!   transfers, one by one, and a task of zero duration ends before the next task starts.
-//! - A device always holds the parameters and optimiser state of its operators; an operator's workspace while
-//!   it runs; and a tensor from the start of its producer, or of its transfer to the device, until the last
-//!   reader there has ended, and on the producer's device also every outgoing transfer. Memory freed at an
-//!   instant is free before anything that starts then takes it.
+//! - A device always holds the parameters and optimiser state of its operators; an operator's workspace while it runs;
+//!   and a tensor from the start of its producer, or of its transfer to the device, until the last reader there has
+//!   ended, and on the producer's device also every outgoing transfer. Memory that is freed at an instant is available
+//!   to whatever starts at that instant.
 //!
 //! # Without contention
 //!
@@ -25,18 +25,17 @@
 //! - A tensor is sent to each reader separately and concurrently, each transfer taking the seconds above. On
 //!   the producer's device, one transfer makes it available to all readers at once; it takes the seconds on
 //!   the diagonal of the matrix, or no time without a matrix.
-//! - Everything happens one by one, by time, then in the order in which it was scheduled. A task that ends schedules its
-//!   consequences at the same time, after the events already scheduled for that time: the end of an operator that its
-//!   device takes the next one and then that its tensors are sent, the end of a transfer that its readers have the
-//!   tensor, the last tensor of an operator that it asks for its device (operators that one transfer makes ready in
-//!   document order), and a device that takes an operator the start of that. A task of zero duration ends in its turn as
-//!   well.
+//! - Events happen one by one, by time, then in the order in which they were scheduled. An event schedules its
+//!   consequences for the same time, after the events already scheduled for that time. When an operator ends, its
+//!   device takes the next operator, and then its tensors are sent. When a transfer ends, its readers have the tensor.
+//!   When an operator has its last input, it requests its device (operators that one transfer makes ready do so in
+//!   document order). When a device takes an operator, the operator starts. A task of zero duration also ends in its
+//!   turn.
 //! - An idle device accepts a requesting operator immediately, without waiting for others; otherwise operators
 //!   queue for it by priority, or in the order of their requests.
 //! - The tensors of an operator are sent in document order, each to its readers in the order in which the tensor names
 //!   them.
-//! - Memory is held as with ports. There are no ports to be loaded, so the communication time of every device
-//!   is zero.
+//! - Memory is held as with ports. Without ports, the communication time of every device is zero.
 //!
 //! The value is the time of the last event. [`step`] lists the work, [`ports`] and [`contention_free`]
 //! simulate it, and [`memory`] tracks the bytes held meanwhile. Times are sums of seconds in the order of

@@ -109,7 +109,7 @@ impl Player<'_> {
             let is_first = about.ways.iter().all(|way| {
                 self.lines.get(way).is_some_and(|line| !line.is_taken && line.first() == Some(transfer))
             });
-            // If not, it is checked again when the port that blocks it becomes idle.
+            // Otherwise, the transfer is checked again when the port that blocks it becomes idle.
             if is_first {
                 for way in &about.ways {
                     let line = self.lines.entry(*way).or_default();
@@ -171,7 +171,7 @@ impl Player<'_> {
         self.arrives(&about.readers);
     }
 
-    /// A tensor has arrived at these readers.
+    /// Records that a tensor has arrived at these readers.
     fn arrives(&mut self, readers: &[usize]) {
         for &reader in readers {
             self.lacks[reader] -= 1;

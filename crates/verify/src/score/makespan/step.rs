@@ -39,9 +39,9 @@ pub(super) struct Step {
     pub(super) makes: Vec<Vec<usize>>,
     /// Tensors on their producers' devices, by tensor.
     pub(super) made: Vec<Made>,
-    /// Transfers by tensor, then in the order of their requests: by destination in the order of the cluster, or without
-    /// contention by reader as the tensor names them, with the transfer to the producer's own device in the place of
-    /// the first reader there.
+    /// Transfers by tensor, then in the order of their requests: by destination in the order of the cluster; without
+    /// contention, by reader in the order in which the tensor names them, with the transfer to the producer's own
+    /// device in the place of the first reader there.
     pub(super) transfers: Vec<Transfer>,
     /// Number of devices in the plan.
     pub(super) devices: usize,
@@ -113,7 +113,7 @@ fn to_each_device(placed: &Placed, tensor: &Tensor) -> Vec<(usize, Vec<usize>)> 
     by_device.map(|there| (there[0].2, there.iter().map(|seat| seat.3).collect())).collect()
 }
 
-/// Destinations without contention: once for each reader elsewhere, and once for all readers at home.
+/// Destinations of a tensor without contention: one for each reader elsewhere, and one for all readers at home.
 fn to_each_reader(placed: &Placed, tensor: &Tensor, at_home: &[usize]) -> Vec<(usize, Vec<usize>)> {
     let home = placed.device_of[tensor.producer];
     let mut has_word = false;

@@ -14,7 +14,7 @@ use super::super::matrix::{Compressed, Matrix};
 use super::super::reduction::Reduction;
 
 const SOURCE: &str = include_str!("kernel.cu");
-/// Name of the module that the kernels are loaded under.
+/// Name of the module under which the kernels are loaded.
 const MODULE: &str = "stagewright_rows";
 /// Bytes that a thread reads in one load.
 const PACK: usize = 16;
@@ -145,7 +145,7 @@ fn launch<T: CudaNumber>(
     }
 }
 
-/// A kernel, and the number of packs that an item has for it.
+/// A kernel, and the number of packs into which it divides an item.
 struct Kernel {
     name: String,
     packs: usize,

@@ -29,7 +29,7 @@ pub(super) struct Costs {
     /// Position of the producer of each net, and number of its readers.
     pub(super) producer: Keyed<NetId, Position>,
     pub(super) readers: Keyed<NetId, u32>,
-    /// Minimum seconds from the start of a unit to the end, on the cheapest pools and without transfers.
+    /// Minimum seconds from the start of a unit to the end of the sample, on the cheapest pools and without transfers.
     pub(super) tail: Keyed<Position, f64>,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct Costs {
 pub(super) struct PoolCosts {
     /// The pool.
     pub(super) pool: usize,
-    /// Maximum number of calls of the devices of the pool.
+    /// Maximum number of calls on the devices of the pool.
     pub(super) most: u32,
-    /// Bytes for one call.
+    /// Memory available to one call, in bytes.
     pub(super) memory: f64,
     /// Seconds of each unit; NaN if the pool cannot run it.
     pub(super) seconds: Keyed<Position, f64>,
@@ -104,7 +104,7 @@ impl Costs {
 }
 
 /// Seconds of the longest path through the operators of a unit on their hosts; NaN if an operator has no host. `rank`
-/// is their position in a topological order.
+/// is the position of each operator in a topological order.
 fn host_path(problem: &Problem, members: &[OpId], hosts: &Hosts, rank: &Keyed<OpId, u32>) -> f64 {
     if let [op] = members {
         return hosts.seconds(*op).unwrap_or(f64::NAN);

@@ -1,6 +1,6 @@
 //! Ideals of the units: sets closed under predecessors, with the transitions between them.
 //!
-//! They are listed by size, for a recurrence that settles one size after the other. The ideals of
+//! Ideals are listed by size, for a recurrence that settles one size after the other. The ideals of
 //! [`super::super::bound`] are over other nodes, classes that calls hold whole, and store their parents and open
 //! tensors instead.
 
@@ -100,8 +100,7 @@ impl Ideals {
             let mut next_ready: Vec<Vec<Position>> = Vec::new();
             for index in from..to {
                 for &unit in &ready[index - from] {
-                    // The joining positions of the ideals of this size and the next are stored for each, and each set
-                    // is also a key.
+                    // Each ideal of this size and the next stores its joining positions, and each set is also a key.
                     let listed = size_of_val(&*sets.bits) + size_of_val(&*transitions) + size_of_val(&*first);
                     let bytes = listed + (words * 8 + KEY_BYTES) * next.len() + lists;
                     let too_much = memory.is_some_and(|limit| bytes as u64 > limit);

@@ -7,13 +7,14 @@
 //! f(I, calls made) = min over ideals J ⊂ I of f(J, calls before) + min(load(I \ J), host path(I \ J))
 //! ```
 //!
-//! is the latency of the best plan of this shape. It is never below the actual latency of the plan, in which blocks of
-//! separate branches may overlap; on a chain of operators every plan has this shape, and the value is the optimum.
+//! is the latency of the best plan of this shape. The value is never below the actual latency of the plan, in which
+//! blocks of separate branches may overlap; on a chain of operators every plan has this shape, and the value is the
+//! optimum.
 //!
-//! From an ideal J the supersets are walked depth first, adding units by increasing position, so that each is visited
-//! once, with the sums of the call and the host path updated incrementally (`walk`). A walk ends where memory and the
-//! value to beat exclude both. Over all enumerated ideals it takes O(pairs of ideals · (pins of a unit + calls)); over
-//! the prefixes of one order, O(units² · …).
+//! From an ideal J the supersets are walked depth first, adding units by increasing position, so that each superset is
+//! visited once, with the sums of the call and the host path updated incrementally (`walk`). A walk ends where memory
+//! and the value to beat exclude both the call and the host segment. Over all enumerated ideals it takes O(pairs of
+//! ideals · (pins of a unit + calls)); over the prefixes of one order, O(units² · …).
 
 mod costs;
 mod ideals;
@@ -83,7 +84,7 @@ fn blocks(
         table.settle(level.clone());
         let (settled, pending) = table.split();
         let mut shares: Vec<_> = walkers.iter_mut().zip(pending).collect();
-        // Neighbours in a level have similar costs: deal them out in turn.
+        // Neighbours in a level have similar costs, so they are dealt out in turn.
         let stopped = pool.install(|| {
             shares.par_iter_mut().enumerate().any(|(share, (walker, pending))| {
                 let mut mine = level.clone().skip(share).step_by(workers);
@@ -139,8 +140,8 @@ pub fn over_orders(problem: &Problem, units: &Units, context: &mut Context<'_>) 
 pub enum Extent {
     /// Complete: there is no better chain of blocks.
     Whole,
-    /// Complete except for chains worse than one that overfills a host, since the program ignores the memory of
-    /// hosts.
+    /// Complete except for chains that are worse than one that overfills a host, since the program ignores the memory
+    /// of hosts.
     WithoutHostMemory,
     /// Incomplete: cut off by a time or memory limit.
     Cut,
@@ -148,8 +149,8 @@ pub enum Extent {
 
 /// Improves a plan over a set of ideals.
 ///
-/// With q calls per accelerator the program runs once for each number up to q, since it splits an accelerator's memory
-/// evenly among its calls: more calls are more and smaller blocks.
+/// With q calls per accelerator the program runs once for each number of calls up to q, since it splits an
+/// accelerator's memory evenly among its calls: more calls mean more and smaller blocks.
 ///
 /// # Errors
 /// If worker threads cannot be started, and for broken invariants.

@@ -10,7 +10,7 @@ use super::costs::{Costs, PoolId};
 use super::ideals::{IdealId, Ideals};
 
 id! {
-    /// The calls made of every pool, as a number of [`Usage`].
+    /// The number of calls made on every pool, as encoded by [`Usage`].
     pub(super) Made;
 }
 
@@ -20,7 +20,7 @@ struct Cell {
     value: f64,
     /// Previous ideal.
     from: IdealId,
-    /// The called pool.
+    /// Pool of the call.
     pool: PoolId,
 }
 
@@ -32,7 +32,7 @@ const UNREACHED: Cell = Cell { value: f64::INFINITY, from: IdealId(u32::MAX), po
 pub(super) struct Block {
     pub(super) from: IdealId,
     pub(super) to: IdealId,
-    /// The called pool; `None` for the hosts.
+    /// Pool of the call; `None` for the hosts.
     pub(super) pool: Option<PoolId>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Table {
 /// Rows that are final.
 #[derive(Debug)]
 pub(super) struct Settled {
-    /// Encoding of the calls made of each pool.
+    /// Encoding of the numbers of calls made on the pools.
     usage: Usage,
     called: Rows,
     hosted: Rows,
@@ -59,7 +59,7 @@ pub(super) struct Pending {
     hosted: Rows,
 }
 
-/// A row of cells by calls made for each ideal that a block has reached. The length of a row is the product of the
+/// For each ideal that a block has reached, a row of cells, by calls made. The length of a row is the product of the
 /// numbers of calls of the pools, 2¹⁶ for 16 single accelerators, so unreached rows are not allocated.
 #[derive(Debug)]
 struct Rows {
@@ -84,7 +84,8 @@ impl Rows {
         self.row(ideal).map_or(UNREACHED, |row| row[usage])
     }
 
-    /// Adopts the row of an ideal: among equal values, the one from the first ideal counts, whichever thread found it.
+    /// Merges another worker's row of an ideal. Among equal values, the cell from the first ideal is kept, no matter
+    /// which thread found it.
     fn merge(&mut self, ideal: IdealId, other: &mut Rows) {
         let Some(theirs) = other.rows[ideal].take() else { return };
         match &mut self.rows[ideal] {
@@ -100,7 +101,7 @@ impl Rows {
     }
 }
 
-/// Calls made of every pool, as one mixed-radix number.
+/// Number of calls made on every pool, as one mixed-radix number.
 #[derive(Debug, Clone)]
 struct Usage {
     strides: Keyed<PoolId, usize>,
@@ -197,7 +198,7 @@ impl Table {
 }
 
 impl Settled {
-    /// Cells of a row.
+    /// Number of cells of a row.
     pub(super) fn width(&self) -> usize {
         self.usage.len
     }
@@ -212,8 +213,8 @@ impl Settled {
         (called.min(least(&self.hosted)), called)
     }
 
-    /// Fills `ways` with the states that one more call of a pool can follow: calls made including it, and the value
-    /// before.
+    /// Fills `ways` with the states that one more call on a pool can follow: for each, the calls made including the new
+    /// one, and the value before it.
     pub(super) fn before_call(&self, ideal: IdealId, pool: PoolId, below: f64, ways: &mut Vec<(Made, f64)>) {
         ways.clear();
         for used in 0..self.usage.len {
@@ -224,7 +225,8 @@ impl Settled {
         }
     }
 
-    /// Fills `ways` with the states that a host segment can follow: calls made, and the value before.
+    /// Fills `ways` with the states that a host segment can follow: for each, the calls made, and the value before the
+    /// segment.
     pub(super) fn before_hosts(&self, ideal: IdealId, below: f64, ways: &mut Vec<(Made, f64)>) {
         ways.clear();
         let cells = self.called.row(ideal).unwrap_or_default();
@@ -234,13 +236,13 @@ impl Settled {
 }
 
 impl Pending {
-    /// Records a call that leads from one ideal to another at a cost, after each of the ways.
+    /// Records a call that leads from one ideal to another at a cost, after each of the states in `ways`.
     #[inline]
     pub(super) fn call(&mut self, from: IdealId, to: IdealId, pool: PoolId, cost: f64, ways: &[(Made, f64)]) {
         relax(self.called.row_mut(to), from, pool, cost, ways);
     }
 
-    /// Records a host segment that leads from one ideal to another at a cost, after each of the ways.
+    /// Records a host segment that leads from one ideal to another at a cost, after each of the states in `ways`.
     #[inline]
     pub(super) fn host(&mut self, from: IdealId, to: IdealId, cost: f64, ways: &[(Made, f64)]) {
         relax(self.hosted.row_mut(to), from, NO_POOL, cost, ways);

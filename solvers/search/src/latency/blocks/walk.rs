@@ -10,7 +10,7 @@ use super::costs::{Costs, PoolCosts, PoolId};
 use super::ideals::{IdealId, Ideals, Position};
 use super::table::{Made, Pending, Settled};
 
-/// Supersets, and cells of the rows that they better, between two looks at the clock.
+/// Number of supersets visited and cells offered an improvement between two checks of the clock.
 const BETWEEN_CHECKS: usize = 1 << 16;
 
 /// Marks a stopped walk.
@@ -26,12 +26,13 @@ pub(super) struct Walker<'a> {
     left: Keyed<NetId, u32>,
     /// Number of readers of each net in the block.
     inside: Keyed<NetId, u32>,
-    /// Seconds on the hosts until a unit of the block is ready; zero for all others, which are ready earlier.
+    /// Seconds on the hosts until a unit of the block is ready; zero for units outside the block, which are ready
+    /// earlier.
     ready: Keyed<Position, f64>,
     in_block: Keyed<Position, bool>,
     /// Memory of the block; `None` if it is the sum in [`BlockSums`].
     memory: Option<Memory<'a>>,
-    /// Steps that a superset counts as: working out its memory looks at all units.
+    /// Number of steps that a superset counts as, since computing its memory may visit all units.
     steps_each: usize,
     frames: Vec<Frame>,
     call_ways: Vec<(Made, f64)>,
@@ -53,7 +54,7 @@ const NOTHING: Position = Position(u32::MAX);
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     ideal: IdealId,
-    /// The last added position, or [`NOTHING`].
+    /// The position added last, or [`NOTHING`].
     added: Position,
     /// Next transition to try.
     next: usize,
@@ -103,7 +104,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Records every block that can follow an ideal on a plan below the requested value.
+    /// Records every block that can follow an ideal in a plan below the requested value.
     pub(super) fn expand(
         &mut self,
         from: IdealId,
@@ -125,7 +126,7 @@ impl<'a> Walker<'a> {
             // The hosts share the walk of the first pool.
             self.walk(from, pool_id, pool, call, hosts.take(), pending)?;
         }
-        // Without accelerators they have their own walk.
+        // Without accelerators, the hosts have a walk of their own.
         if self.costs.pools.is_empty() {
             self.walk(from, PoolId(0), &PoolCosts::default(), None, hosts, pending)?;
         }
@@ -157,7 +158,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Walks with one pool, and with the hosts if given; `call` and `hosts` are the minimum values before such a block.
+    /// Walks the supersets for calls on one pool and, if given, for host segments. `call` and `hosts` are the minimum
+    /// values before a call and before a host segment.
     fn walk(
         &mut self,
         from: IdealId,
@@ -216,8 +218,9 @@ impl<'a> Walker<'a> {
         if halted { Err(Halted) } else { Ok(()) }
     }
 
-    /// Adds a unit to the block, if it can still be a call on the pool or a block of the hosts. Takes and returns the sums of a
-    /// call and the longest path on the hosts; the former with the minimum values before such a block.
+    /// Adds a unit to the block if the block can then still be a call on the pool or a host segment. Takes the sums of
+    /// the call and the longest path on the hosts, each with the minimum value before such a block, and returns the new
+    /// ones.
     fn extend(
         &mut self,
         pool: &PoolCosts,
@@ -239,7 +242,7 @@ impl<'a> Walker<'a> {
             return None;
         }
         self.add(unit, path.map_or(0.0, |path| path.1));
-        // The sums bound the memory from below.
+        // The sums only bound the memory from below, so the memory itself is checked too.
         let sums = sums.filter(|_| self.fits(pool));
         if sums.is_none() && path.is_none() {
             self.remove(unit);
@@ -248,7 +251,7 @@ impl<'a> Walker<'a> {
         Some((sums, path.map(|path| path.0)))
     }
 
-    /// The sums of a call with one more unit; `None` if the call cannot have it.
+    /// The sums of a call with one more unit; `None` if the unit cannot be in the call.
     #[inline]
     fn with_call(&self, pool: &PoolCosts, sums: BlockSums, unit: Position) -> Option<BlockSums> {
         let seconds = pool.seconds[unit];
@@ -293,7 +296,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Whether a device of a pool holds the block, whose sums do not exclude it.
+    /// Whether the block fits into the memory of a device of a pool, if its sums do not exclude that.
     fn fits(&self, pool: &PoolCosts) -> bool {
         self.memory.as_ref().is_none_or(|memory| memory.holdings.fits(1, pool.memory))
     }

@@ -34,7 +34,7 @@ fn host_seconds(offload: &Offload<'_>, groups: &Groups, nodes: &Nodes) -> Keyed<
     seconds
 }
 
-/// The recursion with its inputs.
+/// The recursion F with its inputs.
 pub(super) struct Chain<'a> {
     pub(super) offload: &'a Offload<'a>,
     pub(super) groups: &'a Groups,
@@ -45,7 +45,7 @@ pub(super) struct Chain<'a> {
     pub(super) host: Keyed<OpId, f64>,
 }
 
-/// Earliest ready times for a number of calls.
+/// Earliest ready times with a given number of calls.
 pub(super) struct Level {
     pub(super) ready: Keyed<OpId, f64>,
     /// Earliest start of a call that waits for an ideal, by ideal.
@@ -157,7 +157,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Earliest ready time of each operator, if a call with its node can end at `called`.
+    /// Earliest ready time of each operator, if a call that contains its node can end at `called`.
     fn ready(&self, called: &Keyed<NodeId, f64>) -> Keyed<OpId, f64> {
         let graph = self.offload.graph();
         let mut by_group = Keyed::filled(f64::INFINITY, self.groups.len());
@@ -172,7 +172,7 @@ impl<'a> Chain<'a> {
         ready
     }
 
-    /// Earliest time until which a call after each ideal must wait.
+    /// For each ideal, the earliest time at which a call that waits for the ideal can start.
     fn after(&self, ready: &Keyed<OpId, f64>) -> Keyed<IdealId, f64> {
         let graph = self.offload.graph();
         let node_ready = |&group: &GroupId| {

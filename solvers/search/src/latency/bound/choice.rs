@@ -22,8 +22,8 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The choice of as many nodes as the effort allows, found by halving the doubtful part: a path alone has as many
-    /// ideals as nodes. `None` if stopped.
+    /// The choice of as many nodes as the effort allows, found by repeatedly halving the number of nodes beyond the
+    /// path: a path alone has only as many ideals as nodes. `None` if stopped.
     pub(super) fn new(offload: &Offload<'_>, effort: CallChainEffort, stop: &Stop) -> Option<Choice> {
         let groups = Groups::new(offload, stop)?;
         let ranking = Ranking::new(offload, &groups);
@@ -59,8 +59,8 @@ struct Ranking {
 }
 
 impl Ranking {
-    /// The heaviest path, then the rest, both by weight: the minimum seconds over the pools, plus the maximum seconds
-    /// of the outputs over any link.
+    /// Ranks the groups of the heaviest path first, then the others, both by weight: the minimum seconds over the
+    /// pools, plus the maximum seconds of the outputs over any link.
     fn new(offload: &Offload<'_>, groups: &Groups) -> Ranking {
         let graph = offload.graph();
         let pools = offload.problem().pools().len();

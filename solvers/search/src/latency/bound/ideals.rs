@@ -15,14 +15,14 @@ id! {
     pub(super) IdealId;
 }
 
-/// Maximum number of open nets over all ideals: one gibibyte.
+/// Maximum number of open nets, summed over all ideals, which take one gibibyte.
 const MAX_OPEN: usize = 1 << 28;
 
 /// All ideals, smaller ones first, the empty one at 0.
 pub(super) struct Ideals {
     words: usize,
     sets: Vec<u64>,
-    /// The covers of ideal i are `covers[offsets[i]..offsets[i + 1]]`.
+    /// Offsets into `covers`: the covers of ideal i are `covers[offsets[i]..offsets[i + 1]]`.
     offsets: Vec<u32>,
     covers: Vec<Cover>,
     /// A parent of each ideal but the first: an ideal with one node less.
@@ -40,8 +40,8 @@ pub(super) struct Cover {
 }
 
 impl Ideals {
-    /// Enumerates the ideals in O(ideals · (nodes + nets) · words); `None` if there are more than `limit`, if
-    /// they leave too many nets open, or if stopped.
+    /// Enumerates the ideals in O(ideals · (nodes + nets) · words); `None` if there are more than `limit`, if they
+    /// leave too many nets open, or if the enumeration is stopped.
     pub(super) fn list(nodes: &Nodes, limit: usize, stop: &Stop) -> Option<Ideals> {
         let words = nodes.words;
         let mut ideals = Ideals {

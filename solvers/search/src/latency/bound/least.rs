@@ -11,8 +11,8 @@ use super::nodes::{Accelerator, NetId, NodeId, Nodes};
 /// Maximum number of entries of a table, at 16 bytes each.
 const MAX_ENTRIES: usize = 1 << 25;
 
-/// Rows by ideal J: for each node outside J the minimum load of a set I \ J that contains it and fits, with I an ideal;
-/// nodes without such a set are left out.
+/// Rows by ideal J: for each node outside J, the minimum load of a set I \ J that contains the node and fits, where I
+/// is an ideal; nodes without such a set are left out.
 pub(super) struct Least {
     offsets: Vec<usize>,
     entries: Vec<(NodeId, f64)>,
@@ -20,8 +20,8 @@ pub(super) struct Least {
 
 impl Least {
     /// Tries all pairs of ideals whose difference fits and is supported. Loads are sums of non-negative terms, so their
-    /// rounding is relative. `None` if stopped, or if that takes more than `steps`, from which the steps used are
-    /// subtracted, or too many entries.
+    /// rounding is relative. Subtracts the steps used from `steps`. `None` if stopped, if `steps` do not suffice, or if
+    /// there are too many entries.
     ///
     /// The compute of a set and its inputs only grow as nodes are added; its outputs are summed from scratch.
     pub(super) fn new(
@@ -58,23 +58,23 @@ struct Walk<'a> {
     nodes: &'a Nodes,
     ideals: &'a Ideals,
     accelerator: &'a Accelerator,
-    /// The ideal from which each ideal was reached last.
+    /// `[ideal]`: the last ideal whose walk reached it.
     seen: Keyed<IdealId, IdealId>,
-    /// Compute and inputs.
+    /// `[ideal]`: compute and inputs of the set.
     grown: Keyed<IdealId, f64>,
     bytes: Keyed<IdealId, f64>,
-    /// Load, then the minimum load over the set and all sets that contain it.
+    /// `[ideal]`: load of the set, later the minimum load over the set and all sets that contain it.
     least: Keyed<IdealId, f64>,
     /// Ideals reached, the smaller ones first.
     order: Vec<IdealId>,
     by_node: Keyed<NodeId, f64>,
-    /// Steps to visit the inputs of a node.
+    /// Number of steps to visit the inputs of a node.
     effort: Keyed<NodeId, u64>,
     /// Number of operators, tensors and readers visited.
     steps: u64,
 }
 
-/// The nodes of a minimum-load call directly after an ideal that contains a node.
+/// The nodes of a call of minimum load that directly follows an ideal and contains a given node.
 pub(super) fn lightest(
     nodes: &Nodes,
     ideals: &Ideals,
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
                 }
                 let bytes = self.bytes[current] + self.nodes.bytes[node];
                 let seconds = self.accelerator.seconds[node];
-                // Lowered, since the bytes may be summed in another order elsewhere.
+                // The bytes are lowered, since they may be summed in another order elsewhere.
                 let fits = tolerance::fits(tolerance::round_down(bytes), self.accelerator.memory);
                 if seconds.is_nan() || !fits {
                     continue;
@@ -143,7 +143,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Transfers of the inputs of a node that are produced in `below` and not read by the rest of the ideal `ideal`.
+    /// Transfer time of the inputs of a node that are produced in `below` and not read by the rest of the ideal
+    /// `ideal`.
     fn received(&self, below: &[u64], ideal: IdealId, node: NodeId) -> f64 {
         let inside = self.ideals.set(ideal);
         let fresh = self.nodes.inputs[node].iter().filter(|&&net| {
@@ -155,7 +156,7 @@ impl<'a> Walk<'a> {
         fresh.map(|&net| self.accelerator.transfer[net]).sum()
     }
 
-    /// Collects the minimum loads by node: on the way to every set with a node, some cover adds the node.
+    /// Collects the minimum loads by node: on the way to every set that contains a node, some cover adds the node.
     fn collect(&mut self, entries: &mut Vec<(NodeId, f64)>) {
         let from = self.order[0];
         let mut touched = Vec::new();

@@ -16,24 +16,24 @@
 //! at most k calls are before v or contain it, so the latency is at least the largest F(v, K), where K is the number of
 //! calls of all devices of the pool; with several pools of accelerators, k is a vector with a number for each.
 //!
-//! The relaxation drops the condition that two inputs u and u' of one call belong to the same placement: each takes the
-//! calls that suit it best, and each the full k. Along any single path the recursion is exact, and everything that
-//! convexity forces into a call is paid for with its memory, its work and all its tensors. If branches are short beside
-//! the calls, as in residual networks and transformers, the chain of the last operator with all other operators on
-//! hosts is a placement of exactly that value, which is then optimal. [`Relaxed`] has it.
+//! The relaxation drops the condition that two inputs u and u' of one call belong to the same placement: each input
+//! takes the calls that suit it best, and each may use all k. Along any single path the recursion is exact, and
+//! everything that convexity forces into a call is paid for with its memory, its work and all its tensors. If branches
+//! are short beside the calls, as in residual networks and transformers, the chain of the last operator with all other
+//! operators on hosts is a placement of exactly that value, which is then optimal. [`Relaxed`] contains this placement.
 //!
 //! # How it is computed
 //!
 //! - `nodes`: colocation classes that calls hold whole become nodes.
 //! - `ideals`: every Y is a difference I \ J of two ideals, so there are at most as many as pairs of ideals.
-//! - `least`: for each J and v the minimum load of a set I \ J with v in it. F needs no more than these. Sets that do
-//!   not wait for all of J are among them; they are also in the row of the smaller ideal, where they start no later.
+//! - `least`: for each J and v the minimum load of a set I \ J with v in it. F needs no other loads. Sets that do not
+//!   wait for all of J are among them; they are also in the row of the smaller ideal, where they start no later.
 //! - `chain`: F, level by level.
 //! - `read_off`: the placement that F suggests.
-//! - `choice`: the nodes left out if there are too many ideals.
+//! - `choice`: the choice of nodes to leave out if there are too many ideals.
 //!
-//! Ideals as states are from the dynamic program for throughput of Tarnawski et al., "Efficient Algorithms for Device
-//! Placement of DNN Graph Operators", NeurIPS 2020, which has only an integer program for latency.
+//! Using ideals as states is due to Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph
+//! Operators", NeurIPS 2020, whose dynamic program is for throughput; for latency they have only an integer program.
 
 mod chain;
 mod choice;
@@ -58,10 +58,10 @@ use choice::Choice;
 /// Work limits of the bound, which is valid for every choice of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallChainEffort {
-    /// Maximum number of ideals; nodes are left out to meet it.
+    /// Maximum number of ideals; nodes are left out to stay within the limit.
     pub ideals: usize,
     /// Maximum number of operators, tensors and their readers visited for the loads of calls; nodes are left out to
-    /// meet it.
+    /// stay within the limit.
     pub steps: u64,
 }
 
@@ -92,7 +92,8 @@ pub struct Relaxed {
     /// The bound; infinite if no placement exists.
     pub bound: LowerBound,
     /// A feasible placement and its latency: the chain of calls of the operator that is ready last, with the chains of
-    /// the operators that it waits for as far as they are compatible. `None` if they are not, also with one call.
+    /// the operators that it waits for as far as they are compatible. `None` if they are not compatible, even with one
+    /// call.
     pub plan: Option<(Placement, f64)>,
     /// Whether no node was left out, so that more effort is useless.
     pub complete: bool,
@@ -103,8 +104,8 @@ impl CallChains {
 
     /// The bound with the placement that it suggests; `None` if stopped.
     ///
-    /// Takes O(steps + levels · (ideals · nodes + operators)) time, where the levels are the calls of a chain; if nodes
-    /// are left out, the steps are repeated a few times.
+    /// Takes O(steps + levels · (ideals · nodes + operators)) time, with one level for each number of calls in a chain;
+    /// if nodes are left out, the steps are repeated a few times.
     ///
     /// # Panics
     /// If the objective is not latency.
@@ -125,7 +126,7 @@ impl CallChains {
             let evaluation = evaluate(problem, &placement);
             evaluation.is_feasible().then_some((placement, evaluation.value))
         });
-        // The chains of several calls may need a colocation class on two devices, where one call would hold it.
+        // The chains of several calls may put a colocation class on two devices, while a single call would hold it.
         let plan = plan.or_else(|| {
             let one_call = Objective::Latency { calls: 1 };
             let problem =

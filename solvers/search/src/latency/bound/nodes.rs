@@ -1,16 +1,16 @@
 //! Nodes: groups of operators that a call holds whole or not at all.
 //!
 //! With one call per accelerator, a colocation class on an accelerator is in one call. Its operators become one *node*
-//! if that loses nothing: if each operator of the class that reads from outside leads to each one that is read outside,
-//! the class is *transparent*. Every path through the class as a node is then a path of operators, and so
+//! if that loses nothing: the class is *transparent* if every operator in it that reads from outside leads to every
+//! operator in it that is read outside. Every path through the class as a node is then a path of operators, and so
 //!
 //! - the graph of nodes is acyclic: a cycle, continued in every class from the operator entered to the operator left,
 //!   would be a cycle of operators;
 //! - a call is convex in the graph of nodes, as it is in the graph of operators.
 //!
-//! In profiles nearly all classes are transparent: an operator with its weights, which read nothing, and its
-//! statistics, which are never read. All other operators are nodes of their own, which drops a constraint and so
-//! keeps the bound valid; so are all operators if an accelerator makes several calls.
+//! In profiles nearly all classes are transparent: they consist of an operator, its weights, which read nothing, and
+//! its statistics, which are never read. All other operators are nodes of their own, which drops a constraint and so
+//! keeps the bound valid. If an accelerator makes several calls, all operators are nodes of their own.
 //!
 //! Nodes may also be left out. They then cost nothing and take no memory, but their precedence is passed on.
 
@@ -39,7 +39,7 @@ pub(super) struct Groups {
     pub(super) members: Keyed<GroupId, Vec<OpId>>,
     /// The group of each operator.
     pub(super) of: Keyed<OpId, GroupId>,
-    /// The groups that read an output of each one.
+    /// The groups that read an output of each group.
     successors: Keyed<GroupId, Vec<GroupId>>,
 }
 
@@ -117,8 +117,8 @@ impl Groups {
     }
 }
 
-/// Whether each operator of a class that reads from outside leads to each one that is read outside, within the budget
-/// and the time.
+/// Whether each operator of a class that reads from outside leads to each operator of the class that is read outside,
+/// as far as the budget and the time suffice to tell.
 fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize, stop: &Stop) -> bool {
     let inside = |op: &OpId| class.binary_search(op).is_ok();
     let reads = |op: &&OpId| graph.predecessors(**op).iter().any(|other| !inside(other));
@@ -173,10 +173,10 @@ pub(super) struct Net {
 pub(super) struct Accelerator {
     /// Index of the pool.
     pub(super) pool: usize,
-    /// Total number of calls of the devices of the pool.
+    /// Total number of calls on the devices of the pool.
     pub(super) calls: u64,
     pub(super) memory: f64,
-    /// Seconds by node; NaN if the pool cannot run it.
+    /// Seconds by node; NaN if the pool cannot run the node.
     pub(super) seconds: Keyed<NodeId, f64>,
     /// Transfer time by net.
     pub(super) transfer: Keyed<NetId, f64>,
@@ -188,7 +188,7 @@ pub(super) struct Nodes {
     pub(super) group: Keyed<NodeId, GroupId>,
     /// Number of 64-bit words of a set of nodes.
     pub(super) words: usize,
-    /// The nodes before each one, as a set.
+    /// For each node, the set of the nodes before it.
     before: Vec<u64>,
     pub(super) bytes: Keyed<NodeId, f64>,
     pub(super) nets: Keyed<NetId, Net>,
@@ -272,7 +272,7 @@ impl Nodes {
         self.group.iter().map(|&group| &groups.members[group])
     }
 
-    /// The nodes before each group, passed on along the edges, and so before each node.
+    /// Computes the nodes before each group, passed on along the edges, and thereby the nodes before each node.
     fn order(&mut self, groups: &Groups, node_of: &Keyed<GroupId, NodeId>) {
         let words = self.words;
         let mut before = vec![0u64; groups.len() * words];

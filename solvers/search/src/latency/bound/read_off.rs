@@ -89,7 +89,7 @@ struct Call {
 }
 
 impl Call {
-    /// The call with a node that ends the earliest, on a pool with a device left.
+    /// The call that contains a node and ends the earliest, on a pool with a device left.
     fn find(
         chain: &Chain<'_>,
         levels: &Levels,
@@ -123,7 +123,7 @@ impl Call {
     }
 }
 
-/// Every call on a separate device, all other operators on hosts.
+/// The placement with every call on a separate device and all other operators on hosts.
 fn assemble(chain: &Chain<'_>, calls: &[Call]) -> Option<Placement> {
     let problem = chain.offload.problem();
     let mut device_of: Keyed<OpId, Option<DeviceId>> = Keyed::filled(None, problem.graph().operator_count());

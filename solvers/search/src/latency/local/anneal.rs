@@ -7,7 +7,7 @@ use stagewright_core::solver::Stop;
 use super::moves::Moves;
 use super::state::SiteAssignment;
 
-/// Moves at one temperature.
+/// Number of moves at one temperature.
 const AT_ONE_TEMPERATURE: u64 = 64;
 /// Temperature at the end, as a fraction of the value.
 const COLD: f64 = 1e-6;
@@ -65,7 +65,7 @@ pub(super) fn anneal(
             continue;
         }
         if kept && after > best {
-            // Going back once is cheaper than a copy at every improvement.
+            // Reverting the move once is cheaper than a copy at every improvement.
             let here = state.value();
             let forth: Vec<_> = was.iter().map(|&(op, _)| (op, state.site(op))).collect();
             state.restore(&was, before);

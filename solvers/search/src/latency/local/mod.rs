@@ -42,7 +42,7 @@ const MOVES_PER_OPERATOR: u64 = 20;
 const FEWEST_MOVES: u64 = 1 << 10;
 const MAX_MOVES: u64 = 1 << 20;
 const GROWTH: f64 = 1.4;
-/// Maximum gap of the target: above it every plan is close enough.
+/// Maximum gap from which the target is derived: with a larger gap, every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
 
 /// Local search from the best order of blocks.

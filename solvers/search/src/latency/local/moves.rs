@@ -1,11 +1,11 @@
-//! Moves: pieces of a call, closed under predecessors or successors within it, go elsewhere.
+//! Moves: pieces of a call, closed under predecessors or successors within the call, move elsewhere.
 //!
 //! A single operator can rarely leave a call: its predecessors and successors in the call would then wait for one
 //! another. So a move takes a *piece*: an operator with all of its predecessors (or successors) in its call or, on
-//! hosts, possibly the operator alone, and everything that must share a device with a member. It goes
+//! hosts, possibly the operator alone, together with everything that must share a device with a member. The piece moves
 //!
-//! - to a neighbour: the site of an outside operator that it reads from or feeds (a boundary shifts; if the piece is
-//!   the whole call, two calls merge);
+//! - to a neighbour: the site of an outside operator that the piece reads from or feeds (a boundary shifts; if the
+//!   piece is the whole call, two calls merge);
 //! - to an empty call (a call splits);
 //! - to the hosts.
 //!
@@ -33,7 +33,7 @@ pub(super) struct Moves {
 const TO_HOSTS: u32 = 4;
 const TO_EMPTY: u32 = 2;
 const EXCHANGES: u32 = 1;
-/// On hosts, number of pieces among 4 that include predecessors or successors.
+/// Number of pieces among 4 on hosts that include predecessors or successors.
 const HOST_PIECES: u32 = 2;
 /// Maximum size at which a piece on hosts stops growing.
 const MAX_ON_HOSTS: usize = 64;

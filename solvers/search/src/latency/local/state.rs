@@ -16,7 +16,7 @@ use crate::latency::host::Hosts;
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) calls: Keyed<u32, Call>,
-    /// Device and call number of each.
+    /// Device and call number of each call.
     seats: Keyed<u32, (DeviceId, u32)>,
     hosts: Hosts,
 }
@@ -60,7 +60,7 @@ impl Slots {
     }
 }
 
-/// An operator with its previous site, to undo a move.
+/// An operator with its previous site, which undoes a move.
 pub(super) type Was = (OpId, Site);
 
 /// A feasible assignment.
@@ -81,7 +81,8 @@ pub(super) struct SiteAssignment<'p> {
 }
 
 impl<'p> SiteAssignment<'p> {
-    /// A placement as a state, with operators on hosts moved to the fastest; `None` if that is infeasible.
+    /// A placement as a state, with operators on hosts moved to their fastest hosts; `None` if the result is
+    /// infeasible.
     pub(super) fn of_placement(
         offload: &'p Offload<'p>,
         slots: &'p Slots,
@@ -153,8 +154,9 @@ impl<'p> SiteAssignment<'p> {
         self.slots.hosts.pool(op).map(Site::Host)
     }
 
-    /// Moves operators to sites and returns the new value; `was` gets the way back. Changes nothing and returns `None`
-    /// if a device cannot run or hold them, or if an operator would wait for itself.
+    /// Moves operators to sites and returns the new value; `was` receives the moved operators with their previous
+    /// sites. Changes nothing and returns `None` if a device cannot run or hold the operators, or if an operator would
+    /// wait for itself.
     pub(super) fn shift(
         &mut self,
         moves: impl Iterator<Item = (OpId, Site)>,
@@ -187,7 +189,7 @@ impl<'p> SiteAssignment<'p> {
         }
     }
 
-    /// Undoes a shift; `value` is the value before it.
+    /// Undoes a shift; `value` is the value before the shift.
     pub(super) fn restore(&mut self, was: &[Was], value: f64) {
         for &(op, from) in was.iter().rev() {
             let to = self.sites[op];

@@ -1,11 +1,11 @@
 //! The fastest configurations of the layers of a stage that fit into its memory.
 //!
-//! The workspace of a stage is the largest of its layers, so every possible value is tried: layers are then in configurations
-//! that need no more, and the remaining memory is for activations. If all layers with a choice are alike, it suffices to
-//! count the layers in each configuration, and the answer is exact. Otherwise the seconds of the backward pass and those of
-//! both passes are minimised on their own, each by branch and bound on the numbers of configurations of every class, with the
-//! linear relaxation of the rest (Kellerer, Pferschy and Pisinger 2004, chapter 11). A search that takes too long is given up
-//! for the relaxation, which is a bound as well.
+//! The workspace of a stage is the largest workspace of its layers, so every possible value is tried: layers are then
+//! in configurations that need no more, and the remaining memory is left for activations. If all layers with a choice
+//! are alike, it suffices to count the layers in each configuration, and the answer is exact. Otherwise the seconds of
+//! the backward pass and those of both passes are minimised separately, each by branch and bound on the numbers of
+//! configurations of every class, with the linear relaxation of the rest (Kellerer, Pferschy and Pisinger 2004, chapter
+//! 11). A search that takes too long is abandoned in favour of the relaxation, which is a bound as well.
 
 use super::place::Setting;
 use super::{Effort, Exhausted};
@@ -16,11 +16,11 @@ const MOST_NODES: usize = 4096;
 /// Fraction of a layer by which rounding may change the number of recomputed layers.
 const ROUNDING: f64 = 1e-9;
 
-/// Lower bounds on the passes of a stage in any configurations: some point is at most both.
+/// Lower bounds on the passes of a stage. For any choice of configurations, some point exceeds it in neither figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     pub(super) backward: f64,
-    /// The backward pass and the weight gradients.
+    /// Seconds of the backward pass and the weight gradients together.
     pub(super) both: f64,
 }
 
@@ -31,8 +31,8 @@ pub(super) struct Group<'p> {
     pub(super) settings: &'p [Setting],
 }
 
-/// Points of the layers in `room` bytes, with microbatches in flight until the backward pass and until the weight
-/// gradients. Empty if the layers do not fit.
+/// Points of the layers that fit into `room` bytes, given the microbatches in flight until the backward pass and until
+/// the weight gradients. Empty if the layers do not fit.
 pub(super) fn fastest(
     groups: &[Group],
     in_flight: [f64; 2],
@@ -64,7 +64,7 @@ pub(super) fn fastest(
     Ok(points)
 }
 
-/// Additional seconds of a layer over its fastest configuration, and the bytes that they save.
+/// A slower configuration of a layer: its additional seconds over the fastest, and the bytes that it saves.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     saved: f64,
@@ -86,7 +86,7 @@ struct Choice {
 }
 
 impl Choice {
-    /// The configurations within a workspace; `None` without any.
+    /// The configurations that need at most a workspace; `None` if there is no such configuration.
     fn new(group: &Group, in_flight: [f64; 2], workspace: f64) -> Option<Self> {
         let kept =
             |setting: &Setting| in_flight[0] * setting.activations[0] + in_flight[1] * setting.activations[1];
@@ -149,11 +149,11 @@ fn within(
     Ok(())
 }
 
-/// Numbers of layers in each of at most two steps that save an excess: for every number in the second step, the minimum in
-/// the first.
+/// Numbers of layers that take each of at most two steps, so that an excess is saved: for every number of layers that
+/// take the second step, the minimum number that take the first.
 fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
     let needed = |saved: f64, step: &Step| -> usize {
-        // At most a few thousand, or more than there are layers.
+        // At most a few thousand, unless there are fewer layers than that: then the exact number does not matter.
         ((excess - saved) / step.saved - ROUNDING).ceil().clamp(0.0, 1e9) as usize
     };
     match steps {
@@ -168,12 +168,13 @@ fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
                 (of_first + of_second <= count).then_some([of_first, of_second])
             })
             .collect(),
-        // There are at most three configurations; with more, no bound below the fastest would be valid.
+        // There are at most three configurations, so at most two steps; with more, only the fastest would give a valid
+        // bound.
         _ => vec![[0, 0]],
     }
 }
 
-/// Minimum seconds of steps that save an excess; infinite if all steps together do not. A lower bound on it if the
+/// Minimum seconds of steps that together save an excess; infinite if no steps do. A lower bound on this minimum if the
 /// search takes too long.
 fn least(
     open: &[&Choice],
@@ -192,7 +193,7 @@ fn least(
     Ok(if search.nodes > MOST_NODES { relaxed } else { search.best })
 }
 
-/// A part of the convex hull of the configurations of a class.
+/// An edge of the convex hull of the configurations of a class.
 #[derive(Debug, Clone, Copy)]
 struct Slope {
     count: f64,
@@ -200,7 +201,7 @@ struct Slope {
     cost: f64,
 }
 
-/// The hulls of classes, by ascending cost per byte.
+/// The edges of the hulls of all classes, by ascending cost per byte.
 fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
     let mut slopes = Vec::new();
     for choice in open {
@@ -211,7 +212,7 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
             ratio(left).total_cmp(&ratio(right)).then(right.saved.total_cmp(&left.saved))
         });
         let (mut saved, mut paid) = (0.0, 0.0);
-        // Behind the first, only points that save more are on the hull; there are at most two.
+        // After the first step, only points that save more are on the hull; there are at most two.
         for step in steps.into_iter().filter(|step| step.saved > 0.0) {
             if step.saved > saved {
                 slopes.push(Slope { count, saved: step.saved - saved, cost: cost(&step) - paid });
@@ -223,20 +224,20 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
     slopes
 }
 
-/// A search for the numbers of steps in every class.
+/// A search for the number of layers of each class that take each step.
 #[derive(Debug)]
 struct Search<'c> {
     open: &'c [&'c Choice],
     cost: fn(&Step) -> f64,
-    /// Slopes of the classes from each one on.
+    /// For each class, the slopes of that class and all later ones.
     slopes: Vec<Vec<Slope>>,
     best: f64,
     nodes: usize,
 }
 
 impl Search<'_> {
-    /// The linear relaxation of classes from `class` on, and its cost in whole layers; infinite if they cannot save the
-    /// excess.
+    /// The cost of the linear relaxation of classes from `class` on, and its cost when rounded up to whole layers;
+    /// infinite if the classes cannot save the excess.
     fn relax(&self, class: usize, excess: f64) -> [f64; 2] {
         let (mut left, mut cost) = (excess, 0.0);
         for slope in &self.slopes[class] {
@@ -318,7 +319,7 @@ mod tests {
 
     #[test]
     fn points_are_below_all_choices_that_fit() {
-        // Small whole numbers from a linear congruence.
+        // Small whole numbers from a linear congruential generator.
         let mut state = 3u64;
         let mut draw = |below: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -1,21 +1,24 @@
-//! Interleaved pipelines where memory binds: layers as a fluid over the devices.
+//! A bound on interleaved pipelines whose memory is scarce: layers are treated as a fluid over the devices.
 //!
-//! With p devices of v chunks, let S be the time of the schedule, τ the two passes of a layer and L_i the sum over all layers of
-//! device i. Three constraints hold, the first by the head of [`super::screen`]:
+//! Let p devices have v chunks each; let S be the time of the schedule, τ the seconds of the two passes of a layer, and
+//! L_i the sum of τ over all layers of device i. Three constraints hold; the first follows from the documentation of
+//! [`super::screen`]:
 //!
 //! - S ≥ Σ_i a_i L_i with a_i = (m + (p − 1 − i) / v) / p;
 //! - S ≥ m L_i for every device;
-//! - a device has the states of its layers, the activations of g_i = min(2 (p − 1 − i) + 1, p) microbatches of each of them, and
-//!   their largest workspace: before its first backward pass it has run (v − 1) p + 2 (p − 1 − i) + 1 forward passes, or all,
-//!   which are p of every chunk but the last and g_i or more of that one.
+//! - a device holds the states of its layers, the activations of g_i = min(2 (p − 1 − i) + 1, p) microbatches for each
+//!   of them, and their largest workspace: before its first backward pass it has run (v − 1) p + 2 (p − 1 − i) + 1
+//!   forward passes, or all of them, which means p of every chunk but the last and at least g_i of the last.
 //!
-//! If a device has at most N layers of a class in the time that there is, an N-th of the sum of their workspaces is at most the
-//! largest. Now let y, λ_i and z_i be prices of the three. A layer on device i in a configuration costs (y a_i + λ_i m) τ and z_i for
-//! each of its bytes. All layers together cost at most (y + Σ λ_i) S + Σ z_i times the bytes of a device. If they cost more
-//! wherever they are, S is longer. Transfers between stages are work that may be anywhere.
+//! If time allows a device at most N layers of a class, 1 / N of the sum of their workspaces is at most the largest
+//! workspace. Now let y, λ_i and z_i be prices of the three constraints. A layer in a configuration on device i costs
+//! (y a_i + λ_i m) τ, plus z_i for each of its bytes. All layers together cost at most (y + Σ λ_i) S + Σ z_i times the
+//! bytes of a device. If they cost more on whichever devices they run, the schedule takes longer than S. Transfers
+//! between stages count as work that may be on any device.
 //!
-//! Any prices are valid. Here λ_i and z_i are those at which the layers of the class with the most work cost 1 on every device
-//! at the minimum price of all its time and memory, a linear program with two variables, and y is searched.
+//! Any prices are valid. Here λ_i and z_i minimise the price of all time and memory of a device such that every layer
+//! of the class with the most work costs at least 1 on it, which is a linear program with two variables; y is found by
+//! search.
 
 use super::layers::Layers;
 use super::place::Place;
@@ -24,7 +27,7 @@ use super::{Effort, Exhausted};
 /// Steps of the search for a price.
 const STEPS: usize = 40;
 
-/// Relative margin by which the cost of layers has to exceed the capacity of the devices, for rounding.
+/// Relative margin by which the cost of layers has to exceed the capacity of the devices, to allow for rounding.
 const MARGIN: f64 = 1e-9;
 
 /// A layer in a configuration.
@@ -57,7 +60,7 @@ struct Device {
 /// Layers on a kind of devices.
 #[derive(Debug)]
 pub(super) struct Fluid {
-    /// Numbers of layers, with their configurations.
+    /// Number of layers of each class, with their configurations.
     classes: Vec<(f64, Vec<Part>)>,
     /// The class with the most work, and the workspaces of its configurations.
     main: usize,
@@ -69,7 +72,7 @@ pub(super) struct Fluid {
 }
 
 impl Fluid {
-    /// `None` if memory is not limited, or some layer cannot run.
+    /// The layers on the kind of `place`; `None` if its memory is unlimited, or some layer cannot run there.
     pub(super) fn new(layers: &Layers, place: &Place) -> Option<Self> {
         if place.limit.is_infinite() {
             return None;
@@ -110,7 +113,7 @@ impl Fluid {
         let mut classes = self.classes.clone();
         let parts = &mut classes[self.main].1;
         let least = parts.iter().map(|part| part.seconds).fold(f64::INFINITY, f64::min);
-        // Maximum number of layers of the class with the most work on a device.
+        // Maximum number of layers on a device, for the class with the most work.
         let layers = (room / (m * least) + MARGIN).floor();
         if layers < 1.0 || crossed.is_infinite() {
             return Ok(false);
@@ -138,7 +141,7 @@ impl Fluid {
     }
 }
 
-/// Key of the prices of a search.
+/// A search for prices at which all layers cost more than the capacity of the devices.
 #[derive(Debug)]
 struct Search<'f> {
     classes: &'f [(f64, Vec<Part>)],
@@ -151,7 +154,8 @@ struct Search<'f> {
 }
 
 impl Search<'_> {
-    /// Whether a price of the ramp up to `high` is found at which all layers cost more than the devices have, by golden sections.
+    /// Whether a golden-section search over prices of the ramp, up to `high`, finds one at which all layers cost more
+    /// than the capacity of the devices.
     fn has_excess(&self, mut high: f64, effort: &mut Effort) -> Result<bool, Exhausted> {
         let parts: usize = self.classes.iter().map(|(_, parts)| parts.len()).sum();
         let ratio = (5f64.sqrt() - 1.0) / 2.0;
@@ -195,8 +199,8 @@ impl Search<'_> {
         all.sum::<f64>() - there_is * (1.0 + MARGIN)
     }
 
-    /// The prices at which a layer of the class with the most work costs at least 1, and all time and memory of the device
-    /// the least.
+    /// The prices at which every layer of the class with the most work costs at least 1, and all time and memory of the
+    /// device cost as little as possible.
     fn prices(&self, device: &Device, ramp: f64) -> Prices {
         // The required price of a second is the maximum of lines that fall with the price of a byte.
         let (_, parts) = &self.classes[self.main];
@@ -214,7 +218,8 @@ impl Search<'_> {
                 top = line;
             }
         }
-        // While memory costs less than the time that it saves, follow the line to where a flatter one is above it.
+        // While memory costs less than the time that it saves, follow the line to the point where a flatter line rises
+        // above it.
         while self.limit < self.most * top[1] {
             let flatter = lines.iter().filter(|line| line[1] < top[1]);
             let crossing = |line: &[f64; 2]| (top[0] - line[0]) / (top[1] - line[1]);

@@ -36,14 +36,15 @@ pub(super) struct Layers<'a> {
     pub(super) class_of: Vec<usize>,
     /// Tensors that cross the boundary before every layer, and after the last.
     pub(super) crossings: Vec<Crossing>,
-    /// The number of every interval, shared by all intervals with the same classes in the same order, by first layer
-    /// and length − 1.
+    /// Number of every interval, by first layer and length − 1; intervals with the same classes in the same order share
+    /// it.
     intervals: Vec<Vec<u32>>,
 }
 
 impl<'a> Layers<'a> {
-    /// Sorts the layers; `None` if they are not those of the graph ([`rule`]), if they have no order, if a stage of the plan is
-    /// not an interval of it, or if there are too many. `layers` have the names of the plan, in the order of the model.
+    /// Sorts the layers; `None` if they are not those of the graph ([`rule`]), if they have no order, if a stage of the
+    /// plan is not an interval of that order, or if there are too many. `layers` lists the layers by their names in the
+    /// plan, in the order of the model.
     pub(super) fn new(model: &'a Model, cluster: &Cluster, layers: &[(&str, Placed)]) -> Option<Self> {
         let names: Vec<&str> = layers.iter().map(|&(name, _)| name).collect();
         if layers.len() > MOST_LAYERS || !rule::holds(model, &names) {
@@ -101,14 +102,14 @@ impl<'a> Layers<'a> {
         self.class_of.len()
     }
 
-    /// The number of the interval that starts with a layer and ends before another.
+    /// The number of the interval from the layer `first` up to, but not including, the layer `end`.
     pub(super) fn interval(&self, first: usize, end: usize) -> u32 {
         self.intervals[first][end - first - 1]
     }
 }
 
-/// Layers in the order of their first forward operators, besides inputs of the model, which are placed with their first
-/// reader. `None` if one has no such operator.
+/// Layers in the order of their first forward operators. Inputs of the model do not count, since they are placed with
+/// their first reader. `None` if some layer has no such operator.
 fn order(model: &Model) -> Option<Vec<usize>> {
     let graph = model.graph;
     let mut first = vec![usize::MAX; model.layers.len()];
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn intervals_with_the_same_classes_are_one() {
         let found = intervals(&[0, 1, 1, 1, 0]);
-        // Layers 1 and 2, and 2 and 3; the first with the next, and the last.
+        // Layers 1 and 2 match layers 2 and 3, and layer 0 matches layer 4; layers 0 and 1 do not match layers 3 and 4.
         assert_eq!(found[1][1], found[2][1]);
         assert_eq!(found[0][0], found[4][0]);
         assert_ne!(found[0][1], found[3][1]);

@@ -6,25 +6,26 @@
 //! are excluded, in three ways:
 //!
 //! - [`screen`] bounds them by the work of all layers, with the minimum time of every layer;
-//! - [`program`] lays out the stages of pipelines under 1F1B and zero-bubble from the last to the first, with the fastest
-//!   configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and drops
-//!   states that end at the bound or above;
-//! - for interleaved pipelines, work and memory of all layers are a fluid over the devices ([`fluid`]).
+//! - [`program`] lays out the stages of pipelines under 1F1B and zero-bubble from the last to the first, with the
+//!   fastest configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and
+//!   drops states that can only end at or above the bound;
+//! - for interleaved pipelines, the work and memory of all layers are treated as a fluid over the devices ([`fluid`]).
 //!
 //! # Soundness
 //!
 //! A plan has one combination and is a pipeline on one kind or on several. Its figures are those of [`super::Plan`], from the
 //! same costs of layers ([`place`]). A relaxation replaces some of them by lower ones:
 //!
-//! - Layers are in classes whose costs depend on the same figures, bit by bit ([`layers`]). They are those of the plan, which
-//!   are checked to be exactly those of the graph ([`rule`]), since of smaller ones fewer may be recomputed and larger ones
-//!   cannot be cut, and to be in the order that its stages have them in. Its own combination is checked to be one of the list.
-//! - Transfers on one kind use the link of the number of devices, for which numbers that fit into a server and larger ones are
-//!   excluded separately. On several kinds a transfer uses the slower of two links to other servers, so that of the stage that
-//!   pays is no slower.
-//! - If all ZeRO stages are allowed, a single copy is only tried with stage 0, and without experts only expert parallelism of
-//!   degree 1. Both take as long as the alternatives and need no more memory.
-//! - The head of each file has the inequalities that it uses.
+//! - Layers are grouped into classes whose costs depend on the same figures, bit by bit ([`layers`]). They are the
+//!   layers of the plan, which are checked to be exactly those of the graph ([`rule`]), since smaller layers could be
+//!   recomputed in part and larger ones could not be cut, and to be in the order of the plan's stages. The plan's own
+//!   combination is checked to be in the list.
+//! - Transfers on one kind use the link that spans the number of devices; numbers that fit into a server and larger
+//!   numbers are excluded separately. On several kinds, a transfer uses the slower of the two stages' links to other
+//!   servers, so the link of the stage that pays for the transfer is never slower.
+//! - If all ZeRO stages are allowed, a single copy is tried only with stage 0, and without experts only expert
+//!   parallelism of degree 1 is tried. Both take as long as the alternatives and need no more memory.
+//! - The documentation of each module states the inequalities that it uses.
 //!
 //! Figures are compared with the bound lowered by the tolerance of [`tolerance::round_down`], which is far above the rounding
 //! of sums, and memory with twice the tolerance of [`tolerance::fits`]. The work is counted, so the verdict is the same
@@ -81,7 +82,7 @@ impl Effort {
     }
 }
 
-/// Components of plans.
+/// The problem whose plans are bounded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) model: &'a Model<'a>,
@@ -89,7 +90,7 @@ pub(super) struct Problem<'a> {
     pub(super) plan: &'a JointPlanDocument,
     /// Samples of the graph.
     pub(super) samples: f64,
-    /// Numbers that tensor parallelism divides.
+    /// Numbers of heads, which degrees of tensor parallelism must divide.
     pub(super) heads: &'a [u64],
 }
 
@@ -101,7 +102,7 @@ pub(super) fn proves(problem: &Problem, layers: &[(&str, Placed)], bound: f64) -
             .is_some_and(|proof| proof.holds(&mut Effort { left: MOST_STEPS }).unwrap_or(false))
 }
 
-/// The question to refute.
+/// The proof that no plan takes less than the cutoff.
 #[derive(Debug)]
 struct Proof<'a> {
     problem: &'a Problem<'a>,
@@ -239,7 +240,7 @@ impl<'a> Proof<'a> {
         self.excludes(sides.collect(), &left, execution, effort)
     }
 
-    /// Numbers of stages with which a pipeline may take less than the cutoff, by the work of all layers.
+    /// Numbers of stages with which a pipeline may take less than the cutoff, as far as the work of all layers shows.
     fn left(
         &self,
         screen: &Screen,
@@ -287,7 +288,7 @@ impl<'a> Proof<'a> {
         Ok(false)
     }
 
-    /// Whether no pipeline of these numbers of stages takes less than the cutoff.
+    /// Whether no pipeline with any of these numbers of stages takes less than the cutoff.
     fn excludes(
         &self,
         sides: Vec<Side>,

@@ -9,7 +9,7 @@ use crate::joint::iteration::devices::Devices;
 use crate::joint::iteration::stage::{Configuration, Stage};
 use crate::read;
 
-/// Largest figure of a layer in a proof, more seconds or bytes than any real layer takes.
+/// Largest figure of a layer in a proof; the seconds and bytes of real layers are far smaller.
 const MOST: f64 = 1e200;
 
 /// A layer in a configuration.
@@ -17,26 +17,26 @@ const MOST: f64 = 1e200;
 pub(super) struct Setting {
     /// Seconds of the backward pass of a microbatch.
     pub(super) backward: f64,
-    /// Seconds of the backward pass of a microbatch, and of separate weight gradients.
+    /// Seconds of the backward pass of a microbatch together with separate weight gradients.
     pub(super) both: f64,
     /// Bytes of a microbatch that are kept until the backward pass, and until the weight gradients.
     pub(super) activations: [f64; 2],
     pub(super) workspace: f64,
 }
 
-/// A class of layers.
+/// Costs of a class of layers.
 #[derive(Debug)]
 pub(super) struct Priced {
     pub(super) forward: f64,
     pub(super) update: f64,
     pub(super) state: f64,
-    /// Configurations that the class may have. None has a shorter backward pass than the first, or a shorter one
-    /// together with its weight gradients.
+    /// Configurations that the class may have. The first has the shortest backward pass, both alone and together with
+    /// its weight gradients.
     pub(super) settings: Vec<Setting>,
 }
 
 impl Priced {
-    /// Costs of a class on a kind; `None` if it cannot run there.
+    /// Costs of a class on a kind; `None` if the class cannot run there.
     fn new(class: &Class, kind: usize, stage: &Stage, configurations: &[Configuration]) -> Option<Self> {
         let work = class.work[kind].as_ref()?;
         let configurations = if class.is_numbered { configurations } else { &[Configuration::None] };
@@ -90,7 +90,7 @@ impl Priced {
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     devices: Devices<'a>,
-    /// Share of the bytes of a tensor that is transferred between stages.
+    /// Share of a tensor's bytes that is transferred between stages.
     share: f64,
     /// Maximum number of stages.
     pub(super) room: usize,
@@ -100,11 +100,13 @@ pub(super) struct Place<'a> {
     pub(super) classes: Vec<Option<Priced>>,
 }
 
-/// Seconds by boundary: of the forward pass of a stage that starts there, and of the backward pass of one that ends there.
+/// Seconds of transfers by boundary: in the forward pass of the stage that starts there, and in the backward pass of
+/// the stage that ends there.
 pub(super) type Transfers = Vec<[f64; 2]>;
 
 impl<'a> Place<'a> {
-    /// The kind of this number of a cluster with the devices of a stage; `None` if it has no room for one.
+    /// Prices the layers on the kind with index `kind`, with the devices of a stage; `None` if the kind has too few
+    /// devices for a stage.
     pub(super) fn new(
         layers: &Layers,
         kind: usize,
@@ -145,7 +147,8 @@ impl<'a> Place<'a> {
         usize::try_from(of_server / of_stage).unwrap_or(usize::MAX)
     }
 
-    /// Transfers in a pipeline of a number of devices; `None` if it has devices of other kinds. Infinite without a link.
+    /// Transfers in a pipeline with this number of devices; `None` stands for a pipeline on several kinds. Infinite
+    /// without a link.
     pub(super) fn transfers(&self, layers: &Layers, devices: Option<usize>) -> Transfers {
         let of_stage = self.devices.tensor.saturating_mul(self.devices.data);
         let span = devices.map_or(u64::MAX, |devices| of_stage.saturating_mul(devices as u64));
@@ -162,7 +165,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Sums over the first layers, each in its fastest configuration.
+/// Prefix sums over the layers, each in its fastest configuration.
 #[derive(Debug)]
 pub(super) struct Sums {
     pub(super) forward: Vec<f64>,
@@ -171,7 +174,7 @@ pub(super) struct Sums {
     pub(super) update: Vec<f64>,
     pub(super) state: Vec<f64>,
     pub(super) activations: [Vec<f64>; 2],
-    /// The workspace of every layer; infinite if it cannot run.
+    /// The workspace of every layer; infinite if the layer cannot run.
     pub(super) workspace: Vec<f64>,
 }
 

@@ -1,14 +1,16 @@
 //! Pipelines under 1F1B or zero-bubble, laid out stage by stage from the last.
 //!
-//! A state has the first layer of the stages so far, and their number on every kind, on which the activations in memory
-//! depend. It keeps three figures, each the minimum over all ways to reach it: the seconds of the two passes of a microbatch
-//! through its stages, and the maximum over its stages of the time of a stage with those before it, to the last backward pass
-//! and to the last weight gradient ([`super::schedule`]). Each of them increases with those of the following state, so the
-//! minimum of each is enough for a bound, though not all may belong to one pipeline.
+//! A state consists of the first layer of the stages so far and the number of these stages on every kind, on which the
+//! activations in memory depend. It keeps three figures, each the minimum over all ways to reach the state: the seconds
+//! of the two passes of a microbatch through its stages; and, to the last backward pass and to the last weight
+//! gradient, the maximum over its stages of the time of a stage with those before it ([`super::schedule`]). Each figure
+//! increases with the figures of the following state, so the minimum of each is enough for a bound, though the three
+//! may belong to different pipelines.
 //!
-//! States that can only end at the cutoff or above are dropped: a stage before which the remaining layers already take too
-//! long, and a state whose earlier layers do not fit on the remaining devices, in time or in memory. A pipeline below the
-//! cutoff has no such stage and no such state, so if no pipeline of all layers is left, there is none.
+//! Stages and states that can only end at or above the cutoff are dropped: stages that take too long with the layers
+//! that remain before them, and states whose earlier layers do not fit on the remaining devices, in time or in memory.
+//! A pipeline below the cutoff has no such stage or state, so if no pipeline of all layers is left, there is none below
+//! the cutoff.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -72,13 +74,13 @@ impl State {
     }
 }
 
-/// Sums over the first layers, each on its cheapest kind.
+/// Prefix sums over the layers, each on its cheapest kind.
 #[derive(Debug)]
 struct Before {
     forward: Vec<f64>,
     passes: Vec<f64>,
     state: Vec<f64>,
-    /// Seconds of a microbatch, times the share of the kind.
+    /// Seconds of a microbatch, multiplied by the share of the kind.
     shared: Vec<f64>,
     /// The share of every kind.
     shares: Vec<f64>,
@@ -121,7 +123,7 @@ impl Before {
     }
 }
 
-/// Choices of configurations by kind, interval and number of stages from this to the last.
+/// Choices of configurations by kind, interval and number of stages from this one to the last.
 type Choices = FxHashMap<(usize, u32, usize), Vec<Point>>;
 
 impl Program<'_> {
@@ -134,7 +136,7 @@ impl Program<'_> {
         let rows = rooms.iter().try_fold(1usize, |rows, room| rows.checked_mul(room + 1));
         let rows = rows.filter(|&rows| rows <= MOST_ROWS).ok_or(Exhausted)?;
         effort.spend(rows as u64)?;
-        // By the numbers of stages; empty if no pipeline reaches them.
+        // States by the numbers of stages on every kind; empty if no pipeline reaches them.
         let mut states: Vec<Vec<State>> = vec![Vec::new(); rows];
         // The boundary after the last layer.
         states[0] = vec![UNREACHED; width];
@@ -143,7 +145,7 @@ impl Program<'_> {
         let mut choices = Choices::default();
         let mut used = vec![0; rooms.len()];
         for row in 1..rows {
-            // The next numbers of stages; that of the first kind changes fastest.
+            // Advance to the next numbers of stages; the number on the first kind changes fastest.
             for (used, room) in used.iter_mut().zip(&rooms) {
                 *used += 1;
                 if *used <= *room {
@@ -171,7 +173,7 @@ impl Program<'_> {
         Ok(true)
     }
 
-    /// The states of a row, by their first layers. `behind` has the tables with one stage fewer on a kind.
+    /// The states of a row, by their first layers. `behind` has the tables of the rows with one stage fewer on a kind.
     fn fill(
         &self,
         row: &Row,
@@ -197,7 +199,7 @@ impl Program<'_> {
                     let part = |sums: &[f64]| sums[end] - sums[start];
                     workspace = workspace.max(sums.workspace[start]);
                     let (forward, both, state) = (part(&sums.forward), part(&sums.both), part(&sums.state));
-                    // More layers only take longer and need more memory.
+                    // Further layers only take longer and need more memory.
                     if m * (forward + both) + first[start] >= cutoff
                         || state + workspace > limit
                         || workspace.is_infinite()
@@ -233,13 +235,13 @@ impl Program<'_> {
         Ok(states)
     }
 
-    /// Microbatches that a stage keeps until the backward pass and until the weight gradients; `from` counts the stages from
-    /// this to the last.
+    /// Microbatches that a stage keeps until the backward pass and until the weight gradients; `from` counts the stages
+    /// from this one to the last.
     fn in_flight(&self, from: usize) -> [f64; 2] {
         [from, self.stages[0]].map(|stages| f64::from(self.microbatches).min(stages as f64))
     }
 
-    /// Puts a stage before others.
+    /// The state after a stage is put before the stages of the state `behind`; `None` if no pipeline reaches it.
     fn extend(
         &self,
         position: &Position,
@@ -262,8 +264,8 @@ impl Program<'_> {
         next.is_reached().then_some(next)
     }
 
-    /// The points of a stage on a kind whose fastest configurations do not fit, found once for every interval; `from` counts
-    /// the stages from it to the last.
+    /// The points of a stage whose fastest configurations do not fit on a kind, computed once for every interval;
+    /// `from` counts the stages from this one to the last.
     fn points<'c>(
         &self,
         choices: &'c mut Choices,
@@ -290,7 +292,8 @@ impl Program<'_> {
     }
 }
 
-/// The states with one stage fewer on a kind, with the kind. `row` is the number of those with the stages `used`.
+/// For every kind, the states with one stage fewer on it, if there are any. `row` is the number of the row with the
+/// stages `used`.
 fn behind<'s>(
     row: usize,
     used: &[usize],
@@ -315,18 +318,18 @@ struct Row {
     from: usize,
     /// Whether these may be all stages of a pipeline.
     may_be_all: bool,
-    /// Minimum and maximum number of layers left for other stages.
+    /// Minimum and maximum number of layers that are left for other stages.
     least: usize,
     most: usize,
 }
 
 impl Row {
-    /// The row of the numbers `used` of stages on every kind.
+    /// The row in which every kind has the number of stages given by `used`.
     fn new(program: &Program, used: &[usize], rooms: &[usize], before: &Before) -> Self {
         let [fewest, max_stages] = program.stages;
         let from: usize = used.iter().sum();
         let kinds = used.iter().filter(|&&used| used > 0).count();
-        // A pipeline on one kind is excluded with the links of that kind.
+        // Pipelines on a single kind are excluded separately, with the links of that kind.
         let is_of_kinds = kinds > 1 || program.sides.len() == 1;
         let stages = max_stages - from;
         // Maximum time and memory of the stages before these.

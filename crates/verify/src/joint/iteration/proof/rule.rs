@@ -1,8 +1,9 @@
 //! The layers that the graph has, independent of those that a plan lists.
 //!
-//! The layer of a path ends with its first number, or the last of those that follow it at once. Parts such as `layer_3` are
-//! numbers of paths without others. A path without a number is in the shortest part of it that is above no layer with one,
-//! and in no layer if all are.
+//! The layer of a path ends with the first number of the path, or with the last of the numbers that directly follow the
+//! first. Parts such as `layer_3` count as numbers in paths without other numbers. A path without a number is in the
+//! layer of its shortest prefix that is not a proper prefix of any numbered layer, and in no layer if all its prefixes
+//! are.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +16,8 @@ use crate::joint::iteration::model::Model;
 /// Maximum number of parts of a path.
 const MOST_PARTS: usize = 64;
 
-/// Whether the layers of a model, with their names in its order, are exactly those of the graph. `false` where the rule may be
-/// read in several ways. O(pins · log + length of the names · (log + parts)).
+/// Whether the layers of a model, whose names are given in its order, are exactly those of the graph. `false` if the
+/// rule is ambiguous. O(pins · log + length of the names · (log + parts)).
 pub(super) fn holds(model: &Model, names: &[&str]) -> bool {
     let graph = model.graph;
     let paths: Vec<Cow<str>> = graph.operators.iter().map(membership::path).collect();
@@ -42,23 +43,23 @@ pub(super) fn holds(model: &Model, names: &[&str]) -> bool {
             Some(end) => Some(&path[..*end]),
             None => parts(path).find(|part| !above.contains(part)),
         };
-        // Inputs of the model are where they are read. A forward operator in an unlisted layer belongs to no layer of the
-        // plan, so it has no index.
+        // Inputs of the model belong to the layer that reads them. A forward operator in an unlisted layer belongs to
+        // no layer of the plan, so it has no index.
         let index = name.filter(|_| !model.is_input(operator)).map(|name| listed.get(name).copied());
         let is_forward = graph.pass(operator) == Pass::Forward;
         layers.push(index.and_then(|index| index.or(is_forward.then_some(usize::MAX))));
     }
     let expected = membership::with(graph, |operator| layers[operator]);
-    // All listed layers have operators, so all are of the graph.
+    // All listed layers have operators, so all of them are layers of the graph.
     expected.iter().zip(&model.layer_of).all(|(expected, layer)| *expected == Some(*layer))
 }
 
-/// Prefixes of a path, from the shortest to all of it.
+/// Prefixes of a path, from the shortest to the whole path.
 fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('.').map(|(end, _)| end).chain([path.len()]).map(|end| &path[..end])
 }
 
-/// The end of the last number that makes a path a layer.
+/// Byte offset within a path at which its layer ends: after the last number of the layer.
 fn end_of_numbers(path: &str) -> Option<usize> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|letter| letter.is_ascii_digit());
     let last = |prefix: &str| prefix.rsplit('.').next().is_some_and(is_number);
@@ -66,7 +67,7 @@ fn end_of_numbers(path: &str) -> Option<usize> {
     plain.or_else(|| parts(path).find(|prefix| membership::is_numbered(prefix))).map(str::len)
 }
 
-/// Whether all numbers of a path are written as such, and there are not too many parts.
+/// Whether all numbers of a path are written in the usual way, without leading zeros, and there are not too many parts.
 fn is_clear(path: &str) -> bool {
     path.split('.').nth(MOST_PARTS).is_none()
         && path.split('.').filter(|part| membership::is_numbered(part)).all(|part| {

@@ -1,33 +1,34 @@
 //! Minimum time of pipelines whose stages run 1F1B or zero-bubble, from the time around one stage.
 //!
-//! For a stage of a pipeline of p stages, let j be the number of stages from it to the last, i = p − j those before it, and
-//! f, b and w the seconds of its passes. The stage runs j' = min(j, m) forward passes before its first backward pass, and j'
-//! − 1 backward passes between its last forward and its last backward pass; the seconds of the two passes through the stages
-//! behind it sum up to at least R. Then:
+//! For a stage of a pipeline of p stages and m microbatches, let j be the number of stages from it to the last, i = p −
+//! j the number of stages before it, and f, b and w the seconds of its passes. The stage runs j' = min(j, m) forward
+//! passes before its first backward pass, and j' − 1 backward passes between its last forward and its last backward
+//! pass; the seconds of the two passes through the stages behind it sum up to at least R. Then:
 //!
 //! - Between the end of its first forward pass and the start of its first backward pass, R seconds pass, in which it runs
 //!   no more than j' − 1 forward passes. So it is idle for [R − (j' − 1) f]⁺.
 //! - Between the end of its last forward pass and the start of its last backward pass, R seconds pass, in which it runs no
 //!   more than j' − 1 backward passes, and under zero-bubble q weight gradients. So it is idle for [R − (j' − 1) b − q w]⁺.
 //!
-//! If m > j, the first interval ends before the second begins, and both add up; otherwise the larger counts. Before its
-//! first forward pass, the first microbatch passes through the stages before it; the rest depends on the schedule.
+//! If m > j, the first interval ends before the second begins, and the two idle times add up; otherwise the larger
+//! counts. Before its first forward pass, the first microbatch passes through the stages before it; the rest depends on
+//! the schedule.
 //!
 //! - 1F1B: after its last backward pass, the last microbatch goes back through the stages before it. It needs
 //!   m (f + b) + idle, and every stage before it adds f + b.
 //! - Zero-bubble, to its last weight gradient: it needs m (f + b + w) + idle, and every stage before it adds f. The idle time
 //!   is counted with q = j' − 1.
-//! - Zero-bubble, to its last backward pass: slot m − 1 + j − 1 has that pass, so of the weight gradients, which are p − 1
-//!   slots late, it has run c = [m − i − 1]⁺ before it, and q = min(j' − 1, c) of them at most in the interval. It needs
-//!   m (f + b) + c w + idle, every stage before it adds f + b, and the first stage then runs the weight gradients of its last
-//!   microbatch.
+//! - Zero-bubble, to its last backward pass: that pass is in slot m − 1 + j − 1, and weight gradients are p − 1 slots
+//!   late, so before it the stage has run c = [m − i − 1]⁺ of them, and at most q = min(j' − 1, c) in the interval. It
+//!   needs m (f + b) + c w + idle, every stage before it adds f + b, and the first stage then runs the weight gradients
+//!   of its last microbatch.
 //!
 //! The update of some stage follows. All of these terms increase with b, and with b + w for fixed b, so lower bounds on b and
 //! on b + w give a lower bound on the iteration.
 
 use super::configurations::Point;
 
-/// Place of a stage.
+/// Position of a stage in its pipeline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Position {
     /// Microbatches.
@@ -47,7 +48,7 @@ pub(super) struct Fixed {
     pub(super) update: f64,
 }
 
-/// Seconds of a stage, and of all stages after it.
+/// Seconds that a stage, or the stages from it on, take until their last passes end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ends {
     /// Seconds to the last weight gradient; zero if none run separately.
@@ -57,7 +58,8 @@ pub(super) struct Ends {
 }
 
 impl Position {
-    /// The stage with `from` stages from it to the last, of a zero-bubble pipeline of `zero_bubble` stages if that is given.
+    /// Position of a stage with `from` stages from it to the last; `zero_bubble` is the number of stages of the
+    /// pipeline if its schedule is zero-bubble.
     pub(super) fn new(microbatches: u32, from: usize, zero_bubble: Option<usize>) -> Self {
         let m = f64::from(microbatches);
         let between = m.min(from as f64) - 1.0;
@@ -69,7 +71,7 @@ impl Position {
         Position { m, between, is_apart: m > from as f64, weights }
     }
 
-    /// Memory of a stage before others that take `rest` in both passes.
+    /// Seconds that a stage needs, if the stages after it take `rest` seconds for the two passes of a microbatch.
     pub(super) fn needs(&self, fixed: Fixed, point: Point, rest: f64) -> Ends {
         let Fixed { forward, update } = fixed;
         let Point { backward, both } = point;
@@ -112,7 +114,7 @@ mod tests {
     use crate::joint::iteration::order::Pipeline;
     use crate::joint::iteration::schedule::{Times, seconds};
 
-    /// The largest bound of the stages of a pipeline.
+    /// The largest of the bounds from the stages of a pipeline.
     fn bound(times: &[Times], microbatches: u32, is_zero_bubble: bool) -> f64 {
         let stages = times.len();
         let sum = |figure: &dyn Fn(&Times) -> f64, range: std::ops::Range<usize>| -> f64 {
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn no_schedule_is_shorter_than_its_bound() {
-        // Small whole numbers from a linear congruence.
+        // Small whole numbers from a linear congruential generator.
         let mut state = 1u64;
         let mut draw = |below: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

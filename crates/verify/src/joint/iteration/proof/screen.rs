@@ -1,20 +1,22 @@
-//! Bounds of a combination from the work of all layers, without a look at stages.
+//! Bounds on a combination from the work of all layers, regardless of how they are divided into stages.
 //!
-//! *Stages.* By [`Position::slope`], a stage with passes f + b and w and update u, and with j stages from it to the last, gives
-//! T ≥ A + C_j (f + b) + D_j w + u, where A is the time of the two passes of a microbatch through all stages. For any weights
-//! λ > 0 of stages that sum up to H, the mean is T ≥ A + Σ λ_s (C_j (f + b) + D_j w + u) / H. Every layer is in some stage, so
-//! the sum is at least that over layers of the least such term over all stages. Weights are a share α of the kind of the
-//! stage, the reciprocal of the time of all layers on it, over C_j + ρ D_j, for ρ a typical w / (f + b): then all stages of a
-//! balanced pipeline weigh the same. H is at most the sum of products of both factors in descending order.
+//! *Stages.* By [`Position::slope`], a stage with passes f + b and w and update u, and with j stages from it to the
+//! last, gives T ≥ A + C_j (f + b) + D_j w + u, where A is the time of the two passes of a microbatch through all
+//! stages. For any weights λ > 0 of stages that sum up to H, the mean is T ≥ A + Σ λ_s (C_j (f + b) + D_j w + u) / H.
+//! Every layer is in some stage, so the sum is at least the sum over layers of the layer's least term over all stages.
+//! The weight of a stage is the share α of its kind, which is the reciprocal of the time of all layers on that kind,
+//! divided by C_j + ρ D_j, where ρ is a typical w / (f + b): then all stages of a balanced pipeline weigh the same. H
+//! is at most the sum of the products of both factors, each sorted in descending order.
 //!
-//! *Interleaved stages.* With p devices of v chunks, let τ_r be the two passes of a microbatch on stage r, L_i those on all
-//! stages of device i, and u_i its updates. Before the first forward pass of its chunk c, device i only runs the first p
-//! microbatches of chunks before c; after the last backward pass of chunk c, only the last p of these. In between it does the
-//! rest of its work. Before that, the first microbatch goes through all stages before c · p + i, and after it, the last goes
-//! back. So the schedule takes S ≥ Σ_{r < c p + i} τ_r + m L_i − p Σ_{c' < c} τ_{c' p + i}. The mean over all c and i is
-//! S ≥ (m W + Σ_i (p − 1 − i) L_i / v) / p, with W the sum over all layers. Updates add U / p at least, for U of all layers. No
-//! device works for longer than the schedule, so L_i ≤ S / m ≤ (T − U / p) / m, and the sum is least if the last devices have
-//! as much as that.
+//! *Interleaved stages.* With p devices of v chunks, let τ_r be the seconds of the two passes of a microbatch on stage
+//! r, L_i those on all stages of device i, and u_i those of its updates. Before the first forward pass of its chunk c,
+//! device i runs only the first p microbatches of earlier chunks; after the last backward pass of chunk c, it runs only
+//! the last p microbatches of these chunks. In between it does the rest of its work. Before that time, the first
+//! microbatch passes through all stages before c · p + i, and after it, the last microbatch passes back through them.
+//! So the schedule takes S ≥ Σ_{r < c p + i} τ_r + m L_i − p Σ_{c' < c} τ_{c' p + i}. The mean over all c and i is S ≥
+//! (m W + Σ_i (p − 1 − i) L_i / v) / p, where W is the sum over all layers. Updates add at least U / p, where U is the
+//! time of all updates. No device works for longer than the schedule, so L_i ≤ S / m ≤ (T − U / p) / m, and the sum is
+//! least if the last devices have as much work as that.
 //!
 //! *Transfers.* A pipeline of s stages has s − 1 boundaries, which take at least as long as the s − 1 cheapest ones.
 
@@ -23,7 +25,7 @@ use super::place::{Place, Priced, Transfers};
 use super::schedule::Position;
 use super::{Effort, Exhausted};
 
-/// Seconds of all layers on some kinds of devices, each on the fastest for it.
+/// Seconds of all layers on some kinds of devices, with each layer on its fastest kind.
 #[derive(Debug)]
 pub(super) struct Screen {
     /// Seconds of the two passes of a microbatch through all layers.
@@ -37,19 +39,20 @@ pub(super) struct Screen {
     classes: Vec<(f64, Vec<[f64; 3]>)>,
     /// Shares of as many stages as there is room for, in descending order.
     shares: Vec<f64>,
-    /// The most that numbers of stages may have: sums of shares, and bytes.
+    /// By number of stages, the maximum sum of their shares, and of their bytes.
     reach: Vec<f64>,
     limits: Vec<f64>,
-    /// Seconds of a microbatch, each layer where its share is the least, times that share.
+    /// Seconds of a microbatch times the share of the kind, with each layer on the kind where this product is least.
     shared: f64,
-    /// Seconds of weight gradients over those of the two passes.
+    /// Ratio of the seconds of weight gradients to those of the two passes.
     ratio: f64,
-    /// Seconds of the cheapest boundaries, by their number; empty if they may be between kinds.
+    /// Seconds of the cheapest boundaries, by their number; empty if boundaries may be between kinds.
     boundaries: Vec<f64>,
 }
 
 impl Screen {
-    /// `None` if some layer cannot run on any of the kinds. `transfers` are those of the only kind.
+    /// Adds up the work of all layers; `None` if some layer cannot run on any of the kinds. `transfers` are given if
+    /// there is only one kind.
     pub(super) fn new(layers: &Layers, places: &[&Place], transfers: Option<&Transfers>) -> Option<Self> {
         let all = |place: &Place, figure: fn(&Priced) -> f64| -> f64 {
             let of_class = |(class, priced): (usize, &Option<Priced>)| {
@@ -105,7 +108,7 @@ impl Screen {
         self.shares.len()
     }
 
-    /// Whether a number of devices has the memory of all layers.
+    /// Whether a number of devices has enough memory for all layers.
     fn fits(&self, devices: usize) -> bool {
         self.limits.get(devices).is_none_or(|&limit| self.bytes <= limit)
     }
@@ -127,7 +130,7 @@ impl Screen {
         cutoff: f64,
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
-        // Every stage takes its own work of all microbatches.
+        // Every stage takes at least the time of its own work for all microbatches.
         let least = f64::from(microbatches) * self.shared;
         if !self.fits(stages) || self.reach.get(stages).is_some_and(|reach| least >= cutoff * reach) {
             return Ok(false);
@@ -175,14 +178,14 @@ impl Screen {
         if !self.fits(devices) || longest <= 0.0 || work > p * longest {
             return false;
         }
-        // The last `full` devices have as much as they can, and the one before them the rest.
+        // The last `full` devices have as much work as they can, and the device before them has the rest.
         let full = (work / longest).floor();
         let before = longest * full * (full - 1.0) / 2.0 + (work - full * longest) * full;
         (m * work + before / v + self.update) / p < cutoff
     }
 }
 
-/// Sums of the first numbers, from none to all.
+/// Prefix sums of the numbers, beginning with the empty sum.
 fn sums(numbers: &[f64]) -> Vec<f64> {
     let mut sum = 0.0;
     let sums = numbers.iter().map(|number| {

@@ -16,18 +16,18 @@ const MOST_SAMPLES: u64 = 1 << 32;
 /// Maximum number of combinations listed.
 const MOST_EXECUTIONS: usize = 1 << 20;
 
-/// Features that plans may have.
+/// Degrees and executions that plans may have.
 #[derive(Debug)]
 pub(super) struct Space {
     /// Degrees of tensor parallelism on every kind.
     pub(super) tensor: Vec<Vec<u64>>,
-    /// Devices of a pipeline; `None` for any number.
+    /// Number of devices of a pipeline; `None` for any number.
     pub(super) devices: Option<usize>,
-    /// How the stages run the batch: all combinations.
+    /// All combinations of how the stages may run the batch.
     pub(super) executions: Vec<JointExecutionDocument>,
 }
 
-/// Degrees of a kind of parallelism: `without` if it is not allowed, and `any` unless one is given.
+/// Degrees of a kind of parallelism: `without` if it is not allowed, the given degree if there is one, otherwise `any`.
 fn degrees(
     allowed: &Allowed,
     parallelism: Parallelism,
@@ -41,7 +41,7 @@ fn degrees(
     }
 }
 
-/// All combinations of how stages run the batch; `None` if some cannot be stated.
+/// All ways in which stages may run the batch; `None` if they cannot all be listed.
 fn executions(
     plan: &JointPlanDocument,
     cluster: &Cluster,
@@ -59,7 +59,7 @@ fn executions(
         let expert = degrees(allowed, Parallelism::Ep, 1, || divisors(data)).into_iter();
         let expert: Vec<u64> =
             expert.filter(|&expert| is_divisor(data, expert) && experts.allow(expert).is_ok()).collect();
-        // Without copies nothing is divided, and ZeRO 3 only needs more workspace.
+        // Without copies, ZeRO divides nothing, and ZeRO 3 only needs more workspace.
         let zero =
             degrees(allowed, Parallelism::Zero, 0, || if data == 1 { vec![0] } else { (0..=3).collect() });
         let microbatch = match plan.objective.microbatch {
@@ -81,7 +81,7 @@ fn executions(
                             expert: u32::try_from(expert).ok()?,
                             zero: u32::try_from(zero).ok()?,
                             schedule,
-                            // For interleaved pipelines, every number is considered.
+                            // The proof considers every number of chunks of interleaved pipelines.
                             chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
                         });
                     }
@@ -93,8 +93,8 @@ fn executions(
 }
 
 impl Space {
-    /// The combinations that an objective allows; `None` if some cannot be stated. `heads` are divided by tensor
-    /// parallelism.
+    /// The combinations that an objective allows; `None` if they cannot all be listed. Degrees of tensor parallelism
+    /// divide `heads`.
     pub(super) fn new(
         plan: &JointPlanDocument,
         cluster: &Cluster,

@@ -160,7 +160,8 @@ struct JointRow<'a> {
     row: &'a Row,
 }
 
-/// Comparisons of questions of one kind as JSON: a document for placements, a list of rows for joint plans.
+/// Comparisons of questions of one kind as JSON: a document for placements, and for joint plans a list of rows in the order in
+/// which the contenders entered.
 ///
 /// # Errors
 /// If they have no JSON (X001).
@@ -169,8 +170,7 @@ pub fn comparisons_json(kind: Kind, comparisons: &[Comparison]) -> Result<String
         return json(&Comparisons { schema: SCHEMA, models: comparisons });
     }
     let rows = comparisons.iter().flat_map(|comparison| {
-        let rows = comparison.rows.iter();
-        rows.map(|row| JointRow { plan: &row.name, model: &comparison.model, row })
+        comparison.as_entered().map(|row| JointRow { plan: &row.name, model: &comparison.model, row })
     });
     json(&rows.collect::<Vec<_>>())
 }

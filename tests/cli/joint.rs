@@ -54,6 +54,25 @@ fn a_training_graph_is_planned_bounded_checked_and_exported() {
     let values: Vec<f64> = values.map(|value| value.expect("a plan")).collect();
     assert!(values[1..].iter().all(|&value| value >= values[0] * 0.97), "{values:?}");
 
+    // A given plan beside a rule, with a page; the checker finds its value anew.
+    let (page, mine) = (path(&files, "page.html"), format!("mine={plan}"));
+    let beside = ["--json", "--solvers", "fsdp", "--plan", &mine, "--baseline", "fsdp", "--html", &page];
+    let rows = json(&with(&[&["compare", &*graph], &beside[..]].concat()));
+    assert_eq!(
+        (&rows[0]["plan"], &rows[0]["status"], &rows[1]["plan"]),
+        (&json!("mine"), &json!("given"), &json!("fsdp"))
+    );
+    let near = |value: &Value, other: &Value| {
+        let [value, other] = [value, other].map(|number| number.as_f64().expect("a number"));
+        (value / other - 1.0).abs() < 1e-9
+    };
+    assert!(near(&rows[0]["value_s"], &printed["objective"]["value_s"]), "{rows}");
+    assert_eq!(rows[1]["speedup"], json!(1.0));
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("comparison-table") && page.contains("<bdi>mine</bdi>"));
+    let several = with(&["compare", &graph, &graph, "--solvers", "best,fsdp", "--csv"]);
+    assert_eq!(stdout(&several).lines().count(), 5, "{}", stdout(&several));
+
     // A plan that claims to be faster.
     let mut forged: Value = serde_json::from_str(&std::fs::read_to_string(&plan).unwrap()).unwrap();
     forged["objective"]["value_s"] = json!(forged["objective"]["value_s"].as_f64().unwrap() / 2.0);

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stagewright::code::{U001, U013, X001};
+use stagewright::code::{U001, X001};
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::solver::{Observer, Silent};
 use stagewright::costs::import;
@@ -18,10 +18,10 @@ use stagewright::files::{self, Input};
 use stagewright::formats::import_pins;
 use stagewright::reading::{ModelOptions, Place};
 use stagewright::report::convergence::Convergence;
-use stagewright::tasks::joint::rules::Comparison;
 use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
-    self, Answer, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, SolverChoice,
+    self, Answer, Contest, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, SolverChoice,
+    comparisons_json,
 };
 use stagewright::{Options, reading};
 
@@ -256,19 +256,42 @@ impl Task {
         Ok(explained?.0.json().to_owned())
     }
 
-    /// Compares the best joint plan with those of expert rules. Returns the rows as the JSON that the program's
-    /// `compare --json` prints.
-    fn compare(&self, py: Python<'_>, limits: &str) -> Result<String> {
-        if self.kind != Kind::Joint {
-            let cause = format!("expert rules do not apply to a {}", self.kind.name());
-            return Err(Failure::new(U013, cause).at("compare").help("give `parallel`").into());
-        }
+    /// Compares solvers, expert rules and given plans. Returns the JSON that the program's `compare --json` prints.
+    #[pyo3(signature = (limits, solvers, plans, baseline))]
+    fn compare(
+        &self,
+        py: Python<'_>,
+        limits: &str,
+        solvers: Vec<String>,
+        plans: Vec<(String, String)>,
+        baseline: Option<String>,
+    ) -> Result<String> {
         let options = arguments::<Limits>(limits)?.options()?;
-        let asked = self.asked.clone();
+        let (asked, kind) = (self.asked.clone(), self.kind);
         let compared = unless_interrupted(py, move |interrupt| {
-            let request = asked.request()?;
-            let silent = || -> Box<dyn Observer> { Box::new(Silent) };
-            within(options.interrupt(interrupt), |session| Comparison::new(request, session, &silent)?.json())
+            let mut request = asked.request()?;
+            request.solver = SolverChoice::None;
+            let model =
+                asked.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy().into_owned());
+            let (task, _) = tasks::read(kind, request, None)?;
+            let given = plans
+                .iter()
+                .map(|(name, plan)| task.given(name, PlanFile::read(kind, name, plan.as_bytes())?));
+            let given = given.collect::<Result<_, Failure>>()?;
+            let silent = |_: &str| -> Box<dyn Observer> { Box::new(Silent) };
+            let contest = Contest {
+                model: &model,
+                solvers: &solvers,
+                choice: &|name| {
+                    Ok(if name == "auto" { SolverChoice::Auto } else { SolverChoice::Named(name.into()) })
+                },
+                given,
+                baseline: baseline.as_deref(),
+                observer: &silent,
+            };
+            within(options.interrupt(interrupt), |session| {
+                comparisons_json(kind, &[task.compare(contest, session)?])
+            })
         })?;
         Ok(compared?.0)
     }

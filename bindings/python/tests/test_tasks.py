@@ -33,6 +33,10 @@ def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -
     assert list(table["plan"]) == ["best", "megatron", "fsdp", "data-parallel"]
     values = table["value_s"].dropna()
     assert values.iloc[0] == values.min()
+    beside = task.compare(["fsdp"], plans={"mine": answer}, baseline="fsdp", time_limit=20, threads=1)
+    assert list(beside["plan"]) == ["mine", "fsdp"]
+    assert beside["value_s"][0] == pytest.approx(answer.value)
+    assert beside["speedup"][1] == 1.0
 
 
 def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:
@@ -44,6 +48,9 @@ def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:
     assert (answer.value, answer.status) == (plan.value, plan.status)
     assert sw.Task(model, devices).bounds()["strongest"]["value_s"] <= answer.value
     assert sw.Task(model, devices).check(answer)["holds"]
+    table = sw.Task(model, devices).compare(["dp", "one-device"], plans={"mine": answer}, threads=1)
+    assert table.set_index("name")["value_s"]["mine"] == pytest.approx(answer.value)
+    assert set(table["name"]) == {"dp", "one-device", "mine"}
 
 
 def test_a_strategy_problem_is_solved_and_checked() -> None:

@@ -140,15 +140,35 @@ class Task:
         found: dict[str, Any] = json.loads(self._native.explain(_text(plan), _limits(time_limit, 0.0, 0, threads)))
         return found
 
-    def compare(self, *, time_limit: float | None = 60.0, threads: int | None = None) -> pd.DataFrame:
-        """Compares the best joint plan with those of expert rules: ``megatron``, ``fsdp`` and ``data-parallel``.
+    def compare(
+        self,
+        solvers: Sequence[str] = (),
+        *,
+        plans: Mapping[str, Answer | Mapping[str, Any]] | None = None,
+        baseline: str | None = None,
+        time_limit: float | None = 60.0,
+        threads: int | None = None,
+    ) -> pd.DataFrame:
+        """Compares solvers or expert rules, and plans of your own.
+
+        Args:
+            solvers: For a placement, solvers and groups of them, each with an optional split (``bnp@free``); by default
+                ``auto`` and the baselines. For a joint plan, ``best`` and the expert rules ``megatron``, ``fsdp`` and
+                ``data-parallel``; by default all of them. ``["none"]`` compares plans alone.
+            plans: Plans by name, which the independent checker evaluates.
+            baseline: The row that speed-ups are relative to.
+            time_limit: Seconds for each solve; ``None`` for no limit.
+            threads: Number of threads; by default one per processor.
 
         Returns:
-            A row for each plan: ``plan``, ``value_s``, ``bound_s``, ``stages`` and the degrees.
+            A row for each contender, as the program's ``compare --json`` prints it.
         """
         import pandas as pd
 
-        return pd.DataFrame(json.loads(self._native.compare(_limits(time_limit, 0.0, 0, threads))))
+        given = [(name, _text(plan)) for name, plan in (plans or {}).items()]
+        limits = _limits(time_limit, 0.0, 0, threads)
+        found = json.loads(self._native.compare(limits, list(solvers), given, baseline))
+        return pd.DataFrame(found if isinstance(found, list) else found["models"][0]["rows"])
 
     def __repr__(self) -> str:
         return f"<stagewright.Task: {self.kind}>"

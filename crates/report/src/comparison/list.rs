@@ -10,18 +10,21 @@ const PLACEMENTS: &str = "model,contender,status,breaks,split,value_s,bound_s,ga
 const JOINT: &str = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch,schedule,chunks,model,status,breaks,gap,seconds,\
                      memory_bytes,memory_share,speedup";
 
-/// Returns comparisons of plans of one kind as comma-separated values, with empty cells for missing values.
+/// Returns comparisons of plans of one kind as comma-separated values, with empty cells for missing values. Rows of joint plans
+/// keep the order in which they entered.
 ///
 /// # Errors
 /// If the CSV writer fails.
 pub fn csv(comparisons: &[Comparison]) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut rows = comparisons.iter().flat_map(|comparison| &comparison.rows);
-    let header = if rows.any(|row| row.degrees.is_some()) { JOINT } else { PLACEMENTS };
-    let columns: Vec<&str> = header.split(',').collect();
+    let is_joint = rows.any(|row| row.degrees.is_some());
+    let columns: Vec<&str> = if is_joint { JOINT } else { PLACEMENTS }.split(',').collect();
     writer.write_record(&columns)?;
     for comparison in comparisons {
-        for row in &comparison.rows {
+        let rows: Vec<_> =
+            if is_joint { comparison.as_entered().collect() } else { comparison.rows.iter().collect() };
+        for row in rows {
             writer.write_record(columns.iter().map(|column| cell(&comparison.model, row, column)))?;
         }
     }

@@ -211,6 +211,11 @@ impl Comparison {
         Comparison { model: model.into(), baseline, rows, entered }
     }
 
+    /// The rows in the order in which the contenders entered.
+    pub fn as_entered(&self) -> impl Iterator<Item = &Row> {
+        self.entered.iter().filter_map(|name| self.rows.iter().find(|row| row.name == *name))
+    }
+
     /// Whether any contender has a plan.
     pub fn is_planned(&self) -> bool {
         self.rows.iter().any(|row| row.value_s.is_some())

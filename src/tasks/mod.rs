@@ -24,7 +24,7 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use stagewright_core::solver::{Context, Observer};
+use stagewright_core::solver::{Context, Observer, Stop};
 use stagewright_formats::is_strategies;
 use stagewright_formats::strategies::HEAD;
 use stagewright_report::comparison::{Comparison, Contender};
@@ -115,6 +115,14 @@ pub trait Task: Send + Sync {
     /// # Errors
     /// Documents that form no valid problem, a solver that does not support the problem, or a defect.
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds>;
+
+    /// The strongest bound that needs no search; `None` if none has a value, or if all bounds of this kind come from a search.
+    ///
+    /// # Errors
+    /// Documents that form no valid problem.
+    fn bound_without_search(&self, _stop: &Stop) -> Result<Option<f64>> {
+        Ok(None)
+    }
 
     /// Verifies a plan with code that is independent of the solvers.
     ///

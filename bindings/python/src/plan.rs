@@ -79,7 +79,8 @@ impl Plan {
         document.throughput = solution.value().and_then(|value| {
             throughput(&document.objective, value, shared.batch, problem.graph().document())
         });
-        let convergence = convergence.with_answer(&document);
+        let convergence =
+            convergence.with_answer(document.objective.value_s, document.bound.value_s, document.seconds);
         Plan { shared, document, placement, convergence }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stagewright::core::document::PlanStatus;
 use stagewright::report::convergence::Convergence;
-use stagewright::tasks::{Answer, Document, Session, SolverChoice};
+use stagewright::tasks::{Answer, Session, SolverChoice};
 
 use super::args::PlanArguments;
 use super::error::Result;
@@ -114,8 +114,12 @@ fn write(answer: &Answer, convergence: &Convergence, arguments: &PlanArguments) 
     if let Some(path) = arguments.out.as_deref().filter(|path| !files::is_standard(path)) {
         files::write(path, &answer.document.json())?;
     }
-    if let (Some(path), Document::Placement(plan)) = (&arguments.convergence, &answer.document) {
-        files::write(path, &convergence.clone().with_answer(plan).csv())?;
+    if let Some(path) = &arguments.convergence {
+        let plan = &answer.document;
+        files::write(
+            path,
+            &convergence.clone().with_answer(plan.value(), plan.bound(), plan.seconds()).csv(),
+        )?;
     }
     if let Some(path) = &arguments.dot {
         match answer.drawing(&path.display().to_string())? {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use stagewright::code::{U001, X001};
 use stagewright::core::document::{ClusterDocument, PlanDocument};
-use stagewright::core::objective::Objective;
 use stagewright::core::solver::Limits;
 use stagewright::core::uncertainty::Uncertainty;
 use stagewright::formats::{Imported, import_cluster, import_pins};
@@ -156,11 +155,6 @@ pub(crate) fn planned_input(
     Ok((task, document, label.clone()))
 }
 
-/// Reads the files of a placement problem.
-pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents> {
-    documents_of(&arguments.model, &arguments.around, None)
-}
-
 /// Reads the files of a placement problem and a plan for it. Options stored in the plan are the defaults.
 pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Documents, PlanDocument, String)> {
     let ModelArguments { model, around } = arguments;
@@ -213,13 +207,6 @@ pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(St
     let model = reading::model(opened, options, &mut notes)?;
     output::notes(&notes);
     Ok(model)
-}
-
-/// The objective that the options give, with defaults for the others.
-pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective> {
-    let (objective, note) = arguments.options()?.objective(&place())?;
-    note.iter().for_each(|note| output::note(note));
-    Ok(objective)
 }
 
 /// The choice that `--solver` makes: `auto`, a name, or `exec:COMMAND` for a solver in another program.

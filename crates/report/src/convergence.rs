@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use stagewright_core::document::PlanDocument;
 use stagewright_core::tolerance;
 
 /// Improvements of value and bound during a solve, in order of time.
@@ -49,19 +48,20 @@ impl Convergence {
         }
     }
 
-    /// Appends the value and the bound of the solver's answer, unless they equal the last ones recorded.
+    /// Appends the value and the bound of the solver's answer, which came after `seconds`, unless they equal the last ones
+    /// recorded.
     #[must_use]
-    pub fn with_answer(mut self, plan: &PlanDocument) -> Convergence {
+    pub fn with_answer(mut self, value: Option<f64>, bound: Option<f64>, seconds: f64) -> Convergence {
         // The number of simulations that led to the answer is unknown.
         self.simulations = None;
         let is_told = |moments: &[Moment], reached| {
             moments.last().is_some_and(|last| tolerance::same(last.reached, reached))
         };
-        if let Some(value) = plan.objective.value_s.filter(|&value| !is_told(&self.values, value)) {
-            self.value(plan.seconds, value);
+        if let Some(value) = value.filter(|&value| !is_told(&self.values, value)) {
+            self.value(seconds, value);
         }
-        if let Some(bound) = plan.bound.value_s.filter(|&bound| !is_told(&self.bounds, bound)) {
-            self.bound(plan.seconds, bound);
+        if let Some(bound) = bound.filter(|&bound| !is_told(&self.bounds, bound)) {
+            self.bound(seconds, bound);
         }
         self
     }

@@ -342,7 +342,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("dot", PLACEMENT),
     of_command("trace", PLACEMENT),
     of_command("html", EITHER),
-    of_command("convergence", PLACEMENT),
+    of_command("convergence", EITHER),
     of_command("solvers", EITHER),
     of_command("plan", EITHER),
     of_command("baseline", EITHER),

@@ -439,6 +439,10 @@ impl Task for Placement {
         })
     }
 
+    fn bound_without_search(&self, stop: &Stop) -> Result<Option<f64>> {
+        Ok(Some(bounds::strongest(&self.asked()?.problem, stop).value).filter(|&value| value > 0.0))
+    }
+
     fn check(&self, plan: Document, label: &str, session: &mut Session<'_>) -> Result<Checked> {
         check::check(self, placed(plan)?, label, session)
     }

@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use stagewright::bounds;
 use stagewright::code::I002;
 use stagewright::core::document::PlanStatus;
 use stagewright::core::solver::{Silent, Stop};
@@ -117,20 +116,14 @@ impl Subject {
 
     /// Computes the strongest of the bounds that need no search.
     pub(super) fn bound(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
-        if self.task()?.kind() != Kind::Placement {
-            return Err(CliError::new(
-                O002,
-                "no bounds without a search exist for joint plans and strategies",
-            )
-            .at(self.label.clone())
-            .help("give a solver or a certificate as `proof` in the index"));
-        }
-        let objective = resolve::objective(&self.arguments.objective)?;
-        let problem = resolve::documents(&self.arguments.model)?.problem(objective)?;
         // Without a time limit, bounds that improve with time end after a fixed amount of work, which is the same on
         // every machine.
-        let stop = Stop::new(None, interrupt.clone());
-        let bound = Some(bounds::strongest(&problem, &stop).value).filter(|&value| value > 0.0);
+        let bound = self.task()?.bound_without_search(&Stop::new(None, interrupt.clone()))?;
+        if bound.is_none() {
+            return Err(CliError::new(O002, "no bound without a search has a value")
+                .at(self.label.clone())
+                .help("give a solver or a certificate as `proof` in the index"));
+        }
         Ok(Solved { is_infeasible: false, value: None, bound })
     }
 }

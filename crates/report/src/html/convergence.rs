@@ -22,7 +22,7 @@ pub(super) fn section(convergence: &Convergence, plan: &PlanDocument) -> Option<
     if convergence.values().is_empty() && convergence.bounds().is_empty() {
         return None;
     }
-    let watched = convergence.clone().with_answer(plan);
+    let watched = convergence.clone().with_answer(plan.objective.value_s, plan.bound.value_s, plan.seconds);
     let end =
         watched.values().iter().chain(watched.bounds()).fold(plan.seconds, |end, it| end.max(it.elapsed));
     let values = thinned(watched.values(), end);

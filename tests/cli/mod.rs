@@ -10,6 +10,7 @@ mod limits;
 mod memory;
 mod models;
 mod outputs;
+mod pages;
 mod placements;
 mod precision;
 mod siblings;

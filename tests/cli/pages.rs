@@ -55,7 +55,9 @@ fn pages_show_what_commands_print() {
         fs::create_dir(copy.with_extension("out")).expect("room");
     }
     let cases = trycmd::TestCases::new();
-    cases.register_bin("stagewright", Path::new(PROGRAM)).case(stage.path().join("*.md")).run();
+    // The width of help without a terminal, whatever the shell of the developer exports.
+    cases.register_bin("stagewright", Path::new(PROGRAM)).env("COLUMNS", "100");
+    cases.case(stage.path().join("*.md")).run();
     if std::env::var_os("TRYCMD").is_some_and(|mode| mode == "overwrite") {
         for page in pages() {
             fs::copy(stage.path().join(page.file_name().expect("a name")), page).expect("room");

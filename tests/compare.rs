@@ -105,28 +105,6 @@ fn given_plans_take_part_and_broken_ones_stand_behind() {
 }
 
 #[test]
-fn no_unit_breaks_the_rules_and_no_plan_takes_a_solvers_name() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let plan = folder.path().join("plan.json").display().to_string();
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    assert!(run(&["plan", &model, "--cluster", &cluster, "--out", &plan]).status.success());
-    let twice = compare(&["--solvers", "dp", "--plan", &format!("dp={plan}")]);
-    assert!(text(&twice.stderr).contains("error[U001]"), "{}", text(&twice.stderr));
-    // Reversed stages contradict the tensor order.
-    let mut document: Value =
-        serde_json::from_str(&std::fs::read_to_string(&plan).expect("a plan")).expect("JSON");
-    for (device, stage) in document["devices"].as_array_mut().expect("devices").iter_mut().zip([3, 2, 1, 0]) {
-        device["stage"] = stage.into();
-    }
-    std::fs::write(&plan, document.to_string()).expect("room");
-    let output =
-        compare(&["--json", "--solvers", "dp", "--plan", &format!("broken={plan}"), "--baseline", "broken"]);
-    for row in rows(&output) {
-        assert_eq!(row["speedup"], Value::Null, "{row}");
-    }
-}
-
-#[test]
 fn the_page_of_a_comparison_names_every_contender() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("page.html");
@@ -152,30 +130,6 @@ fn the_page_of_a_comparison_names_every_contender() {
 }
 
 #[test]
-fn several_models_are_compared_by_value_in_every_shape() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let other = folder.path().join("other.json").display().to_string();
-    std::fs::copy(demo("model.json"), &other).expect("room");
-    let table = text(&compare(&[&other, "--solvers", "dp,one-device"]).stdout);
-    let lines: Vec<&str> = table.lines().collect();
-    assert_eq!(lines.len(), 4, "{table}");
-    assert!(lines[1].starts_with("model") && lines[2].starts_with("other"), "{table}");
-    assert!(lines[1].contains("* "), "the best is marked: {table}");
-    assert!(lines[3].starts_with("mean speed-up") && lines[3].contains("1.000× of 2"), "{table}");
-    let markdown = text(&compare(&["--markdown", "--solvers", "dp,one-device"]).stdout);
-    assert!(
-        markdown.lines().count() == 4
-            && markdown.lines().all(|line| line.starts_with("| ") && line.ends_with(" |")),
-        "{markdown}"
-    );
-    let csv = text(&compare(&[&other, "--csv", "--solvers", "dp,one-device"]).stdout);
-    let mut reader = csv::Reader::from_reader(csv.as_bytes());
-    let rows: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().expect("CSV");
-    assert_eq!(rows.len(), 4);
-    assert_eq!((&rows[0][0], &rows[0][1], &rows[0][2]), ("model", "dp", "optimal"));
-}
-
-#[test]
 fn the_usual_contenders_are_auto_and_the_baselines() {
     // Free splits are searched until the limit, from the contiguous one.
     let rows = rows(&compare_within("2s", &["--json"]));
@@ -189,26 +143,4 @@ fn the_usual_contenders_are_auto_and_the_baselines() {
         number(row("auto@free"), "bound_s") <= number(row("auto"), "bound_s"),
         "less is proved of more plans"
     );
-}
-
-#[test]
-fn wrong_contenders_are_errors_with_codes() {
-    let cases: [(&[&str], &str); 10] = [
-        (&["--solvers", "oracle"], "U003"),
-        (&["--solvers", "dp@sideways"], "U001"),
-        (&["--solvers", "heft"], "U004"),
-        (&["--solvers", "dp", "--baseline", "one-device"], "U007"),
-        (&["--plan", "name="], "U001"),
-        (&["--plan", "missing.json"], "I001"),
-        (&["--plan", "other:x=missing.json"], "U001"),
-        (&["--plan", "nowhere/{}.json"], "U001"),
-        (&["-", "-"], "I004"),
-        (&["-", "--plan", "-"], "I004"),
-    ];
-    for (arguments, code) in cases {
-        let output = compare(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains(&format!("error[{code}]")), "{}", text(&output.stderr));
-    }
-    assert_eq!(compare(&["--json", "--csv"]).status.code(), Some(2));
 }

@@ -248,19 +248,6 @@ fn a_model_with_its_weights_may_be_larger() {
     assert_eq!(model["operators"][0]["parameter_bytes"].as_f64(), Some(3.0 * 1024.0 * 1024.0 * 1024.0));
 }
 
-#[test]
-fn a_size_without_a_unit_is_refused() {
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    let plan = ["plan", &model, "--cluster", &cluster];
-    for (option, example) in [
-        ("--memory-reserve", "try 8GiB, 512MiB, 1GB, 1000B or none"),
-        ("--memory-limit", "try 8GiB, 512MiB, 1GB, 1000B or none"),
-    ] {
-        refused(&[&plan[..], &[option, "16"]].concat(), "error[U001]: `16` has no unit", example);
-    }
-    assert_eq!(code(&run(&[&plan[..], &["--memory-reserve", "0"]].concat())), Some(0));
-}
-
 /// Whether a text shows a figure that is not finite.
 fn has_infinity(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "inf" | "NaN" | "Infinity"))

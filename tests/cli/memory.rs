@@ -53,17 +53,3 @@ fn experts_beyond_a_card_end_as_optimal_and_their_proof_is_replayed() {
     assert_eq!(code(&refused), Some(1), "{}", stdout(&refused));
     assert!(stdout(&refused).contains("proves"), "{}", stdout(&refused));
 }
-
-#[test]
-fn a_plan_that_breaks_memory_has_no_gap() {
-    let devices: Vec<(String, &str)> = (0..8).map(|number| (format!("expert{number}"), "card0")).collect();
-    let placement = json!(devices.into_iter().collect::<std::collections::BTreeMap<_, _>>()).to_string();
-    let folder =
-        folder(&[("model.json", &experts()), ("cluster.toml", CLUSTER), ("placement.json", &placement)]);
-    let [model, cluster, placement] =
-        ["model.json", "cluster.toml", "placement.json"].map(|name| path(&folder, name));
-    let checked = run(&["check", &model, &placement, "--cluster", &cluster, "--objective", "makespan"]);
-    let text = stdout(&checked);
-    assert_eq!(code(&checked), Some(1), "{text}");
-    assert!(text.contains("(memory) without a search") && !text.contains("gap"), "{text}");
-}

@@ -5,13 +5,12 @@ mod commands;
 mod inputs;
 mod instances;
 mod joint;
-mod kept;
 mod limits;
 mod memory;
 mod models;
 mod outputs;
+mod pages;
 mod placements;
-mod precision;
 mod siblings;
 mod strategies;
 mod suites;
@@ -31,6 +30,11 @@ fn root() -> &'static Path {
 
 fn demo(file: &str) -> String {
     root().join("data/demo").join(file).display().to_string()
+}
+
+/// A file of the inputs of the pages.
+fn input(file: &str) -> String {
+    root().join("tests/pages/inputs").join(file).display().to_string()
 }
 
 fn command(arguments: &[&str]) -> Command {
@@ -139,19 +143,6 @@ fn chain(length: usize) -> String {
 }
 
 #[test]
-fn the_demo_is_proved_optimal_and_passes_the_check() {
-    let folder = folder(&[]);
-    let out = path(&folder, "plan.json");
-    let output = plan_demo(&["--out", &out]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    assert!(stdout(&output).contains("status     optimal"), "{}", stdout(&output));
-    assert_eq!(stderr(&output), "", "no progress where standard error is no terminal");
-    let checked = run(&["check", &demo("model.json"), &out, "--cluster", &demo("cluster.toml"), "--json"]);
-    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
-    assert_eq!(json(&checked)["holds"], true);
-}
-
-#[test]
 fn json_is_a_plan_document_and_the_file_is_the_same() {
     let folder = folder(&[]);
     let out = path(&folder, "plan.json");
@@ -178,13 +169,6 @@ fn a_drawing_has_every_operator_once() {
     for operator in operators {
         assert_eq!(drawing.matches(&format!("[label=\"{operator}\",")).count(), 1, "{operator}");
     }
-}
-
-#[test]
-fn auto_says_what_it_chose_and_why() {
-    let solver = json(&plan_demo(&["--json"]))["solver"].as_str().map(str::to_owned);
-    assert_eq!(solver.as_deref(), Some("dp (auto: an exact solver supports the objective)"));
-    assert!(stderr(&plan_demo(&["-v"])).contains("solver: dp (auto"));
 }
 
 #[test]
@@ -239,159 +223,6 @@ fn a_full_disk_is_an_error_with_a_code() {
 }
 
 #[test]
-fn an_empty_graph_has_an_empty_plan() {
-    let folder = folder(&[("model.json", &chain(0)), ("cluster.toml", &cluster(1))]);
-    let (model, cluster) = (path(&folder, "model.json"), path(&folder, "cluster.toml"));
-    let output = run(&["plan", &model, "--cluster", &cluster, "--json"]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    assert_eq!(json(&output)["status"], "optimal");
-    assert_eq!(json(&output)["objective"]["value_s"], 0.0);
-    assert_eq!(json(&output)["devices"], Value::Array(Vec::new()));
-    assert_eq!(code(&run(&["plan", &model, "--cluster", &cluster])), Some(0));
-}
-
-#[test]
-fn one_operator_runs_somewhere() {
-    let folder = folder(&[("model.json", &chain(1)), ("cluster.toml", &cluster(1))]);
-    let output =
-        run(&["plan", &path(&folder, "model.json"), "--cluster", &path(&folder, "cluster.toml"), "--json"]);
-    assert_eq!(code(&output), Some(0));
-    assert_eq!(json(&output)["objective"]["value_s"], 1.0);
-    assert_eq!(json(&output)["devices"][0]["ops"][0], "op0");
-}
-
-#[test]
-fn too_little_memory_is_infeasible_with_a_diagnosis() {
-    // Two operators of 4 bytes fit on a device of 10, so five operators need three devices.
-    let folder = folder(&[("model.json", &chain(5)), ("cluster.toml", &cluster(1))]);
-    let (model, cluster) = (path(&folder, "model.json"), path(&folder, "cluster.toml"));
-    let output = run(&["plan", &model, "--cluster", &cluster, "--json"]);
-    assert_eq!(code(&output), Some(3), "{}", stderr(&output));
-    let plan = json(&output);
-    assert_eq!((&plan["status"], &plan["gap"]), (&Value::from("infeasible"), &Value::Null));
-    let reason = plan["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("the model needs 20 B, all devices together have 10 B"), "{reason}");
-    assert!(reason.contains("feasible from k = 3 devices of kind `acc`"), "{reason}");
-    assert!(reason.contains("on each device of kind `acc`, not with"), "{reason}");
-    let table = run(&["plan", &model, "--cluster", &cluster]);
-    assert!(stdout(&table).contains("feasible from k = 3"), "{}", stdout(&table));
-}
-
-#[test]
-fn a_gap_that_is_not_reached_has_its_own_code() {
-    assert_eq!(code(&plan_demo(&["--solver", "one-device", "--gap", "1%"])), Some(4));
-    assert_eq!(code(&plan_demo(&["--solver", "one-device"])), Some(0));
-    assert_eq!(code(&plan_demo(&["--solver", "dpl", "--gap", "50%"])), Some(0));
-}
-
-#[test]
-fn a_search_without_a_plan_has_its_own_code() {
-    let folder = folder(&[("model.json", &chain(5)), ("cluster.toml", &cluster(4))]);
-    let output = run(&[
-        "plan",
-        &path(&folder, "model.json"),
-        "--cluster",
-        &path(&folder, "cluster.toml"),
-        "--solver",
-        "one-device",
-    ]);
-    assert_eq!(code(&output), Some(5), "{}", stdout(&output));
-}
-
-#[test]
-fn a_tampered_plan_violates_by_name() {
-    let mut plan = json(&plan_demo(&["--json"]));
-    plan["objective"]["value_s"] = Value::from(0.1);
-    let folder = folder(&[("plan.json", &plan.to_string())]);
-    let output =
-        run(&["check", &demo("model.json"), &path(&folder, "plan.json"), "--cluster", &demo("cluster.toml")]);
-    assert_eq!(code(&output), Some(1));
-    assert!(stdout(&output).contains("\nvalue: "), "{}", stdout(&output));
-}
-
-#[test]
-fn bad_usage_and_bad_input_exit_with_2() {
-    let folder = folder(&[("broken.json", "{\"schema\": \"stagewright.graph/1\"}")]);
-    let broken = path(&folder, "broken.json");
-    let cluster = demo("cluster.toml");
-    let model = demo("model.json");
-    let cases: &[(&[&str], &str)] = &[
-        (&["plan"], "error: "),
-        (&["plan", "/nonexistent.json"], "error[I001]"),
-        (&["plan", &broken], "error[F003]"),
-        (&["plan", &model], "error[U002]"),
-        (&["plan", &model, "--cluster", "8xb100"], "error[N001]"),
-        (&["plan", "-", "--cluster", "-"], "error[I004]"),
-        (&["compare", "-", "--cluster", "-", "--parallel", "tp", "--global-batch", "8"], "error[I004]"),
-        (&["plan", &model, "--cluster", &cluster, "--solver", "oracle"], "error[U003]"),
-        (
-            &["plan", &model, "--cluster", &cluster, "--objective", "makespan", "--solver", "dp"],
-            "error[U004]",
-        ),
-        (
-            &["plan", &model, "--cluster", &cluster, "--objective", "latency", "--training", "separate"],
-            "error[P003]",
-        ),
-        (&["plan", &model, "--cluster", &cluster, "--objective", "latency", "--calls", "0"], "error[U001]"),
-        (&["plan", &model, "--cluster", &cluster, "--microbatches", "4"], "error[P003]"),
-        (&["plan", &model, "--cluster", &cluster, "--time-limit", "soon"], "error[U001]"),
-        (&["plan", &model, "--cluster", &cluster, "--gap", "200%"], "error[U001]"),
-        (&["plan", &model, "--cluster", &cluster, "--threads", "0"], "error[U001]"),
-        (&["plan", &model, "--cluster", &cluster, "--calls", "2"], "error[U001]"),
-        (&["plan", &model, "--format", "gguf"], "error[U005]"),
-    ];
-    for (arguments, start) in cases {
-        let output = run(arguments);
-        assert_eq!(code(&output), Some(2), "{arguments:?}");
-        assert!(stderr(&output).starts_with(start), "{arguments:?}: {}", stderr(&output));
-        assert_eq!(stdout(&output), "", "{arguments:?}");
-    }
-}
-
-#[test]
-fn latency_is_planned_with_its_calls_and_checked() {
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    let folder = folder(&[]);
-    let plan = path(&folder, "plan.json");
-    let asked =
-        ["plan", &model, "--cluster", &cluster, "--objective", "latency", "--solver", "dp", "--out", &plan];
-    let output = run(&asked);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    assert!(
-        stdout(&output).starts_with("objective  latency, one call per accelerator"),
-        "{}",
-        stdout(&output)
-    );
-    let found: Value = serde_json::from_str(&std::fs::read_to_string(&plan).expect("written")).expect("JSON");
-    assert_eq!((&found["objective"]["kind"], &found["objective"]["calls"]), (&"latency".into(), &1.into()));
-    let devices = found["devices"].as_array().expect("devices");
-    let is_host = |device: &Value| device["kind"] == "cpu";
-    assert!(
-        devices
-            .iter()
-            .all(|device| device["calls"].is_null() == is_host(device) && device["stage"].is_null())
-    );
-    let checked = run(&["check", &model, &plan, "--cluster", &cluster]);
-    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
-}
-
-#[test]
-fn bounds_come_by_source_and_the_solver_is_one_when_asked() {
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    let closed = json(&run(&["bound", &model, "--cluster", &cluster, "--json"]));
-    let sources = |found: &Value| -> Vec<Value> {
-        found["bounds"].as_array().into_iter().flatten().map(|bound| bound["source"].clone()).collect()
-    };
-    assert_eq!(sources(&closed), ["fluid", "heaviest-unit", "anchored", "anchored-fluid"]);
-    let duplex = run(&["bound", &model, "--cluster", &cluster, "--communication", "duplex", "--json"]);
-    assert_eq!(sources(&json(&duplex)), ["fluid", "heaviest-unit"]);
-    let proved = json(&run(&["bound", &model, "--cluster", &cluster, "--solver", "dp", "--json"]));
-    let strength = |bounds: &Value| bounds["strongest"]["value_s"].as_f64().unwrap_or_default();
-    assert_eq!(proved["strongest"]["source"], "dp: exhausted");
-    assert!(strength(&proved) > strength(&closed));
-}
-
-#[test]
 fn conversion_there_and_back_changes_nothing() {
     let folder = folder(&[]);
     let (there, back) = (path(&folder, "cluster.json"), path(&folder, "cluster.toml"));
@@ -401,38 +232,6 @@ fn conversion_there_and_back_changes_nothing() {
     assert_eq!(stdout(&again), std::fs::read_to_string(&there).expect("it was written"));
     let model = run(&["convert", &demo("model.json"), "-", "--cluster", &back]);
     assert_eq!(json(&model)["cluster"]["kinds"][0]["name"], "gpu");
-    assert_eq!(code(&run(&["convert", &demo("model.json"), "-", "--to", "gguf"])), Some(2));
-}
-
-#[test]
-fn what_a_format_leaves_open_is_said_by_options() {
-    let piper = serde_json::json!({
-        "maxDevices": 2, "maxMemoryPerDevice": 1e9, "bandwidth": 1e9, "mbsInBatch": 1, "edges": [],
-        "nodes": [{"id": 0, "TMPCs": {"1": [{"timePerSample": 5.0, "parameterSize": 0.0, "memoryUsageA": 0.0,
-                                             "memoryUsageB": 0.0}]}}],
-    });
-    let folder = folder(&[("piper.json", &piper.to_string())]);
-    let (model, out) = (path(&folder, "piper.json"), path(&folder, "out.json"));
-    let refused = run(&["plan", &model]);
-    assert_eq!(code(&refused), Some(2));
-    assert!(stderr(&refused).contains("error[M005]"), "{}", stderr(&refused));
-    let planned = run(&["plan", &model, "--time-unit", "ms", "--json"]);
-    assert_eq!(json(&planned)["objective"]["value_s"], 5e-3);
-    let converted = run(&["convert", &model, &out, "--time-unit", "us", "--profile-class", "a100"]);
-    assert_eq!(code(&converted), Some(0), "{}", stderr(&converted));
-    let graph: Value =
-        serde_json::from_str(&std::fs::read_to_string(out).expect("it was written")).expect("JSON");
-    assert_eq!(graph["operators"][0]["seconds"]["a100"], 5e-6);
-}
-
-#[test]
-fn the_exporter_is_printed() {
-    let output = run(&["exporter", "torch"]);
-    assert_eq!(code(&output), Some(0));
-    assert!(stdout(&output).contains("def write(program, path"), "{}", stdout(&output));
-    let output = run(&["exporter", "kernels"]);
-    assert_eq!(code(&output), Some(0));
-    assert!(stdout(&output).contains("def measured_kernels(device"), "{}", stdout(&output));
 }
 
 /// A plan with operators priced too low must be distinguishable from others.

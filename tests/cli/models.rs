@@ -126,50 +126,6 @@ fn a_batch_that_no_memory_holds_is_infeasible() {
     assert_eq!(code(&run(&["plan", &model, "--cluster", "4xa100"])), Some(0), "on devices with more");
 }
 
-/// Without a backward pass, there is no gradient to synchronise: four replicas are four times as fast.
-#[test]
-fn replicas_of_inference_synchronise_nothing() {
-    let operator = json!({"name": "a", "pass": "forward", "seconds": {"t4": 0.004}, "parameter_bytes": 1e9});
-    let graph =
-        json!({"schema": "stagewright.graph/2", "name": "one", "operators": [operator], "tensors": []});
-    let folder = folder(&[("one.json", &graph.to_string())]);
-    let replicated = plan(&path(&folder, "one.json"), "4xt4", &["--max-replicas", "4"]);
-    assert_eq!(value(&replicated), 0.001);
-}
-
-#[test]
-fn a_profile_is_of_the_only_accelerator_class_or_of_one_that_is_there() {
-    let profile = "\
-        node1 -- Input0 -- forward_compute_time=5.0, backward_compute_time=1.0, activation_size=8.0, parameter_size=0.0\n\
-        node2 -- LSTM(4, 4) -- forward_compute_time=2.0, backward_compute_time=4.0, activation_size=16.0, parameter_size=64.0\n\
-        \tnode1 -- node2\n";
-    let folder = folder(&[("graph.txt", profile)]);
-    let model = path(&folder, "graph.txt");
-    plan(&model, "4xa100", &[]);
-    plan(&model, "4xa100", &["--profile-class", "a100-80gb"]);
-    let refused = run(&["plan", &model, "--cluster", "4xa100", "--profile-class", "a100"]);
-    assert_eq!(code(&refused), Some(2));
-    assert!(stderr(&refused).starts_with("error[U011]: "), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("a100-80gb"), "{}", stderr(&refused));
-}
-
-/// Files without a graph: an archive of `torch.export.save`, weights, and a Hugging Face folder with its
-/// configuration.
-#[test]
-fn what_is_no_graph_is_answered_with_what_to_run() {
-    let header = br#"{"weight":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
-    let weights = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 4]].concat();
-    let folder = folder(&[("config.json", "{\"model_type\": \"llama\"}")]);
-    fs::write(path(&folder, "model.safetensors"), weights).expect("there is room");
-    fs::write(path(&folder, "model.pt2"), b"PK\x03\x04archive/data.pkl").expect("there is room");
-    for name in ["", "model.safetensors", "model.pt2"] {
-        let refused = run(&["plan", &path(&folder, name), "--cluster", "4xt4"]);
-        assert_eq!(code(&refused), Some(2), "{name}");
-        assert!(stderr(&refused).starts_with("error[F012]: "), "{name}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains("stagewright exporter torch"), "{}", stderr(&refused));
-    }
-}
-
 /// The step runs in the order for which the plan counts memory, so a plan that fits causes no note.
 #[test]
 fn a_step_of_a_plan_that_fits_fits() {

@@ -60,19 +60,3 @@ fn every_form_has_the_value_of_the_plan_that_it_is_of() {
         assert!(stderr(&alone).starts_with("error[S006]: "), "{number}: {}", stderr(&alone));
     }
 }
-
-#[test]
-fn what_is_wrong_with_a_placement_is_said() {
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    for (text, said) in [
-        ("[0, 1]", "error[S007]"),
-        (r#"{"no such operator": "gpu0"}"#, "no such operator"),
-        (r#"{"devices": []}"#, "error[S007]"),
-    ] {
-        let folder = folder(&[("own.json", text)]);
-        let own = path(&folder, "own.json");
-        let checked = command(&["check", &model, &own, "--cluster", &cluster]).output().expect("it starts");
-        let all = format!("{}{}", stdout(&checked), stderr(&checked));
-        assert!(code(&checked) != Some(0) && all.contains(said), "{text}: {all}");
-    }
-}

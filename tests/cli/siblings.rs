@@ -1,7 +1,5 @@
 //! Searches that start from the plan of a sibling: the same architecture with another length.
 
-use serde_json::{Value, json as object};
-
 use super::{chain, cluster, code, folder, json, path, root, run, stderr, stdout};
 
 const CLUSTER: &str = "--cluster=2xv100:fp32@nvlink";
@@ -36,43 +34,6 @@ fn a_search_starts_from_the_plan_of_a_sibling() {
     let other = root().join("data/demo/model.json").display().to_string();
     let other = run(&["plan", &other, "--start", &plan, CLUSTER]);
     assert!(stderr(&other).starts_with("error[L006]"), "{}{}", stdout(&other), stderr(&other));
-}
-
-/// Notes name the parts of a given plan that are lost: operators without a counterpart, memory, and solvers that start
-/// anew.
-#[test]
-fn notes_say_what_becomes_of_a_start() {
-    let graph = |names: &[&str], bytes: u32| {
-        let operators: Vec<Value> = names
-            .iter()
-            .map(|name| object!({ "name": name, "seconds": { "acc": 1 }, "parameter_bytes": bytes }))
-            .collect();
-        object!({ "schema": "stagewright.graph/1", "name": "x", "operators": operators, "tensors": [] })
-            .to_string()
-    };
-    let cluster = "schema = \"stagewright.cluster/1\"\nname = \"two\"\n\
-                   [[kinds]]\nname = \"acc\"\nclass = \"acc\"\ncount = 2\nmemory_bytes = 4\n";
-    let folder = folder(&[
-        ("small.json", &graph(&["layer.0", "layer.1"], 1)),
-        ("large.json", &graph(&["layer.0", "layer.1", "layer.2", "head"], 2)),
-        ("cluster.toml", cluster),
-    ]);
-    let [small, large, cluster] =
-        ["small.json", "large.json", "cluster.toml"].map(|name| path(&folder, name));
-    let start = path(&folder, "one.json");
-    let plan = |model: &str, more: &[&str]| {
-        run(&[&["plan", model, "--cluster", &cluster, "--objective", "makespan"], more].concat())
-    };
-    let output = plan(&small, &["--solver", "one-device", "--out", &start]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    let output = plan(&large, &["--solver", "exact", "--start", &start]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("3 of 4 operators have a counterpart"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("not feasible here, so it may not be used"), "{}", stderr(&output));
-    let output = plan(&small, &["--solver", "heft", "--start", &start]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    assert!(stderr(&output).contains("`heft` does not start from a plan"), "{}", stderr(&output));
-    assert!(stderr(&plan("-", &["--start", "-"])).starts_with("error[I004]"));
 }
 
 #[test]

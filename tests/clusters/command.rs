@@ -111,29 +111,6 @@ fn a_suite_may_name_clusters() {
     assert!(table.contains("2xt4") && table.contains("four-p100"), "{table}");
 }
 
-#[test]
-fn what_is_no_cluster_says_so_and_exits_with_2() {
-    let folder = tempfile::tempdir().expect("there is room for a folder");
-    let model = model();
-    let cases: &[(&[&str], &str)] = &[
-        (&["plan", &model, "--cluster", "8xb100"], "error[N001]: unknown cluster or device `b100`"),
-        (&["plan", &model, "--cluster", "missing"], "error[N001]"),
-        (&["plan", &model, "--cluster", "missing.toml"], "error[I001]"),
-        (&["plan", &model, "--cluster", "./8xa100"], "error[I001]"),
-        (&["plan", &model, "--cluster", "4xt4:bf16"], "error[N005]"),
-        (&["convert", "8xb100", "-"], "error[N001]"),
-        (&["convert", "missing", "-"], "error[I001]"),
-        (&["convert", "8xa100", "-", "--plan-of", &model], "error[I001]"),
-        (&["convert", "8xa100", "-", "--to", "reference"], "error[U005]"),
-    ];
-    for (arguments, start) in cases {
-        let output = stagewright(arguments, folder.path());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).starts_with(start), "{arguments:?}: {}", text(&output.stderr));
-        assert_eq!(text(&output.stdout), "", "{arguments:?}");
-    }
-}
-
 /// Four operators of 1.8 MB in a chain, measured on a class.
 fn small_model(class: &str) -> String {
     let names = ["a", "b", "c", "d"];

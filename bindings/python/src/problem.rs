@@ -23,7 +23,7 @@ use stagewright::core::solver::thread_pool;
 use stagewright::costs::import;
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
-use stagewright::formats::{import_cluster, import_pins};
+use stagewright::formats::{expand_pins, import_cluster, import_pins};
 use stagewright::reading;
 use stagewright::report::step::Step;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
@@ -102,7 +102,7 @@ impl Given {
         let (mut imported, label) = (model.imported.clone(), &model.label);
         let coverage = reading::join(label, &mut imported, &mut cluster, &options, costs, &mut notes, place)?;
         let pins = match &self.pins {
-            Some(text) => Some(import_pins("pins", text.as_bytes())?),
+            Some(text) => Some(expand_pins("pins", import_pins("pins", text.as_bytes())?, &imported.graph)?),
             None => None,
         };
         let batch = reading::batch(&imported.graph, Some(&options));

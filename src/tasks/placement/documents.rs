@@ -6,8 +6,8 @@ use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_costs::Coverage;
-use stagewright_formats::Imported;
 use stagewright_formats::nearest::nearest_three;
+use stagewright_formats::{Imported, expand_pins};
 
 use crate::code::U002;
 use crate::failure::{Failure, Result};
@@ -67,6 +67,10 @@ impl Documents {
                     return Err(Failure::new(U002, cause).at(label).help(help));
                 }
             },
+        };
+        let pins = match pins {
+            Some(pins) => Some(expand_pins(&place("pins"), pins, &model.graph)?),
+            None => None,
         };
         let document = &options.document;
         let coverage =

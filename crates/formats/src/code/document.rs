@@ -57,6 +57,8 @@ stagewright_core::codes! {
         /// duplicate key
         ///
         /// An object has a key twice, or a node a figure twice, and it is ambiguous which one counts. Keep one of the two.
+        /// Likewise, two patterns of pins that match the same operator must name the same devices, or one must have more
+        /// characters besides its wildcards.
         F009,
 
         /// number that is not finite

@@ -27,15 +27,36 @@ fn the_devices_that_people_ask_for_are_there() {
         "h100-pcie",
         "h200",
         "b200",
+        "rtx-2080-ti",
+        "rtx-3060",
+        "rtx-3080",
         "rtx-3090",
+        "rtx-4070-super",
         "rtx-4090",
+        "rtx-5090",
+        "rtx-a6000",
+        "rtx-6000-ada",
+        "rtx-pro-6000",
+        "mi50-32gb",
         "mi250x",
         "mi300x",
+        "mi355x",
+        "rx-7900-xtx",
+        "arc-b580",
+        "gaudi-3",
+        "apple-m2-max",
+        "m4-max",
+        "gh200",
+        "gb200",
+        "b300",
         "tpu-v3",
         "tpu-v4",
         "tpu-v5e",
         "tpu-v5p",
         "epyc-7742",
+        "epyc-9654",
+        "ryzen-7950x",
+        "core-i9-14900k",
         "xeon-8480",
         "jetson-agx-orin",
         "edge-tpu",
@@ -97,16 +118,98 @@ fn memory_is_binary_and_says_where_it_was_seen() {
         ("tpu-v4", 32.0),
         ("tpu-v5e", 16.0),
         ("tpu-v5p", 95.0),
+        ("rtx-2060-12gb", 12.0),
+        ("rtx-2070", 8.0),
+        ("rtx-2080", 8.0),
+        ("rtx-2080-ti", 11.0),
+        ("rtx-3060", 12.0),
+        ("rtx-3060-ti", 8.0),
+        ("rtx-3070", 8.0),
+        ("rtx-3070-ti", 8.0),
+        ("rtx-3080-10gb", 10.0),
+        ("rtx-3080-12gb", 12.0),
+        ("rtx-3080-ti", 12.0),
+        ("rtx-3090-ti", 24.0),
+        ("rtx-4060", 8.0),
+        ("rtx-4060-ti-8gb", 8.0),
+        ("rtx-4060-ti-16gb", 16.0),
+        ("rtx-4070", 12.0),
+        ("rtx-4070-super", 12.0),
+        ("rtx-4070-ti", 12.0),
+        ("rtx-4070-ti-super", 16.0),
+        ("rtx-4080", 16.0),
+        ("rtx-4080-super", 16.0),
+        ("rtx-5060-ti-16gb", 16.0),
+        ("rtx-5070", 12.0),
+        ("rtx-5070-ti", 16.0),
+        ("rtx-5080", 16.0),
+        ("rtx-5090", 32.0),
+        ("rtx-a4000", 16.0),
+        ("rtx-a4500", 20.0),
+        ("rtx-a5000", 24.0),
+        ("rtx-a5500", 24.0),
+        ("rtx-a6000", 48.0),
+        ("rtx-2000-ada", 16.0),
+        ("rtx-4000-ada", 20.0),
+        ("rtx-4500-ada", 24.0),
+        ("rtx-5000-ada", 32.0),
+        ("rtx-6000-ada", 48.0),
+        ("rtx-pro-6000", 96.0),
+        ("p40", 24.0),
+        ("l20", 48.0),
+        ("h20", 96.0),
+        ("gh200-96gb", 96.0),
+        ("gh200-144gb", 144.0),
+        ("gb200", 186.0),
+        ("b300", 270.0),
+        ("mi50-16gb", 16.0),
+        ("mi50-32gb", 32.0),
+        ("mi100", 32.0),
+        ("mi210", 64.0),
+        ("mi325x", 256.0),
+        ("mi350x", 288.0),
+        ("mi355x", 288.0),
+        ("rx-6800-xt", 16.0),
+        ("rx-7900-xt", 20.0),
+        ("rx-7900-xtx", 24.0),
+        ("rx-9070-xt", 16.0),
+        ("arc-a770-16gb", 16.0),
+        ("arc-b580", 12.0),
+        ("gaudi-2", 96.0),
+        ("gaudi-3", 128.0),
+        ("apple-m1", 8.0),
+        ("apple-m1-pro", 16.0),
+        ("apple-m1-max", 32.0),
+        ("apple-m1-ultra", 64.0),
+        ("apple-m2", 8.0),
+        ("apple-m2-pro", 16.0),
+        ("apple-m2-max", 32.0),
+        ("apple-m2-ultra", 64.0),
+        ("apple-m3", 8.0),
+        ("apple-m3-pro", 18.0),
+        ("apple-m3-max", 48.0),
+        ("apple-m3-ultra", 96.0),
+        ("apple-m4", 16.0),
+        ("apple-m4-pro", 24.0),
+        ("apple-m4-max", 48.0),
     ];
     for device in devices() {
         let Some(bytes) = device.memory_bytes else { continue };
         let name = &device.name;
         assert!(device.memory_source.as_ref().is_some_and(|source| source.len() > 5), "{name}");
         let datasheet = datasheets.iter().find(|(listed, _)| listed == name);
+        // A Mac leaves a quarter or a third of its memory to the processor.
+        let known = if name.starts_with("apple-") { 0.66..=0.75 } else { 0.93..=1.0 };
         match datasheet {
             Some((_, gib)) => {
                 assert!(bytes % 1048576.0 == 0.0, "{name}");
-                assert!((0.93..=1.0).contains(&(bytes / (gib * 1073741824.0))), "{name}: {bytes}");
+                assert!(known.contains(&(bytes / (gib * 1073741824.0))), "{name}: {bytes}");
+            }
+            None if device.role == Role::Cpu => {
+                assert!(bytes % 1073741824.0 == 0.0, "{name}");
+                assert!(
+                    device.memory_source.as_ref().is_some_and(|source| source.starts_with("an estimate"))
+                );
             }
             None => assert_eq!(name, "edge-tpu"),
         }
@@ -115,7 +218,8 @@ fn memory_is_binary_and_says_where_it_was_seen() {
     assert_eq!((mib("3090"), mib("h100"), mib("t4")), (Some(24576.0), Some(81559.0), Some(15360.0)));
 }
 
-/// Peaks do not fall as the width shrinks, and both 16-bit formats have the same peak on a tensor unit.
+/// Peaks do not fall as the width shrinks, and both 16-bit formats have the same peak on a tensor unit, except on the
+/// first one of AMD.
 #[test]
 fn peaks_are_in_the_order_of_their_widths() {
     for device in devices() {
@@ -124,7 +228,8 @@ fn peaks_are_in_the_order_of_their_widths() {
         let present: Vec<f64> = order.into_iter().filter_map(peak).collect();
         assert!(present.is_sorted(), "{}: {present:?}", device.name);
         if let (Some(half), Some(brain)) = (peak(Precision::Fp16), peak(Precision::Bf16)) {
-            assert_eq!(half, brain, "{}", device.name);
+            let halves = if device.name == "mi100" { 2.0 } else { 1.0 };
+            assert_eq!(half, halves * brain, "{}", device.name);
         }
     }
 }

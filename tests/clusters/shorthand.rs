@@ -76,6 +76,24 @@ fn several_terms_with_a_host() {
     );
 }
 
+/// Cards that people put into one machine, and its processor.
+#[test]
+fn a_desktop_with_two_cards() {
+    assert_document(
+        "1xrtx-3090+1xrtx-3060+1xryzen-7950x",
+        &[
+            ("rtx-3060", 25.48e12, 360e9, 5e-6, 0.5),
+            ("rtx-3090", 71e12, 936e9, 5e-6, 0.5),
+            ("ryzen-7950x", 2.304e12, 83.2e9, 1e-6, 0.5),
+        ],
+        &[
+            ("gpu-a", "rtx-3090", 1, false, Some(24576.0 * MIB), Some((10e-6, 31.5e9))),
+            ("gpu-b", "rtx-3060", 1, false, Some(12288.0 * MIB), Some((10e-6, 31.5e9))),
+            ("cpu", "ryzen-7950x", 1, true, Some(65536.0 * MIB), None),
+        ],
+    );
+}
+
 #[test]
 fn what_may_be_left_out_may_be_written() {
     assert_eq!(
@@ -212,7 +230,7 @@ fn the_nearest_name_is_suggested() {
         ("8xb100", "`b200`"),
         ("8xa1000", "`a100`"),
         ("dgx-a10", "`dgx-a100`"),
-        ("4xrtx-4080", "`rtx-4090`"),
+        ("4xrtx-4095", "`rtx-4090`"),
         ("4xmi300", "`mi300x`"),
         ("4xt4:fp6", "`fp16`"),
         ("4xv100@nvlnk", "`nvlink`"),

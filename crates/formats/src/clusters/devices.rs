@@ -139,7 +139,7 @@ pub struct Device {
     pub title: String,
     /// Role in a cluster.
     pub role: Role,
-    /// Memory in bytes, as the driver reports it; for a CPU, whose memory its owner chooses, an estimate or `None`.
+    /// Memory in bytes, as the driver reports it; `None` for a CPU, whose memory its owner chooses.
     pub memory_bytes: Option<f64>,
     /// Source of the memory, if there is one.
     pub memory_source: Option<String>,

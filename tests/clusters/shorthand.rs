@@ -89,9 +89,34 @@ fn a_desktop_with_two_cards() {
         &[
             ("gpu-a", "rtx-3090", 1, false, Some(24576.0 * MIB), Some((10e-6, 31.5e9))),
             ("gpu-b", "rtx-3060", 1, false, Some(12288.0 * MIB), Some((10e-6, 31.5e9))),
+            ("cpu", "ryzen-7950x", 1, true, None, None),
+        ],
+    );
+}
+
+/// What the owner's machine decides: its memory, and the slot of a card.
+#[test]
+fn memory_and_slots_are_stated() {
+    assert_document(
+        "1xrtx-3090+1xrtx-3060:12gib@pcie3x4+1xryzen-7950x:64gib",
+        &[
+            ("rtx-3060", 25.48e12, 360e9, 5e-6, 0.5),
+            ("rtx-3090", 71e12, 936e9, 5e-6, 0.5),
+            ("ryzen-7950x", 2.304e12, 83.2e9, 1e-6, 0.5),
+        ],
+        &[
+            ("gpu-a", "rtx-3090", 1, false, Some(24576.0 * MIB), Some((10e-6, 31.5e9))),
+            ("gpu-b", "rtx-3060", 1, false, Some(12288.0 * MIB), Some((10e-6, 15.75e9 / 4.0))),
             ("cpu", "ryzen-7950x", 1, true, Some(65536.0 * MIB), None),
         ],
     );
+    let memory = |text: &str| find(text).expect(text).kinds[0].memory_bytes;
+    assert_eq!(memory("t4:fp16:8GiB"), Some(8192.0 * MIB));
+    assert_eq!(memory("t4:8GiB:fp16"), memory("t4:8192mib"));
+    assert_eq!(memory("t4:1.5gb"), Some(1.5e9));
+    let bandwidth = |text: &str| find(text).expect(text).kinds[0].link.map(|link| link.bandwidth);
+    assert_eq!((bandwidth("t4@pcie3x16"), bandwidth("t4@pcie-4x1")), (Some(15.75e9), Some(31.5e9 / 16.0)));
+    assert_eq!((bandwidth("t4@pcie1x1"), bandwidth("t4@pcie5x8")), (Some(0.25e9), Some(31.5e9)));
 }
 
 #[test]
@@ -176,6 +201,15 @@ fn every_error_has_its_code() {
         ("4xt4:bf16", "N005"),
         ("4xt4:fp64", "N005"),
         ("4xt4@nvlink", "N006"),
+        ("4xt4@pcie3x3", "N006"),
+        ("4xt4@pcie7x4", "N006"),
+        ("t4:12", "N005"),
+        ("t4:-1gib", "N005"),
+        ("t4:0gib", "N005"),
+        ("t4:infgib", "N005"),
+        ("t4:8gib:8gib", "N002"),
+        ("t4:fp16:fp16", "N002"),
+        ("t4:8gib:", "N002"),
         ("4xt4:fp16@", "N002"),
         ("4xt4@pcie:fp16", "N006"),
         ("1xepyc-7742@pcie", "N006"),

@@ -21,10 +21,16 @@ pub enum NameError {
         nearest: Option<String>,
     },
     /// Something is missing before or after `+`, `x`, `:` or `@`.
-    #[error("`{text}` is incomplete: expected COUNTxDEVICE[:PRECISION][@LINK] in every term")]
+    #[error("`{text}` is incomplete: expected COUNTxDEVICE[:PRECISION][:MEMORY][@LINK] in every term")]
     Incomplete {
         /// The shorthand.
         text: String,
+    },
+    /// Two precisions, or two sizes of memory, in one term.
+    #[error("`{term}` has a precision or a memory twice")]
+    Twice {
+        /// The term.
+        term: String,
     },
     /// A named cluster in place of a device.
     #[error("`{name}` is a whole cluster, which cannot be multiplied, modified or joined")]
@@ -134,7 +140,7 @@ impl NameError {
     pub fn code(&self) -> Code {
         match self {
             NameError::Unknown { .. } => N001,
-            NameError::Incomplete { .. } | NameError::Whole { .. } => N002,
+            NameError::Incomplete { .. } | NameError::Twice { .. } | NameError::Whole { .. } => N002,
             NameError::NoDevices { .. } => N003,
             NameError::TooManyDevices { .. } | NameError::TooManyTerms { .. } => N004,
             NameError::Precision { .. } => N005,
@@ -152,7 +158,7 @@ impl NameError {
                     _ => "",
                 };
                 format!(
-                    "give a file, a named cluster, or COUNTxDEVICE[:PRECISION][@LINK] joined by +\n    \
+                    "give a file, a named cluster, or COUNTxDEVICE[:PRECISION][:MEMORY][@LINK] joined by +\n    \
                      clusters: {}\n    devices: {}\n    data/clusters/README.md has all of them",
                     instead(name, names()),
                     instead(name, devices().iter().map(|device| device.name.as_str())),
@@ -164,6 +170,7 @@ impl NameError {
                      file"
                 )
             }
+            NameError::Twice { .. } => "leave one of them out".into(),
             NameError::NoDevices { .. } => "give a count of at least 1, or leave the term out".into(),
             NameError::TooManyDevices { .. } => "correct the counts".into(),
             NameError::TooManyTerms { .. } => "write the cluster to a file".into(),

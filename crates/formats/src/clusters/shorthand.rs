@@ -1,9 +1,10 @@
-//! Cluster shorthand: `COUNTxDEVICE[:PRECISION][@LINK]`, joined by `+`.
+//! Cluster shorthand: `COUNTxDEVICE[:PRECISION][:MEMORY][@LINK]`, joined by `+`.
 //!
 //! ```text
 //! 8xa100                   eight A100 at the peak of each operator's precision, over the usual link of A100 servers
 //! 8xv100:fp32@nvlink       one peak for all operators, and the link by name
-//! 4xt4+1xepyc-7742         two kinds; a processor is a host
+//! 4xt4+1xepyc-7742:256GiB  two kinds; a processor is a host, with as much memory as its owner bought
+//! 1xrtx-3060:12GiB@pcie3x4 memory, and a slot of four lanes of PCI Express 3.0
 //! ```
 //!
 //! A term without a precision has all peaks of its device, and the 16-bit peak for operators without a precision. A
@@ -14,7 +15,7 @@
 //! to be groups with an uplink each, which a shorthand cannot express: write the cluster to a file.
 
 use stagewright_core::cluster::MAX_DEVICES;
-use stagewright_core::document::{ClusterDocument, KindDocument};
+use stagewright_core::document::{ClusterDocument, KindDocument, LinkDocument};
 
 use super::devices::{Device, Precision, Role, device};
 use super::error::NameError;
@@ -28,6 +29,8 @@ struct Term {
     device: &'static Device,
     /// The precision that the term names.
     precision: Option<Precision>,
+    /// Bytes of memory of each device, if the term states them.
+    memory: Option<f64>,
     link: Option<String>,
 }
 
@@ -47,7 +50,7 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
     }
     check_bridges(&terms)?;
     let mut cluster = ClusterDocument::new(text.clone());
-    for (index, Term { count, device, precision, link }) in terms.iter().enumerate() {
+    for (index, Term { count, device, precision, memory, link }) in terms.iter().enumerate() {
         let class = class_name(&terms, index);
         let figures = precision.map_or_else(|| device.all_peaks(), |precision| device.class(precision));
         if let Some(document) = figures {
@@ -56,13 +59,13 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
         cluster.kinds.push(KindDocument {
             class,
             host: device.role == Role::Cpu,
-            memory_bytes: device.memory_bytes,
+            memory_bytes: memory.or(device.memory_bytes),
             server: device
                 .server
                 .as_ref()
                 .filter(|server| *count > server.devices && *link == device.default_link)
                 .map(|server| server.document()),
-            link: link.as_ref().and_then(|link| device.links.get(link)).map(|link| link.document()),
+            link: link.as_ref().and_then(|link| link_document(device, link)),
             ..KindDocument::named(kind_name(&terms, index), *count)
         });
     }
@@ -120,30 +123,74 @@ pub(super) fn split_count(text: &str) -> (Option<&str>, &str) {
 fn term(text: &str, whole: &str) -> Result<Term, NameError> {
     let (count, rest) = split_count(text);
     let (rest, link) = split_last(rest, '@');
-    let (name, precision) = split_last(rest, ':');
-    if name.is_empty() || link == Some("") || precision == Some("") {
+    let mut parts = rest.split(':');
+    let name = parts.next().unwrap_or_default();
+    if name.is_empty() || link == Some("") || parts.clone().any(str::is_empty) {
         return Err(NameError::Incomplete { text: whole.into() });
     }
     let device = device(name).ok_or_else(|| NameError::unknown(name))?;
     let count = count.map_or(Ok(1), |digits| parse_count(text, digits))?;
-    let precision = match precision {
-        None => None,
-        Some(name) => {
-            let known = Precision::named(name).filter(|precision| device.peak_flops.contains_key(precision));
-            Some(known.ok_or_else(|| NameError::precision(device, name))?)
+    let (mut precision, mut memory) = (None, None);
+    for part in parts {
+        let bytes = size(part);
+        if (bytes.is_some() && memory.is_some()) || (bytes.is_none() && precision.is_some()) {
+            return Err(NameError::Twice { term: text.into() });
         }
-    };
+        if bytes.is_some() {
+            memory = bytes;
+            continue;
+        }
+        let known = Precision::named(part).filter(|precision| device.peak_flops.contains_key(precision));
+        precision = Some(known.ok_or_else(|| NameError::precision(device, part))?);
+    }
     let link = match link {
         None => device.default_link.clone(),
         Some(name) if device.role == Role::Cpu => {
             return Err(NameError::HostLink { device: device.name.clone(), link: name.into() });
         }
         Some(name) => {
-            device.links.get(name).ok_or_else(|| NameError::link(device, name))?;
+            link_document(device, name).ok_or_else(|| NameError::link(device, name))?;
             Some(name.to_owned())
         }
     };
-    Ok(Term { count, device, precision, link })
+    Ok(Term { count, device, precision, memory, link })
+}
+
+/// A link by name: one of the device's, or a slot of PCI Express such as `pcie3x4`.
+fn link_document(device: &Device, name: &str) -> Option<LinkDocument> {
+    device.links.get(name).map(|link| link.document()).or_else(|| slot(name))
+}
+
+/// A slot of PCI Express by generation and lanes. Of generation 3 and later, 128 of 130 bits are data, before that 8 of 10
+/// (PCI Express Base Specification). As for the links of `devices.toml`, a transfer goes through the host.
+fn slot(name: &str) -> Option<LinkDocument> {
+    let (generation, lanes) = name.strip_prefix("pcie")?.split_once('x')?;
+    let lane = match generation.trim_matches('-') {
+        "1" => 0.25e9,
+        "2" => 0.5e9,
+        "3" => 15.75e9 / 16.0,
+        "4" => 31.5e9 / 16.0,
+        "5" => 63e9 / 16.0,
+        _ => return None,
+    };
+    let lanes = [1.0, 2.0, 4.0, 8.0, 16.0].into_iter().find(|count| lanes == count.to_string())?;
+    Some(LinkDocument { latency_s: 10e-6, bandwidth: lane * lanes })
+}
+
+/// A number of bytes with a unit, such as `12gib`; `None` for other text.
+fn size(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 6] = [
+        ("mib", 1048576.0),
+        ("gib", 1073741824.0),
+        ("tib", 1099511627776.0),
+        ("mb", 1e6),
+        ("gb", 1e9),
+        ("tb", 1e12),
+    ];
+    let (digits, unit) = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
+    let number: f64 = digits.parse().ok()?;
+    (digits.starts_with(|digit: char| digit.is_ascii_digit()) && number > 0.0)
+        .then_some((number * unit).round())
 }
 
 fn split_last(text: &str, separator: char) -> (&str, Option<&str>) {

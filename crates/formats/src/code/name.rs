@@ -11,14 +11,14 @@ stagewright_core::codes! {
 
         /// incomplete cluster shorthand
         ///
-        /// Devices are written `COUNTxDEVICE[:PRECISION][@LINK]`, joined by `+`:
+        /// Devices are written `COUNTxDEVICE[:PRECISION][:MEMORY][@LINK]`, joined by `+`:
         ///
         /// ```text
         /// 8xv100:fp32@nvlink+1xepyc-7742
         /// ```
         ///
-        /// Something is missing next to one of the signs, or a cluster is used in place of a device. To modify a cluster, write it to
-        /// a file (`stagewright convert NAME cluster.toml`).
+        /// Something is missing next to one of the signs or is there twice, or a cluster is used in place of a device. To
+        /// modify a cluster, write it to a file (`stagewright convert NAME cluster.toml`).
         N002,
 
         /// device count of zero

@@ -26,7 +26,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let problem = Problem::new(graph.build()?, cluster.build()?, Objective::default())?;
     let solution = solve(&problem, &Options::default())?;
-    let plan = solution.plan.ok_or("no placement fits the devices")?;
+    let Some(plan) = solution.plan else { return Err(solution.reason.unwrap_or_default().into()) };
     println!("a batch every {:.2} ms, at least {:.2} ms", 1e3 * plan.value(), 1e3 * solution.bound.value);
     for op in problem.graph().operators() {
         let device = problem.cluster().device_name(plan.placement.device_of(op));

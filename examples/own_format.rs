@@ -57,7 +57,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     cluster.kind(devices("gpu", 2).memory(1e9).link(1e10, 1e-5));
     let problem = Problem::new(import(MODEL)?, cluster.build()?, Objective::default())?;
     let solution = solve(&problem, &Options::default())?;
-    let plan = solution.plan.ok_or("no placement fits the devices")?;
+    let Some(plan) = solution.plan else { return Err(solution.reason.unwrap_or_default().into()) };
     print!("{}", export(&problem, &plan.placement));
     Ok(())
 }

@@ -6,7 +6,7 @@
 //! measurements of one machine, so only their words are compared; they need ONNX Runtime and two cores, and are skipped
 //! otherwise. `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the current output.
 
-#![cfg(all(feature = "metis", feature = "milp"))]
+#![cfg(all(feature = "metis", feature = "milp", feature = "onnxruntime"))]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -9,7 +9,9 @@ use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 pub(crate) struct Absent {
     /// Name of the solver.
     pub(crate) name: &'static str,
-    /// Reason given for refusing every objective: the feature that the solver needs.
+    /// Cargo feature that the solver needs.
+    pub(crate) feature: &'static str,
+    /// Reason given for refusing every objective, which names the feature.
     pub(crate) why: &'static str,
 }
 
@@ -24,6 +26,10 @@ impl Solver for Absent {
 
     fn unsupported(&self, _: &Objective) -> Option<&'static str> {
         Some(self.why)
+    }
+
+    fn missing_feature(&self) -> Option<&'static str> {
+        Some(self.feature)
     }
 
     fn run(&self, _: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {

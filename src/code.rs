@@ -66,8 +66,8 @@ stagewright_core::codes! {
 
         /// unknown solver
         ///
-        /// The help lists the solvers. `auto`, the default, chooses by the objective. A build without the cargo feature `milp` lacks
-        /// the solvers on HiGHS.
+        /// `stagewright solvers` lists the solvers, with what they support and those that this build lacks: one without the cargo
+        /// feature `milp` has no solvers on HiGHS. `auto`, the default, chooses by the objective.
         U003,
 
         /// solver that does not support the objective

@@ -39,8 +39,8 @@
 //!
 //! - [`core`]: documents, graphs, clusters, costs, problems, evaluation, simulation, bounds, and the trait `Solver`.
 //! - [`formats`], [`clusters`], [`workloads`]: models and clusters from files, names and hyperparameters.
-//! - [`mod@solve`], [`portfolio`], [`registry`], [`bounds`]: solving, the choice of a solver, the tables of solvers and
-//!   bounds, and the bounds on a problem.
+//! - [`mod@solve`], [`portfolio`], [`registry`], [`support`], [`bounds`]: solving, the choice of a solver, the tables of
+//!   solvers and bounds, what a solver supports, and the bounds on a problem.
 //! - [`tasks`]: questions of every kind in one type, from documents to plans, bounds, checks and explanations.
 //! - [`diagnose`], [`explain`]: the reasons for infeasibility, and for the value of a plan.
 //! - [`robust`]: the plan with the best worst case when costs are off.
@@ -76,6 +76,7 @@ pub mod reading;
 pub mod registry;
 pub mod robust;
 pub mod solve;
+pub mod support;
 pub mod tasks;
 
 pub use stagewright_core as core;

@@ -37,6 +37,18 @@ pub enum Role {
     Learned,
 }
 
+impl Role {
+    /// Name of the role, for display.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Exact => "exact",
+            Role::Search => "search",
+            Role::Baseline => "baseline",
+            Role::Learned => "learned",
+        }
+    }
+}
+
 /// A row of the table of solvers.
 pub struct Entry {
     /// The solver.

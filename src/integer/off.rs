@@ -2,9 +2,11 @@
 
 use crate::absent::Absent;
 
-const WHY: &str = "any problem in this build: it needs the feature `milp`";
+const fn absent(name: &'static str) -> Absent {
+    Absent { name, feature: "milp", why: "any problem in this build: it needs the feature `milp`" }
+}
 
-pub(crate) static BNP: Absent = Absent { name: "bnp", why: WHY };
-pub(crate) static BNP_AFTER_SEARCH: Absent = Absent { name: "bnp", why: WHY };
-pub(crate) static LNS: Absent = Absent { name: "lns", why: WHY };
-pub(crate) static MILP: Absent = Absent { name: "milp", why: WHY };
+pub(crate) static BNP: Absent = absent("bnp");
+pub(crate) static BNP_AFTER_SEARCH: Absent = absent("bnp");
+pub(crate) static LNS: Absent = absent("lns");
+pub(crate) static MILP: Absent = absent("milp");

@@ -5,7 +5,7 @@ use stagewright_core::solver::Solver;
 use crate::absent::Absent;
 
 const fn absent(name: &'static str) -> Absent {
-    Absent { name, why: "any problem in this build: it needs the feature `policy`" }
+    Absent { name, feature: "policy", why: "any problem in this build: it needs the feature `policy`" }
 }
 
 pub(crate) static POLICY: Absent = absent("policy");

@@ -51,6 +51,9 @@ fn the_script_of_bash_completes_names() {
     assert_eq!(complete("stagewright plan --cluster ./no"), "", "left to files");
     assert_eq!(complete("stagewright compare --solvers base"), "baselines");
     assert_eq!(complete("stagewright workload gn"), "gnmt");
+    assert_eq!(complete("stagewright devices jetson"), "jetson-agx-orin");
+    assert_eq!(complete("stagewright clusters jetson"), "jetson-pair");
+    assert_eq!(complete("stagewright solvers pipe"), "pipedream");
     assert_eq!(complete("stagewright export --to megatron"), "megatron megatron-layers");
     assert_eq!(complete("stagewright convert --to megatron"), "", "which has formats there");
     assert_eq!(complete("stagewright --explain B00"), "B001 B002 B003 B004 B005 B006 B007 B008 B009");
@@ -64,6 +67,9 @@ fn names_that_are_not_known_keep_their_errors() {
         (&["plan", &model, "--cluster", "laptop"], "N001"),
         (&["plan", &model, "--cluster", "4xt4", "--format", "gguf"], "U005"),
         (&["workload", "alexnet"], "W001"),
+        (&["devices", "b100"], "N001"),
+        (&["clusters", "laptop"], "N001"),
+        (&["solvers", "oracle"], "U003"),
     ] {
         let output = run(arguments);
         assert!(stderr(&output).starts_with(&format!("error[{code}]: ")), "{}", stderr(&output));

@@ -135,13 +135,17 @@ fn errors_show_every_character_of_a_name() {
         ("U003", &["plan", &good, "--solver", NAME]),
         ("U005", &["plan", &good, "--format", NAME]),
         ("W001", &["workload", NAME]),
+        ("N001", &["devices", NAME]),
+        ("U003", &["solvers", NAME]),
         ("U009", &["--explain", NAME]),
     ] {
         let text = shown(typed, 2);
         assert!(text.starts_with(&format!("error[{code}]")), "{text}");
     }
-    let unknown = ["plan", &good, "--cluster", "a\u{1b}[31m\u{202e}b"];
-    assert!(assert_harmless(&unknown, &run(&unknown)).starts_with("error[N001]"));
+    let unknown = "a\u{1b}[31m\u{202e}b";
+    for typed in [&["plan", &good, "--cluster", unknown][..], &["clusters", unknown]] {
+        assert!(assert_harmless(typed, &run(typed)).starts_with("error[N001]"));
+    }
     shown(&["plan", &good, "--no\u{1b}[31m\u{202e}INJECTED"], 2);
 }
 

@@ -86,13 +86,19 @@ fn tables_keep_to_the_width_of_the_terminal() {
         [&["simulate", &model, &plan, "--schedule", "1f1b", "--microbatches", "4"][..], &on].concat(),
         [&["explain", &model, &plan, "--no-what-if"][..], &on].concat(),
         vec!["workload", "gpt", "--list"],
+        vec!["devices"],
+        vec!["devices", "h100", "edge-tpu"],
+        vec!["clusters"],
+        vec!["clusters", "a100-and-v100", "8xv100:fp32@nvlink"],
+        vec!["solvers"],
+        vec!["solvers", "dp", "heft"],
         vec!["--explain", "G004"],
     ];
     let others = [[&["plan", &model][..], &on].concat()];
     for (arguments, is_same) in
         same_each_time.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false)))
     {
-        for columns in [40, 80, 200] {
+        for columns in [40, 80, 120, 200] {
             let Some(text) = shown(columns, arguments) else { return };
             assert!(!text.trim().is_empty(), "{arguments:?}");
             for line in text.lines() {

@@ -73,7 +73,10 @@ impl Given {
         }
         let options = options.solver_named(&self.solver).map_err(|error| {
             let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
-            let help = format!("{}; auto chooses one", instead(&self.solver, known));
+            let help = format!(
+                "{}; auto chooses one; `stagewright.solvers()` lists all",
+                instead(&self.solver, known)
+            );
             Failure::new(U003, error.to_string()).at("solver").help(help)
         })?;
         Ok((options, self.solver.clone()))

@@ -37,6 +37,11 @@ pub trait Solver: Send + Sync {
     /// reason.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str>;
 
+    /// Cargo feature that the solver needs and this build lacks, if any.
+    fn missing_feature(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Guarantees that the solver gives for every problem; by default those of a deterministic heuristic.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
@@ -118,6 +123,10 @@ impl<S: Solver + ?Sized> Solver for &S {
 
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         (**self).unsupported(objective)
+    }
+
+    fn missing_feature(&self) -> Option<&'static str> {
+        (**self).missing_feature()
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -41,11 +41,16 @@ fn named(argument: Arg, command: &str, shell: Shell) -> Arg {
         "explain" => codes::codes().collect(),
         "solver" => ["auto"].into_iter().chain(solvers()).collect(),
         "solvers" => ["auto"].into_iter().chain(groups()).chain(solvers()).collect(),
+        "names" if command == "devices" => {
+            clusters::devices().iter().map(|device| device.name.as_str()).collect()
+        }
+        "names" if command == "solvers" => solvers().collect(),
         "family" => FAMILIES.iter().map(|family| family.name()).collect(),
         "to" if command == "export" => TARGETS.iter().map(|target| target.name).collect(),
         "format" => FORMATS.iter().map(|format| format.name).collect(),
         // A cluster may also be a file, but only bash completes files if no name matches.
         "cluster" if shell == Shell::Bash => clusters::names().collect(),
+        "names" if command == "clusters" && shell == Shell::Bash => clusters::names().collect(),
         _ => return argument,
     };
     argument.value_parser(PossibleValuesParser::new(names))

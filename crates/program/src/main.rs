@@ -8,6 +8,7 @@ mod bench;
 mod bound;
 mod check;
 mod cluster;
+mod clusters;
 mod code;
 mod codes;
 mod compare;
@@ -15,6 +16,7 @@ mod completions;
 mod convert;
 mod costs;
 mod descendants;
+mod devices;
 mod error;
 mod exit;
 mod explain;
@@ -37,6 +39,7 @@ mod quantity;
 mod recorder;
 mod resolve;
 mod simulate;
+mod solvers;
 mod style;
 mod workload;
 
@@ -126,6 +129,9 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
         Command::Finetune(arguments) => policy::finetune(&arguments),
         Command::Workload(arguments) => workload::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
+        Command::Devices(arguments) => devices::run(&arguments),
+        Command::Clusters(arguments) => clusters::run(&arguments),
+        Command::Solvers(arguments) => solvers::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
         Command::Costs(arguments) => costs::run(&arguments),
@@ -154,6 +160,9 @@ fn threads(command: &Command) -> Option<usize> {
         | Command::Bench(_)
         | Command::Workload(_)
         | Command::Instances(_)
+        | Command::Devices(_)
+        | Command::Clusters(_)
+        | Command::Solvers(_)
         | Command::Completions(_)
         | Command::Man(_)
         | Command::Costs(_)

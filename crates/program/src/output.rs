@@ -21,6 +21,11 @@ pub(crate) fn result(text: &str) -> Result<()> {
     data(&if style::is_coloured(&io::stdout()) { Cow::Owned(style::coloured(&text)) } else { text })
 }
 
+/// Writes blocks of lines for display to standard output, with an empty line between them.
+pub(crate) fn blocks(blocks: impl Iterator<Item = String>) -> Result<()> {
+    result(&blocks.collect::<Vec<_>>().join("\n"))
+}
+
 /// Writes a result for programs to standard output, unchanged.
 pub(crate) fn data(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();

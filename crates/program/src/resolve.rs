@@ -222,10 +222,15 @@ pub(crate) fn choice(name: &str) -> Result<SolverChoice> {
     Ok(SolverChoice::Own(Arc::new(solver), name.into()))
 }
 
-/// Returns the cluster for a file, name or shorthand, with its label for errors.
+/// Returns the cluster for a file, name or shorthand given to `--cluster`, with its label for errors.
 pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument)> {
+    cluster_at(path, "--cluster")
+}
+
+/// Returns the cluster for a file, name or shorthand given to an argument, with its label for errors.
+pub(crate) fn cluster_at(path: &Path, argument: &str) -> Result<(String, ClusterDocument)> {
     if let Some(name) = name_of_no_file(path) {
-        let cluster = clusters::find(name).map_err(|error| CliError::from(error).at("--cluster"))?;
+        let cluster = clusters::find(name).map_err(|error| CliError::from(error).at(argument))?;
         return Ok((name.into(), cluster));
     }
     let Input { label, bytes } = read(path)?;

@@ -1,7 +1,7 @@
 //! Text tables for the terminal and for Markdown.
 //!
 //! A table that is wider than the terminal is reduced in this order: bars shrink, then are dropped; names lose their
-//! middle and words wrap. If it is still too wide, every row becomes a block with one line per column.
+//! middle and words wrap. If it is still too wide or a sentence would have to be broken within a word, every row becomes a block with one line per column.
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Width};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -12,10 +12,14 @@ use stagewright_core::text::{markdown, visible};
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
+    /// Names that a user types, left-aligned and never shortened.
+    Keys,
     /// Names, shortened in the middle if space is short.
     Names,
     /// Words, left-aligned and wrapped.
     Words,
+    /// Sentences, left-aligned and wrapped between words: a table that would have to break a word becomes blocks.
+    Sentences,
     /// Figures, right-aligned.
     Figures,
     /// Bars, a visual aid only: they shrink or are dropped.
@@ -27,8 +31,8 @@ impl Column {
     fn least(self) -> usize {
         match self {
             Column::Names => 12,
-            Column::Words => 16,
-            Column::Figures => usize::MAX,
+            Column::Words | Column::Sentences => 16,
+            Column::Keys | Column::Figures => usize::MAX,
             Column::Bars => 6,
         }
     }
@@ -82,6 +86,20 @@ impl Grid {
         cells.map(|text| text.width()).max().unwrap_or(0)
     }
 
+    /// The characters to which a column may be narrowed.
+    fn least(&self, index: usize) -> usize {
+        let (heading, column) = &self.columns[index];
+        let least = column.least().max(heading.width());
+        match column {
+            Column::Sentences => {
+                let words =
+                    self.rows.iter().filter_map(|row| row.get(index)).flat_map(|text| text.split(' '));
+                words.map(|word| word.width()).max().unwrap_or(0).max(least)
+            }
+            _ => least,
+        }
+    }
+
     /// Column widths of a table at most `width` characters wide, 0 for dropped columns. `None` if `width` is too small.
     fn fit(&self, natural: &[usize], width: usize) -> Option<Vec<usize>> {
         let mut widths = natural.to_vec();
@@ -91,16 +109,19 @@ impl Grid {
                 self.columns.iter().zip(&mut widths).filter(|((_, column), _)| *column == Column::Bars);
             bars.for_each(|(_, width)| *width = 0);
         }
-        self.narrow(&mut widths, width, &[Column::Names, Column::Words]);
+        self.narrow(&mut widths, width, &[Column::Names, Column::Words, Column::Sentences]);
         (row_width(&widths) <= width).then_some(widths)
     }
 
     /// Narrows the widest column whose type is in `giving` until a row fits or no such column can be narrowed further.
     fn narrow(&self, widths: &mut [usize], width: usize, giving: &[Column]) {
+        let least: Vec<usize> = (0..self.columns.len()).map(|index| self.least(index)).collect();
         while row_width(widths) > width {
-            let shrinkable = self.columns.iter().enumerate().filter(|(index, (heading, column))| {
-                giving.contains(column) && widths[*index] > column.least().max(heading.width())
-            });
+            let shrinkable = self
+                .columns
+                .iter()
+                .enumerate()
+                .filter(|(index, (_, column))| giving.contains(column) && widths[*index] > least[*index]);
             let Some((widest, _)) = shrinkable.max_by_key(|(index, _)| widths[*index]) else { return };
             widths[widest] -= 1;
         }
@@ -115,7 +136,7 @@ impl Grid {
             let cells = shown.iter().map(|&index| {
                 match (self.columns[index].1, row.get(index).map_or("", String::as_str)) {
                     (Column::Names, text) => Cell::new(shortened(text, widths[index])),
-                    (Column::Words, text) => Cell::new(text),
+                    (Column::Keys | Column::Words | Column::Sentences, text) => Cell::new(text),
                     (Column::Figures, text) => Cell::new(text).set_alignment(CellAlignment::Right),
                     (Column::Bars, text) => Cell::new(scaled(text, natural[index], widths[index])),
                 }
@@ -147,7 +168,9 @@ impl Grid {
         let mut text = line(self.columns.iter().map(|(name, _)| markdown(name)).collect());
         let rule = |column: &Column| match column {
             Column::Figures => "---:".to_owned(),
-            Column::Names | Column::Words | Column::Bars => "---".to_owned(),
+            Column::Keys | Column::Names | Column::Words | Column::Sentences | Column::Bars => {
+                "---".to_owned()
+            }
         };
         text.push_str(&line(self.columns.iter().map(|(_, column)| rule(column)).collect()));
         for row in &self.rows {
@@ -254,6 +277,23 @@ mod tests {
             assert!(text.lines().all(|line| line.width() <= width.into()), "{width}\n{text}");
         }
         assert!(grid.text(None).lines().any(|line| line.width() > 300));
+    }
+
+    #[test]
+    fn keys_are_whole_and_sentences_are_broken_between_words() {
+        let mut grid = Grid::of(&[(Column::Keys, &["key"]), (Column::Sentences, &["hardware"])]);
+        let (key, link) = ("two-dgx-a100-servers", "docs.nvidia.com/dgx/dgxb200-user-guide");
+        grid.row([key.into(), format!("Eight of them behind a switch, as {link} says.")]);
+        let narrowest = key.len() + usize::from(GAP) + link.len();
+        for width in narrowest - 8..narrowest + 60 {
+            let text = grid.text(Some(width as u16));
+            assert!(text.contains(key) && text.contains(link), "{width}\n{text}");
+            assert_eq!(
+                text.starts_with("key                   hardware"),
+                width >= narrowest,
+                "{width}\n{text}"
+            );
+        }
     }
 
     #[test]

@@ -46,6 +46,28 @@ pub fn bytes_closely(value: f64) -> String {
     with_digits(value, 3)
 }
 
+/// Bytes per second as `1935 GB/s`, in decimal units as in datasheets, with the digits of the given figure.
+///
+/// ```
+/// use stagewright_report::units::bandwidth;
+/// assert_eq!((bandwidth(2.039e12).as_str(), bandwidth(15.75e9).as_str()), ("2039 GB/s", "15.75 GB/s"));
+/// ```
+pub fn bandwidth(value: f64) -> String {
+    format!("{} GB/s", datasheet(value / 1e9))
+}
+
+/// A figure of a datasheet after a change of its unit: as many digits as it has, without the error of the division.
+///
+/// ```
+/// use stagewright_report::units::datasheet;
+/// assert_eq!(datasheet(2.039e12 / 1e9), "2039");
+/// assert_eq!(datasheet(4.608), "4.608");
+/// ```
+pub fn datasheet(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Floating-point operations as `8.2843 GFLOP`.
 ///
 /// ```

@@ -92,6 +92,13 @@ struct Asked {
     ids: Option<ReferenceIds>,
 }
 
+/// The error of a name that no solver has (U003), without a place.
+pub fn unknown_solver(name: &str) -> Failure {
+    let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
+    let help = format!("{}; auto chooses one; `stagewright solvers` lists all", instead(name, known));
+    Failure::new(U003, format!("unknown solver `{name}`")).help(help)
+}
+
 /// A solver with its label.
 #[derive(Clone)]
 pub struct Chosen {
@@ -126,13 +133,10 @@ impl Chosen {
     }
 
     fn named(name: &str, objective: &Objective, place: &Place) -> Result<Chosen> {
-        let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
         let ablation = name.strip_prefix(registry::ABLATION).and_then(registry::ablation);
-        let solver = ablation.or_else(|| registry::named(name)).ok_or_else(|| {
-            Failure::new(U003, format!("unknown solver `{name}`"))
-                .at(place("solver"))
-                .help(format!("{}; auto chooses one", instead(name, known)))
-        })?;
+        let solver = ablation
+            .or_else(|| registry::named(name))
+            .ok_or_else(|| unknown_solver(name).at(place("solver")))?;
         Chosen::supporting(Arc::new(solver), name.into(), objective, place)
     }
 

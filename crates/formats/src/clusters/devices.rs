@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 pub use stagewright_core::document::Precision;
 use stagewright_core::document::{ClassDocument, KernelFitDocument, LinkDocument, ServerDocument, bytes};
 
 /// Role of a device in a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A GPU.
@@ -32,7 +32,7 @@ impl Role {
 }
 
 /// Estimates of figures that are not published.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimates {
     /// Seconds to launch one operator.
@@ -44,7 +44,7 @@ pub struct Estimates {
 }
 
 /// A link between two devices.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// Bytes per second of one transfer, in one direction.
@@ -112,7 +112,7 @@ struct ServerEntry {
 }
 
 /// A server of devices.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Server {
     /// Number of devices.
     pub devices: u32,
@@ -129,7 +129,7 @@ struct File {
 }
 
 /// A device.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Device {
     /// Name in a shorthand.
     pub name: String,

@@ -20,6 +20,14 @@ pub enum NameError {
         /// The most similar name.
         nearest: Option<String>,
     },
+    /// A name of no device, where only a device is possible.
+    #[error("unknown device `{name}`{}", suggestion(.nearest))]
+    UnknownDevice {
+        /// The name.
+        name: String,
+        /// The most similar name.
+        nearest: Option<String>,
+    },
     /// Something is missing before or after `+`, `x`, `:` or `@`.
     #[error("`{text}` is incomplete: expected COUNTxDEVICE[:PRECISION][:MEMORY][@LINK] in every term")]
     Incomplete {
@@ -108,10 +116,12 @@ impl NameError {
         if names().any(|cluster| cluster == name) {
             return NameError::Whole { name: name.into() };
         }
-        let devices = devices().iter().flat_map(|device| {
-            std::iter::once(device.name.as_str()).chain(device.aliases.iter().map(String::as_str))
-        });
-        NameError::Unknown { name: name.into(), nearest: nearest(name, devices.chain(names())) }
+        NameError::Unknown { name: name.into(), nearest: nearest(name, names_of_devices().chain(names())) }
+    }
+
+    /// Error of a name that no device has, where only a device is possible.
+    pub(super) fn unknown_device(name: &str) -> NameError {
+        NameError::UnknownDevice { name: name.into(), nearest: nearest(name, names_of_devices()) }
     }
 
     /// Error of a precision that a device lacks.
@@ -139,7 +149,7 @@ impl NameError {
     /// Stable error code.
     pub fn code(&self) -> Code {
         match self {
-            NameError::Unknown { .. } => N001,
+            NameError::Unknown { .. } | NameError::UnknownDevice { .. } => N001,
             NameError::Incomplete { .. } | NameError::Twice { .. } | NameError::Whole { .. } => N002,
             NameError::NoDevices { .. } => N003,
             NameError::TooManyDevices { .. } | NameError::TooManyTerms { .. } => N004,
@@ -159,10 +169,20 @@ impl NameError {
                 };
                 format!(
                     "give a file, a named cluster, or COUNTxDEVICE[:PRECISION][:MEMORY][@LINK] joined by +\n    \
-                     clusters: {}\n    devices: {}\n    data/clusters/README.md has all of them",
+                     clusters: {}; `stagewright clusters` lists all\n    \
+                     devices: {}; `stagewright devices` lists all",
                     instead(name, names()),
                     instead(name, devices().iter().map(|device| device.name.as_str())),
                 )
+            }
+            NameError::UnknownDevice { name, .. }
+                if names().any(|cluster| cluster.eq_ignore_ascii_case(name)) =>
+            {
+                format!("it is a cluster: `stagewright clusters {name}` shows its devices")
+            }
+            NameError::UnknownDevice { name, .. } => {
+                let names = devices().iter().map(|device| device.name.as_str());
+                format!("{}; `stagewright devices` lists all", instead(name, names))
             }
             NameError::Whole { name } => {
                 format!(
@@ -184,6 +204,13 @@ impl NameError {
             }
         }
     }
+}
+
+/// Names and aliases of all devices.
+fn names_of_devices() -> impl Iterator<Item = &'static str> {
+    devices().iter().flat_map(|device| {
+        std::iter::once(device.name.as_str()).chain(device.aliases.iter().map(String::as_str))
+    })
 }
 
 /// Ending of a message that suggests the nearest name, if any.

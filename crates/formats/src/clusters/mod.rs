@@ -12,6 +12,7 @@
 //! # Ok::<(), stagewright_formats::clusters::NameError>(())
 //! ```
 
+mod comments;
 mod devices;
 mod error;
 mod named;
@@ -19,6 +20,7 @@ mod shorthand;
 
 use stagewright_core::document::ClusterDocument;
 
+pub use comments::{Comments, Remark, comments};
 pub use devices::{Device, Estimates, Link, Precision, Role, Server, device, devices};
 pub use error::NameError;
 pub use error::suggestion;
@@ -33,6 +35,14 @@ pub use shorthand::shorthand;
 /// If the text is neither; the error suggests the nearest names.
 pub fn find(text: &str) -> Result<ClusterDocument, NameError> {
     named(text).map_or_else(|| shorthand(text), Ok)
+}
+
+/// Finds a device by name or alias. Case is ignored.
+///
+/// # Errors
+/// If there is no such device; the error suggests the nearest names.
+pub fn device_named(name: &str) -> Result<&'static Device, NameError> {
+    device(&name.to_ascii_lowercase()).ok_or_else(|| NameError::unknown_device(name))
 }
 
 /// Whether a text starts with a count, as a shorthand does; its errors are then errors of a shorthand.

@@ -43,9 +43,14 @@ pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
     CLUSTERS.iter().map(|&(name, _)| name)
 }
 
+/// Name and text of the file of a cluster; case is ignored.
+pub(super) fn file(name: &str) -> Option<(&'static str, &'static str)> {
+    CLUSTERS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
+}
+
 /// Finds a cluster by name; case is ignored. Its classes have the fits of the devices that they are named after.
 pub fn named(name: &str) -> Option<ClusterDocument> {
-    let &(name, text) = CLUSTERS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    let (name, text) = file(name)?;
     let mut cluster = import_cluster(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
     for (name, class) in &mut cluster.classes {
         if let Some(fitted) = device(name).and_then(Device::all_peaks) {

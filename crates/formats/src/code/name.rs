@@ -5,8 +5,8 @@ stagewright_core::codes! {
     pub enum N {
         /// unknown cluster or device
         ///
-        /// The name is neither a built-in cluster nor a device nor an existing file. The help lists all names;
-        /// `data/clusters/README.md` has their figures.
+        /// The name is neither a built-in cluster nor a device nor an existing file. `stagewright clusters` and
+        /// `stagewright devices` list all names; with a name they show its figures, each with its source.
         N001,
 
         /// incomplete cluster shorthand

@@ -5,6 +5,7 @@ mod bench;
 mod costs;
 mod given;
 mod instances;
+mod lists;
 mod machine;
 mod shared;
 mod values;
@@ -20,6 +21,7 @@ pub(crate) use bench::*;
 pub(crate) use costs::*;
 pub(crate) use given::*;
 pub(crate) use instances::*;
+pub(crate) use lists::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;
 use values::*;
@@ -104,6 +106,12 @@ pub(crate) enum Command {
     Workload(WorkloadArguments),
     /// List, show and verify the instances of the library
     Instances(InstancesArguments),
+    /// List the built-in devices, or show some of them with every source
+    Devices(DevicesArguments),
+    /// List the built-in clusters, or show some of them in detail
+    Clusters(ClustersArguments),
+    /// List the solvers, or show some of them: what they support and guarantee
+    Solvers(SolversArguments),
     /// Print a completion script
     Completions(CompletionsArguments),
     /// Print the manual, or write its pages

@@ -22,6 +22,7 @@ const BUFFER: f64 = 1.25;
 pub static ACCELERATE_BALANCED: ExpertRule = ExpertRule {
     name: "accelerate-balanced",
     summary: "accelerators filled in turn up to an equal share of parameters (accelerate; baseline)",
+    missing_feature: None,
     place,
 };
 

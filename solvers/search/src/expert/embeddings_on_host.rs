@@ -21,6 +21,7 @@ use super::{ExpertRule, Placed, assignment, on};
 pub static EMBEDDINGS_ON_HOST: ExpertRule = ExpertRule {
     name: "embeddings-on-host",
     summary: "embeddings on the host, one accelerator per layer, round-robin (baseline)",
+    missing_feature: None,
     place,
 };
 

@@ -16,6 +16,7 @@ use super::{ExpertRule, Placed, accelerators};
 pub static EQUAL_LAYERS: ExpertRule = ExpertRule {
     name: "equal-layers",
     summary: "equal numbers of layers per accelerator (Megatron-LM, torchtitan; baseline)",
+    missing_feature: None,
     place,
 };
 

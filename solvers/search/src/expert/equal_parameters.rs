@@ -14,6 +14,7 @@ use super::{ExpertRule, Placed, accelerators};
 pub static EQUAL_PARAMETERS: ExpertRule = ExpertRule {
     name: "equal-parameters",
     summary: "stages of layers with balanced parameters (DeepSpeed; baseline)",
+    missing_feature: None,
     place,
 };
 

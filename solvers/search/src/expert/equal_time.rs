@@ -16,6 +16,7 @@ use super::{ExpertRule, Placed, accelerators};
 pub static EQUAL_TIME: ExpertRule = ExpertRule {
     name: "equal-time",
     summary: "stages of layers with balanced compute time (torchgpipe; baseline)",
+    missing_feature: None,
     place,
 };
 

@@ -14,13 +14,14 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
-use super::multilevel::WeightedGraph;
+use super::multilevel::{self, WeightedGraph};
 use super::{ExpertRule, Placed, accelerators, assignment};
 
 /// One part of the graph per accelerator.
 pub static GRAPH_PARTITION: ExpertRule = ExpertRule {
     name: "graph-partition",
     summary: "graph partitions with balanced compute and few transfers (METIS; baseline)",
+    missing_feature: multilevel::MISSING_FEATURE,
     place,
 };
 

@@ -20,6 +20,7 @@ use super::{ExpertRule, Placed, accelerators, assignment};
 pub static LAYER_PER_DEVICE: ExpertRule = ExpertRule {
     name: "layer-per-device",
     summary: "one accelerator per layer, round-robin (expert placement of recurrent models; baseline)",
+    missing_feature: None,
     place,
 };
 

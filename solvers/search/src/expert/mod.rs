@@ -55,6 +55,8 @@ pub use layer_per_device::LAYER_PER_DEVICE;
 pub struct ExpertRule {
     name: &'static str,
     summary: &'static str,
+    /// Cargo feature that the rule needs and this build lacks, if any.
+    missing_feature: Option<&'static str>,
     /// The placement of a problem, with the seed of random choices, or the reason why there is none.
     place: fn(&Problem, u64) -> Result<Placed, String>,
 }
@@ -66,6 +68,10 @@ impl Solver for ExpertRule {
 
     fn summary(&self) -> &'static str {
         self.summary
+    }
+
+    fn missing_feature(&self) -> Option<&'static str> {
+        self.missing_feature
     }
 
     /// Every rule supports the makespan; latency, with calls assigned to the rule's split; and the throughput of any

@@ -3,6 +3,9 @@
 use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
 
+/// Cargo feature that this build lacks.
+pub(in super::super) const MISSING_FEATURE: Option<&str> = Some("metis");
+
 /// A graph that cannot be partitioned.
 #[derive(Debug, Clone, PartialEq)]
 pub(in super::super) struct WeightedGraph;

@@ -18,6 +18,9 @@ use stagewright_core::contraction::UnitId;
 use stagewright_core::csr::Csr;
 use stagewright_core::ids::Keyed;
 
+/// Cargo feature that this build lacks: none.
+pub(in super::super) const MISSING_FEATURE: Option<&str> = None;
+
 /// Scaled total weight of all nodes, and of all edges.
 const SCALE: f64 = (1u32 << 28) as f64;
 

@@ -7,6 +7,7 @@ mod agreement;
 mod bounds;
 mod browser;
 mod certificates;
+mod citation;
 mod cli;
 mod clusters;
 mod compare;

@@ -11,6 +11,7 @@ mod citation;
 mod cli;
 mod clusters;
 mod compare;
+mod convex;
 mod demo;
 mod examples;
 mod expert;

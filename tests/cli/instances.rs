@@ -219,6 +219,28 @@ fn documents_of_an_instance_can_be_used() {
 }
 
 #[test]
+fn a_question_about_an_instance_is_its_own_by_default() {
+    let kind = |options: &[&str]| {
+        let output = run(&[&["plan", &format!("instance:{BOUNDED}"), "--json"], options].concat());
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        (json(&output)["objective"]["kind"].clone(), stderr(&output).contains("cannot be compared"))
+    };
+    assert_eq!(kind(&["--solver", "heft"]), ("makespan".into(), false));
+    assert_eq!(kind(&["--solver", "one-device", "--objective", "latency"]), ("latency".into(), true));
+    // With the objective of the instance, the solver for splits is refused.
+    let output = run(&["compare", &format!("instance:{BOUNDED}"), "--solvers", "dp"]);
+    assert!(stderr(&output).starts_with("error[U004]: "), "{}", stderr(&output));
+    // A joint plan: the value is that of the library.
+    let joint = "llama-3-8b-joint";
+    let known = json(&run(&["instances", "list", "--json"]));
+    let known = known.as_array().expect("a list").iter().find(|entry| entry["name"] == joint);
+    let known = known.and_then(|entry| entry["value"].as_f64()).expect("a value");
+    let plan = json(&run(&["plan", &format!("instance:{joint}"), "--json"]));
+    let value = plan["objective"]["value_s"].as_f64().expect("a value");
+    assert!((value - known).abs() <= 1e-6 * known, "{value}, known {known}");
+}
+
+#[test]
 fn only_the_best_plan_is_added() {
     let library = copy();
     let folder = library.path().display().to_string();
@@ -242,7 +264,8 @@ fn only_the_best_plan_is_added() {
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert_eq!(code(&verify(&library, &[BOUNDED])), Some(0));
     // A plan for another objective is not a plan of the instance.
-    run(&["plan", &model, "--split", "free", "--solver", "one-device", "--out", &plan]);
+    let other = ["--objective", "throughput", "--split", "free", "--solver", "one-device"];
+    run(&[&["plan", &model], &other[..], &["--out", &plan]].concat());
     let output = add(&plan);
     assert!(stderr(&output).starts_with("error[O005]: "), "{}", stderr(&output));
 }

@@ -159,6 +159,7 @@ mod tests {
             ("random-22-makespan", "--objective makespan --time-limit 1s"),
             ("random-19-free", "--split free --seed 1"),
             ("bert-large-4xt4", "--cluster 4xt4"),
+            ("iopddl-G", "--time-limit 1s"),
             ("llama-3-70b-infeasible", ""),
             ("llama-3-70b-infeasible", "--schedule 1f1b"),
             ("llama-3-70b-infeasible", "--parallel recompute,tp,dp,pp,ep,zero --global-batch 2048"),

@@ -85,16 +85,15 @@ fn inputs() -> Vec<(&'static str, GraphDocument, ClusterDocument)> {
 
 fn objectives() -> Vec<Objective> {
     let split = |split| Throughput { split, ..Throughput::default() }.into();
-    let mut all = vec![
+    vec![
         split(Split::Contiguous),
+        split(Split::Convex),
         split(Split::Free),
         Throughput { max_replicas: 2, ..Throughput::default() }.into(),
         Throughput { schedule: Schedule::OneFOneB, microbatches: 4, ..Throughput::default() }.into(),
         ObjectiveKind::Latency.into(),
         ObjectiveKind::Makespan.into(),
-    ];
-    all.extend(cfg!(feature = "milp").then(|| split(Split::Convex)));
-    all
+    ]
 }
 
 fn without_time(solver: &dyn Solver, problem: &Problem) -> Solution {

@@ -78,7 +78,8 @@ static STEPS: Portfolio = Portfolio {
     ],
 };
 
-/// All portfolios. Each applies to any objective of its kind that at least one of its solvers supports.
+/// All portfolios. Each applies to any objective of its kind that at least one of its solvers supports, and the one for
+/// splits also to convex splits in builds without a solver for them.
 pub(super) static PORTFOLIOS: [&Portfolio; 3] = [&SPLITS, &CALLS, &STEPS];
 
 /// Source of the integer program's bounds, and the gap that counts as closed for them: its arithmetic does not resolve
@@ -110,7 +111,11 @@ impl Solver for Portfolio {
         if objective.kind() != self.kind {
             return Some("objectives of another kind");
         }
-        self.supporting(objective).next().is_none().then_some("what none of its solvers supports")
+        // In a build without HiGHS no stage supports convex splits, but the best contiguous split, with which the portfolio
+        // starts, is convex.
+        let is_started = self.kind == ObjectiveKind::Throughput && objective.rules().split == Split::Convex;
+        let is_supported = is_started || self.supporting(objective).next().is_some();
+        (!is_supported).then_some("what none of its solvers supports")
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -219,6 +219,28 @@ fn documents_of_an_instance_can_be_used() {
 }
 
 #[test]
+fn a_question_about_an_instance_is_its_own_by_default() {
+    let kind = |options: &[&str]| {
+        let output = run(&[&["plan", &format!("instance:{BOUNDED}"), "--json"], options].concat());
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        (json(&output)["objective"]["kind"].clone(), stderr(&output).contains("cannot be compared"))
+    };
+    assert_eq!(kind(&["--solver", "heft"]), ("makespan".into(), false));
+    assert_eq!(kind(&["--solver", "one-device", "--objective", "latency"]), ("latency".into(), true));
+    // With the objective of the instance, the solver for splits is refused.
+    let output = run(&["compare", &format!("instance:{BOUNDED}"), "--solvers", "dp"]);
+    assert!(stderr(&output).starts_with("error[U004]: "), "{}", stderr(&output));
+    // A joint plan: the value is that of the library.
+    let joint = "llama-3-8b-joint";
+    let known = json(&run(&["instances", "list", "--json"]));
+    let known = known.as_array().expect("a list").iter().find(|entry| entry["name"] == joint);
+    let known = known.and_then(|entry| entry["value"].as_f64()).expect("a value");
+    let plan = json(&run(&["plan", &format!("instance:{joint}"), "--json"]));
+    let value = plan["objective"]["value_s"].as_f64().expect("a value");
+    assert!((value - known).abs() <= 1e-6 * known, "{value}, known {known}");
+}
+
+#[test]
 fn only_the_best_plan_is_added() {
     let library = copy();
     let folder = library.path().display().to_string();
@@ -242,9 +264,76 @@ fn only_the_best_plan_is_added() {
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert_eq!(code(&verify(&library, &[BOUNDED])), Some(0));
     // A plan for another objective is not a plan of the instance.
-    run(&["plan", &model, "--split", "free", "--solver", "one-device", "--out", &plan]);
+    let other = ["--objective", "throughput", "--split", "free", "--solver", "one-device"];
+    run(&[&["plan", &model], &other[..], &["--out", &plan]].concat());
     let output = add(&plan);
     assert!(stderr(&output).starts_with("error[O005]: "), "{}", stderr(&output));
+}
+
+#[test]
+fn a_plan_as_good_as_the_best_known_one_leaves_it_in_place() {
+    let library = copy();
+    let folder = library.path().display().to_string();
+    let stored = library.path().join(format!("plans/{CERTIFIED}.json.gz"));
+    let add = |plan: &str| {
+        let by = ["--by", "a test", "--on", "2026-01-02"];
+        run(&[&["instances", "--library", &folder, "add", CERTIFIED, plan], &by[..]].concat())
+    };
+    let index = || fs::read_to_string(library.path().join("index.toml")).expect("an index");
+    let (before, known) = (index(), unpacked(&stored));
+    // The same plan, written differently.
+    let mut equal: Value = serde_json::from_slice(&known).expect("a plan");
+    equal["seconds"] = 0.5.into();
+    let plan = library.path().join("plan.json");
+    fs::write(&plan, equal.to_string()).expect("room");
+    let plan = plan.display().to_string();
+    let output = add(&plan);
+    let told = stderr(&output);
+    assert_eq!(code(&output), Some(0), "{told}");
+    assert!(told.contains("as good as the best-known one, found by "), "{told}");
+    assert!(told.contains(", which stays in the library"), "{told}");
+    assert_eq!(unpacked(&stored), known);
+    let entries = |text: &str| toml::from_str::<toml::Table>(text).expect("it is TOML");
+    assert_eq!(entries(&index()), entries(&before));
+    // It replaces a file that was damaged, and the finder stays.
+    tamper(&library, CERTIFIED, false, |plan| plan["seconds"] = 0.25.into());
+    let output = add(&plan);
+    assert!(stderr(&output).contains("replaces its file, because that is missing"), "{}", stderr(&output));
+    assert_eq!(unpacked(&stored), equal.to_string().into_bytes());
+    assert!(!index().contains("a test"));
+    assert_eq!(code(&verify(&library, &[CERTIFIED])), Some(0));
+}
+
+#[test]
+fn an_equal_plan_with_a_higher_bound_replaces_the_best_known_one() {
+    let library = copy();
+    edit(&library, CERTIFIED, |entry| {
+        let bound = figure(entry, "bound");
+        entry.insert("bound".into(), (0.9 * bound).into());
+        entry.insert("status".into(), "open".into());
+    });
+    let folder = library.path().display().to_string();
+    let plan = library.path().join("plan.json");
+    fs::write(&plan, unpacked(&library.path().join(format!("plans/{CERTIFIED}.json.gz")))).expect("room");
+    let by = ["--by", "a test", "--on", "2026-01-02"];
+    let plan = plan.display().to_string();
+    let output = run(&[&["instances", "--library", &folder, "add", CERTIFIED, &plan], &by[..]].concat());
+    assert!(stderr(&output).contains("because its certificate proves a higher bound"), "{}", stderr(&output));
+    assert!(stdout(&output).ends_with(", optimal\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_day_has_the_form_of_the_index() {
+    let library = copy();
+    let folder = library.path().display().to_string();
+    for day in ["26.11.2026", "2026-11-31", "2026-02-29", "2026-1-2", "2026-11-26T10:00:00", "today", ""] {
+        let by = ["--by", "a test", "--on", day];
+        let output = run(&[&["instances", "--library", &folder, "add", REPLAYED], &by[..]].concat());
+        let told = stderr(&output);
+        assert_eq!(code(&output), Some(2), "{told}");
+        assert!(told.starts_with("error[U001]: ") && told.contains("--> --on\n"), "{told}");
+        assert!(told.contains("YYYY-MM-DD"), "{told}");
+    }
 }
 
 /// Pins restrict the plans that a bound covers, so a plan with additional pins proves nothing about its instance.

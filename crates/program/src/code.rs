@@ -172,7 +172,8 @@ stagewright::core::codes! {
 
         /// plan that is not the best of its instance
         ///
-        /// `instances add` takes a plan whose value is at most that of the best-known plan. Find a better plan.
+        /// `instances add` takes a plan whose value is at most that of the best-known plan. If the values are equal, the
+        /// best-known plan and its finder stay in the library, unless the new plan proves a higher bound. Find a better plan.
         O009,
     }
 }

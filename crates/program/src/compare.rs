@@ -11,14 +11,14 @@ use stagewright::tasks::{
 };
 use stagewright::text::markdown;
 
-use super::args::{CompareArguments, ParallelArguments};
+use super::args::CompareArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::given::Given;
 use super::progress::Progress;
 use super::resolve::{self, Question, Solving};
-use super::{interrupt, output};
+use super::{instances, interrupt, output};
 
 /// A model of the comparison.
 struct Entry {
@@ -104,9 +104,11 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
         ..Question::default()
     };
     let mut opened = resolve::opened(path)?;
-    let kind = tasks::kind(&mut opened, None, ParallelArguments::is_given(&arguments.parallel));
+    let posed = instances::posed(path, &arguments.around, question.objective, question.parallel)?;
+    let (around, question) = question.completed(&arguments.around, posed.as_ref());
+    let kind = tasks::kind(&mut opened, None, question.is_parallel());
     let files = given.files(kind, &name)?;
-    let request = resolve::request(kind, opened, &arguments.around, question, files.kept())?;
+    let request = resolve::request(kind, opened, around, question, files.kept())?;
     let (task, notes) = tasks::read(kind, request, None)?;
     notes.iter().for_each(|note| output::note(note));
     let given = files.contenders(&name, &*task)?;

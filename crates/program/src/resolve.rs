@@ -22,6 +22,7 @@ use super::args::{
 use super::error::{CliError, Result, place};
 use super::external::{self, External};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, kept, open, read};
+use super::instances::{self, Posed};
 use super::model_options::{Kept, model_options, model_options_around};
 use super::{measured, output, quantity};
 
@@ -60,6 +61,27 @@ pub(crate) struct Question<'a> {
     pub(crate) start: Option<&'a Path>,
     /// Further options, named as in `tasks::options`, each with whether it was given.
     pub(crate) given: Vec<(&'static str, bool)>,
+}
+
+impl<'a> Question<'a> {
+    /// The question and the inputs besides the model, with the options that the command has for an instance.
+    pub(crate) fn completed(
+        self,
+        around: &'a AroundArguments,
+        posed: Option<&'a Posed>,
+    ) -> (&'a AroundArguments, Question<'a>) {
+        match posed {
+            None => (around, self),
+            Some(Posed { around, objective, parallel }) => {
+                (around, Question { objective: Some(objective), parallel: Some(parallel), ..self })
+            }
+        }
+    }
+
+    /// Whether a joint plan is requested.
+    pub(crate) fn is_parallel(&self) -> bool {
+        self.parallel.is_some_and(ParallelArguments::is_given)
+    }
 }
 
 /// Builds the request of a command for an opened model. Options stored in a plan are the defaults.
@@ -118,8 +140,9 @@ pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result
     let (cluster, pins) = (around.cluster(), around.pins());
     at_most_one_standard(&[Some(model), cluster, pins, question.start])?;
     let mut opened = opened(model)?;
-    let is_parallel = question.parallel.is_some_and(ParallelArguments::is_given);
-    let kind = tasks::kind(&mut opened, None, is_parallel);
+    let posed = instances::posed(model, around, question.objective, question.parallel)?;
+    let (around, question) = question.completed(around, posed.as_ref());
+    let kind = tasks::kind(&mut opened, None, question.is_parallel());
     let (task, notes) = tasks::read(kind, request(kind, opened, around, question, None)?, None)?;
     notes.iter().for_each(|note| output::note(note));
     Ok(task)

@@ -1,7 +1,8 @@
 //! The contents of the site: its parts and their pages.
 //!
-//! The parts follow Diátaxis: a tutorial to learn from, guides for tasks, a reference, and explanations. The names of
-//! pages are their titles, and every page under `docs` must be in a part.
+//! The first pages have no part: the README, and the guides by task, for readers who know what they want to do. The parts
+//! follow Diátaxis: a tutorial to learn from, guides for tasks, a reference, and explanations. The names of pages are
+//! their titles, and every page under `docs` must be in a part.
 
 use std::path::Path;
 
@@ -9,15 +10,21 @@ use crate::error::{Result, SiteError};
 use crate::page::{Page, Part};
 use crate::{files, reference};
 
+/// The page that lists the guides by task.
+const BY_TASK: &str = "docs/how-to/README.md";
+
+/// The title of the part with the guides.
+const GUIDES: &str = "How-to guides";
+
 /// The title of the part that the generated pages belong to.
 const REFERENCE: &str = "Reference";
 
 /// The pages of the repository, by part.
 const PARTS: &[(&str, &[&str])] = &[
-    ("", &["README.md"]),
+    ("", &["README.md", BY_TASK]),
     ("Tutorial", &["docs/tutorial.md"]),
     (
-        "How-to guides",
+        GUIDES,
         &[
             "docs/how-to/memory.md",
             "docs/how-to/measured-costs.md",
@@ -93,4 +100,22 @@ fn every_page_is_listed(root: &Path, folder: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::markdown;
+
+    #[test]
+    fn every_guide_is_listed_by_task() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let links = markdown::links(&files::read(&root.join(BY_TASK)).expect("a page"));
+        let targets = links.iter().filter_map(|link| link.target.split('#').next());
+        let listed: Vec<String> = targets.filter_map(|target| files::resolve(BY_TASK, target)).collect();
+        let (_, guides) = PARTS.iter().find(|(title, _)| *title == GUIDES).expect("guides");
+        for guide in *guides {
+            assert!(listed.iter().any(|path| path == guide), "{guide} is not listed in {BY_TASK}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::error::{Result, SiteError};
 /// A part of the site.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Title of the part; empty for the first page.
+    /// Title of the part; empty for the first pages.
     pub(crate) title: &'static str,
     /// Pages of the part, in order.
     pub(crate) pages: Vec<Page>,

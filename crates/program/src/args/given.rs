@@ -48,6 +48,14 @@ impl Given {
         self.values.keys().map(String::as_str).chain(self.files.keys().copied())
     }
 
+    /// The options, and defaults for those that are not given.
+    pub(crate) fn or(&self, defaults: &Given) -> Given {
+        let mut all = defaults.clone();
+        all.values.extend(self.values.clone());
+        all.files.extend(self.files.clone());
+        all
+    }
+
     fn of(group: Group, matches: &ArgMatches) -> Given {
         let mut given = Given::default();
         for option in group.options() {

@@ -401,6 +401,14 @@ impl Case {
         call
     }
 
+    /// The default objective, if the suite gives only rules of it: without the name of the objective, an instance would
+    /// complete them by its own options.
+    fn kind(&self) -> Option<&'static str> {
+        let is_named = ["objective", "parallel"].iter().any(|name| self.objective.contains_key(*name));
+        let has_rules = self.objective.keys().any(|name| !OF_SOLVERS.contains(&name.as_str()));
+        (has_rules && !is_named && instances::is_instance(&self.input.id())).then_some("throughput")
+    }
+
     /// Arguments that describe the problem and its resources, without the model.
     fn problem(&self, suite: &Suite, seed: u64) -> Vec<String> {
         let mut call = vec![option("threads", suite.threads), option("seed", seed)];
@@ -414,6 +422,7 @@ impl Case {
         if self.objective.is_empty() {
             call.extend(instances::options(&self.input.id()));
         }
+        call.extend(self.kind().map(|kind| option("objective", kind)));
         call
     }
 }

@@ -1,4 +1,7 @@
 //! `instances add`: writes a plan to a library if it is the best so far.
+//!
+//! A plan as good as the best-known one leaves that one and its finder in place, unless the library needs the new file: see
+//! [`need`]. A note says what was done.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,6 +10,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use stagewright::code::{U001, X001};
 use stagewright::core::tolerance;
+use stagewright::report::units::percent;
+use toml::value::Datetime;
 
 use super::digest;
 use super::entry::{Entry, Proof, Standing};
@@ -30,8 +35,9 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
             .at("--library")
             .help("give the folder, such as data/instances in the repository"));
     };
+    check_day(&arguments.on)?;
     let mut library = Library::open(Some(folder))?;
-    let known = library.find(&arguments.name)?;
+    let known = library.find(&arguments.name)?.clone();
     let mut entry = known.clone();
     let model = model::text(&library, &entry, arguments.published.as_deref())?;
     entry.model_sha256 = digest(&model);
@@ -54,6 +60,8 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
             entry.value.zip(known.value).is_some_and(|(found, best)| tolerance::same(found, best));
         if !is_as_good {
             (entry.found_by, entry.found_on) = (arguments.by.clone(), arguments.on.clone());
+        } else if plan.is_some() && !replaces(&library, &known, &mut entry) {
+            plan = None;
         }
     }
     entry.status = entry.standing();
@@ -67,6 +75,57 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
     Ok(Exit::Done)
 }
 
+/// Refuses a text that is not a day of the calendar in the form of the index.
+fn check_day(text: &str) -> Result<()> {
+    // TOML writes a day in the same form.
+    let day = text.parse::<Datetime>();
+    if day.is_ok_and(|day| day.date.is_some() && day.time.is_none()) {
+        return Ok(());
+    }
+    Err(CliError::new(U001, format!("`{text}` is not a day"))
+        .at("--on")
+        .help("write the day as YYYY-MM-DD, such as 2026-11-26"))
+}
+
+/// Whether a plan as good as the best-known one replaces it. If not, the claims of the best-known plan are restored. A note
+/// says which plan the library has now.
+fn replaces(library: &Library, known: &Entry, entry: &mut Entry) -> bool {
+    let finder = match &*known.found_by {
+        "" => String::new(),
+        name => format!(", found by {name}, {}", known.found_on),
+    };
+    let reason = need(library, known, entry);
+    let outcome = match reason {
+        Some(reason) => format!("and replaces its file, because {reason}"),
+        None => "which stays in the library".into(),
+    };
+    output::note(&format!("note: the plan is as good as the best-known one{finder}, {outcome}"));
+    if reason.is_none() {
+        entry.value = known.value;
+        entry.plan_sha256.clone_from(&known.plan_sha256);
+        if entry.proof == Proof::Certificate {
+            entry.bound = known.bound;
+        }
+    }
+    reason.is_some()
+}
+
+/// Why the library needs a plan that is as good as the best-known one; `None` if it does not.
+fn need(library: &Library, known: &Entry, entry: &Entry) -> Option<&'static str> {
+    let stored = model::plan(library, known).ok().flatten();
+    if stored.is_none_or(|plan| Some(digest(&plan.bytes)) != known.plan_sha256) {
+        return Some("that is missing or was changed");
+    }
+    if known.model_sha256 != entry.model_sha256 {
+        return Some("the model has changed");
+    }
+    let is_higher = match (entry.bound, known.bound) {
+        (Some(found), Some(known)) => found > known && !tolerance::same(found, known),
+        (found, _) => found.is_some(),
+    };
+    (is_higher && entry.proof == Proof::Certificate).then_some("its certificate proves a higher bound")
+}
+
 /// Checks a plan of an instance, which must be at least as good as the best-known one.
 fn check(entry: &Entry, subject: &Subject, input: &Input, best: Option<f64>) -> Result<Checked> {
     let checked = subject.check(input)?;
@@ -78,8 +137,10 @@ fn check(entry: &Entry, subject: &Subject, input: &Input, best: Option<f64>) -> 
     if let Some((found, best)) = checked.value.zip(best)
         && (found > best && !tolerance::same(found, best))
     {
+        let more = percent((found - best) / best);
         let (found, best) = (amount(entry, found), amount(entry, best));
-        return Err(CliError::new(O009, format!("the plan takes {found}, the best-known one {best}"))
+        let cause = format!("the plan takes {found}, {more} more than the best-known one, {best}");
+        return Err(CliError::new(O009, cause)
             .at(input.label.clone())
             .help("give a plan that is at least as good"));
     }

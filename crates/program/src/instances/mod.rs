@@ -8,7 +8,8 @@
 //! ([`subject`]).
 //!
 //! The library in `data/instances` is part of the program ([`embedded`]). Every command accepts `instance:NAME` as a
-//! model: it reads the model of the instance, with its devices.
+//! model: it reads the model of the instance, with its devices. `plan`, `bound` and `compare` also take its objective and
+//! options as defaults ([`question`]).
 
 mod add;
 mod embedded;
@@ -16,6 +17,7 @@ mod entry;
 mod library;
 mod list;
 mod model;
+mod question;
 mod show;
 mod subject;
 mod verify;
@@ -32,6 +34,7 @@ use super::exit::Exit;
 use crate::code::O001;
 use entry::Entry;
 use library::Library;
+pub(crate) use question::{Posed, posed};
 
 /// Prefix of a path that refers to the model of an instance.
 const SCHEME: &str = "instance:";
@@ -69,6 +72,11 @@ pub(crate) fn matching(pattern: &str) -> Result<Option<Vec<String>>> {
         library.index.instances.iter().filter(|entry| !entry.is_published() && wanted.matches(&entry.name));
     let found: Vec<String> = all.map(|entry| format!("{SCHEME}{}", entry.name)).collect();
     if found.is_empty() { Err(wrong("no instance has such a name".into())) } else { Ok(Some(found)) }
+}
+
+/// Whether a path refers to the model of an instance.
+pub(crate) fn is_instance(path: &str) -> bool {
+    name(Path::new(path)).is_some()
 }
 
 /// The options of `plan` for an instance; empty for any other path.

@@ -69,7 +69,17 @@ pub(super) fn arguments(entry: &Entry, model: &Path, solver: &str) -> Result<Pla
             .help("name a solver of this program"));
     }
     let cluster = entry.cluster.iter().map(|cluster| format!(" --cluster={cluster}")).collect::<String>();
-    let words = format!("plan --time-limit={REPLAY} --solver={solver}{cluster} {} -- MODEL", entry.options);
+    plan_arguments(entry, &format!("--time-limit={REPLAY} --solver={solver}{cluster}"), model)
+}
+
+/// The arguments of `plan` for an instance whose model has its devices.
+pub(super) fn question(entry: &Entry, model: &Path) -> Result<PlanArguments> {
+    plan_arguments(entry, "", model)
+}
+
+/// The arguments of `plan`: those of an instance and others.
+fn plan_arguments(entry: &Entry, others: &str, model: &Path) -> Result<PlanArguments> {
+    let words = format!("plan {others} {} -- MODEL", entry.options);
     let Command::Plan(mut arguments) = parsed(entry, &words)? else { return Err(not_a(entry, "plan")) };
     arguments.model.model = model.to_owned();
     Ok(arguments)

@@ -82,8 +82,7 @@ fn lines(entry: &Entry) -> Vec<(&'static str, String)> {
         ("objective", entry.objective()),
     ];
     if !matches!(entry.model, Source::Published { .. }) {
-        let command = format!("stagewright plan instance:{} {}", entry.name, entry.options);
-        lines.push(("to plan it", command.trim_end().into()));
+        lines.push(("to plan it", format!("stagewright plan instance:{}", entry.name)));
     }
     lines.extend(entry.value.map(|value| ("value", amount(entry, value))));
     lines.extend(entry.bound.map(|bound| ("bound", amount(entry, bound))));

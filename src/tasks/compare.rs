@@ -29,10 +29,13 @@ pub struct Contest<'a> {
     pub observer: &'a dyn Fn(&str) -> Box<dyn Observer>,
 }
 
+/// Finds the plan of an entrant.
+type Solve<'t> = dyn Fn(&mut Context<'_>) -> Result<Planned> + 't;
+
 /// A solver or an expert rule in a comparison.
 pub(super) struct Entrant<'t> {
     pub(super) name: String,
-    pub(super) solve: Box<dyn Fn(&mut Context<'_>) -> Result<Planned> + 't>,
+    pub(super) solve: Box<Solve<'t>>,
 }
 
 /// The list without solvers, for a comparison of plans.

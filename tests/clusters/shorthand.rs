@@ -94,7 +94,7 @@ fn a_desktop_with_two_cards() {
     );
 }
 
-/// What the owner's machine decides: its memory, and the slot of a card.
+/// The memory that an owner bought, and the slot that a card is in.
 #[test]
 fn memory_and_slots_are_stated() {
     assert_document(

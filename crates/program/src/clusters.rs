@@ -18,7 +18,7 @@ use super::files::at_most_one_standard;
 use super::{output, resolve};
 
 /// Lines below the list.
-const MORE: &str = "A shorthand is a cluster as well: COUNTxDEVICE[:PRECISION][@LINK], joined by +, such as \
+const MORE: &str = "A shorthand is a cluster as well: COUNTxDEVICE[:PRECISION][:MEMORY][@LINK], joined by +, such as \
     8xv100:fp32@nvlink+1xepyc-7742.\n\
     `stagewright devices` lists the devices; `stagewright convert NAME cluster.toml` writes a cluster that can be \
     edited.";

@@ -68,7 +68,8 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
     };
     Ok(match comparisons.iter().all(is_reached) {
-        _ if !comparisons.iter().any(Comparison::is_planned) => Exit::NoPlan,
+        // A comparison of placements without any plan is a result as well.
+        _ if kind == Kind::Joint && !comparisons.iter().any(Comparison::is_planned) => Exit::NoPlan,
         true => Exit::Done,
         false => Exit::GapNotReached,
     })

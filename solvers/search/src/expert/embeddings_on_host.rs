@@ -2,7 +2,7 @@
 //!
 //! A table is large and a look-up cheap, so tables are kept in host memory: by TensorFlow's language model
 //! (`ptb_word_lm.py` opens with `tf.device("/cpu:0")` around the embedding and its look-up) and by
-//! recommendation models. The rest follows [`super::LayerPerDevice`]; with one accelerator, everything else
+//! recommendation models. The rest follows [`super::LAYER_PER_DEVICE`]; with one accelerator, everything else
 //! is on it.
 //!
 //! Embeddings are the operators of kind `embedding` or `embedding_bag`, and those with `embedding` or

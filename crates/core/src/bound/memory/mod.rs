@@ -11,6 +11,7 @@ use self::game::{Game, Prices};
 use self::quantum::Store;
 use super::{Bound, LowerBound, class_seconds};
 use crate::certificate::Limits;
+use crate::document::ObjectiveKind;
 use crate::graph::ClassId;
 use crate::ids::Keyed;
 use crate::problem::Problem;
@@ -56,9 +57,14 @@ impl Bound for MemoryPrices {
         "memory"
     }
 
-    /// Whether on some kind of device a class that may run there, or all such classes together, exceed the memory.
+    /// Whether on some kind of device a class that may run there, or all such classes together, exceed the memory. A new
+    /// objective needs a proof of its own: the value of every one here is at least the seconds of some device.
     fn applies(&self, problem: &Problem) -> bool {
-        problem.memo(|| IsScarce::of(problem)).0
+        match problem.objective().kind() {
+            ObjectiveKind::Throughput | ObjectiveKind::Latency | ObjectiveKind::Makespan => {
+                problem.memo(|| IsScarce::of(problem)).0
+            }
+        }
     }
 
     fn is_long(&self) -> bool {

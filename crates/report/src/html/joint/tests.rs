@@ -79,7 +79,14 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
 
 fn page_with(document: &JointPlanDocument, parts: Option<&[JointPartsDocument]>) -> String {
     let figures = JointFigures { flop: 1e12, tokens: Some(100.0) };
-    let page = JointPage { model: &document.model, cluster: Some("a <cluster>"), document, parts, figures };
+    let page = JointPage {
+        model: &document.model,
+        cluster: Some("a <cluster>"),
+        document,
+        parts,
+        figures,
+        comparison: None,
+    };
     let mut bytes = Vec::new();
     write(&page, &mut bytes).expect("memory takes what is written");
     String::from_utf8(bytes).expect("text is written")

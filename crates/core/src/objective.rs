@@ -96,7 +96,7 @@ pub enum ObjectiveError {
     /// Microbatches without a schedule.
     #[error("{0} microbatches without a schedule")]
     MicrobatchesWithoutSchedule(u32),
-    /// A schedule of a split that has no pipeline order.
+    /// A pipeline schedule for a split whose stages have no order.
     #[error("a pipeline schedule needs a contiguous split: a {} split has no order of stages", .0.name())]
     ScheduleWithoutOrder(Split),
     /// More microbatches than an iteration may have.

@@ -184,7 +184,7 @@ fn split(name: &str) -> (String, Vec<u64>) {
     (role, numbers)
 }
 
-/// A position of a number in the names of a role.
+/// One of the numbers in the names of a role, such as the index of the layer.
 struct Axis {
     at: usize,
     /// Values of the number in the plan, ascending.

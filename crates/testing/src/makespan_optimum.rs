@@ -42,14 +42,13 @@ fn linear_extensions(problem: &Problem) -> Vec<Vec<OpId>> {
     orders
 }
 
-/// Calls `show` with every placement that violates no constraint, under every priority and without one, and with its
-/// timeline.
+/// Calls `show` with every feasible placement and its timeline: once without a priority, and once under each priority.
 pub fn visit(problem: &Problem, show: impl FnMut(&Placement, &Timeline)) {
     visit_in_orders(problem, &orders(problem.graph().operator_count()), show);
 }
 
-/// Calls `show` with every placement that violates no constraint, under each priority of `orders` and without one, and
-/// with its timeline.
+/// Calls `show` with every feasible placement and its timeline: once without a priority, and once under each priority
+/// in `orders`.
 fn visit_in_orders(problem: &Problem, orders: &[Vec<OpId>], mut show: impl FnMut(&Placement, &Timeline)) {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let mut simulator = Simulator::new();

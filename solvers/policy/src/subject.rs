@@ -65,7 +65,7 @@ impl<'s, 'p> Subject<'s, 'p> {
             let after = |&(to, seconds): &(ClusterId, f64)| bottom[to] + seconds;
             bottom[unit] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
         }
-        // The sort is stable: units of equal level stay in topological order.
+        // The sort is stable: units of equal bottom level stay in topological order.
         order.sort_by(|&a, &b| bottom[b].total_cmp(&bottom[a]));
         Subject { instance, level, edges, order, top, bottom, is_throughput }
     }

@@ -1,6 +1,6 @@
 //! The Lagrangian bound: prices of usage, and messages that reparametrize the costs at these prices.
 //!
-//! For prices λ ≥ 0 of usage at points of time, every plan costs at least
+//! For prices λ ≥ 0 on usage at points in time, every plan costs at least
 //!
 //! ```text
 //! L(λ) = min over choices Σ (cost + λ·usage) − Σ λ·limit

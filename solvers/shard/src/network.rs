@@ -1,4 +1,4 @@
-//! A problem in the form that the algorithms use: costs as floating-point numbers, usage at numbered points of time.
+//! A problem in the form that the algorithms use: costs as floating-point numbers, usage at numbered points in time.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(crate) struct Edge {
     pub(crate) matrix: Arc<Matrix>,
 }
 
-/// Nodes, edges, and points of time, each with the usage that no choice changes. A reduced network has at most one edge
+/// Nodes, edges, and points in time, each with the usage that no choice changes. A reduced network has at most one edge
 /// between two nodes, with the smaller node first, and its edges are sorted by their ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Network {

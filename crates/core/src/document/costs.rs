@@ -113,8 +113,8 @@ pub struct KernelCostsDocument {
     pub precision: Precision,
     /// The source of the measurements: what was measured, and with which program.
     pub source: String,
-    /// Rows of dimensions, followed by seconds. Products: `[m, n, k, seconds]`. Attention: `[batch, tokens, heads,
-    /// kv_heads, head_dim, seconds]`.
+    /// Rows, each of which lists the dimensions of a kernel and then its seconds. Products: `[m, n, k, seconds]`.
+    /// Attention: `[batch, tokens, heads, kv_heads, head_dim, seconds]`.
     pub rows: Vec<Vec<f64>>,
 }
 

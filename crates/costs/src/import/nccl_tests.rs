@@ -9,8 +9,8 @@
 //!      1048576        262144     float     sum      -1    30.12   34.81   34.81      0    29.95   35.01   35.01      0
 //! ```
 //!
-//! A row is a size in bytes and a mean time in microseconds; the time out of place counts. The size is that of the
-//! whole tensor: the result of a concatenation, or the input of a divided sum. Rows of equal size with several types or
+//! Each row gives a size in bytes and mean times in microseconds, of which the out-of-place time is used. The size is
+//! that of the whole tensor: the result of a concatenation, or the input of a divided sum. Rows of equal size with several types or
 //! roots become one row with their median. `Rank` lines give the number of devices, their product name and their
 //! servers; those of the first group count if the devices are in groups.
 //!

@@ -2,8 +2,8 @@
 //!
 //! A function is a list of nodes with formal inputs, outputs and attributes, identified by its domain, name and
 //! overload. A call is replaced by copies of the function's nodes, in which actual names replace formal ones and every
-//! other name is prefixed with the name of the call; attributes that refer to formal ones get their values. Functions
-//! may call functions, and so may bodies of nodes.
+//! other name is prefixed with the name of the call; an attribute that refers to a formal attribute gets the actual
+//! value. Functions may call functions, and so may bodies of nodes.
 //!
 //! Names are resolved in the scope of the function: a name that a body of a node defines stands for that value inside
 //! the body, even if the function uses the name for another value, and the name of an input that the call omits is

@@ -58,7 +58,7 @@ pub struct Row {
     /// Idle share of the time of the devices in use: over an iteration under a schedule, over a full pipeline
     /// without one, over the step for the makespan and latency.
     pub idle_share: Option<f64>,
-    /// Speed-up: the value of the baseline divided by this value. `None` if either plan breaks a rule.
+    /// Speed-up: the baseline's value divided by this row's. `None` if either plan breaks a rule.
     pub speedup: Option<f64>,
     /// Reason why there is no plan.
     pub reason: Option<String>,

@@ -113,7 +113,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Usable bytes on a device of a kind: all but the reserve. Without a given reserve, version 2 reserves the larger of
+/// Usable bytes on a device of a kind: all but the reserve. Without a given reserve, graphs of version 2 reserve the larger of
 /// 1 GiB and 6% of the memory, but at most a quarter of what exceeds 256 MiB, and nothing on hosts. `None` means
 /// unlimited.
 pub(crate) fn usable_memory(kind: &KindDocument, is_version_2: bool) -> Option<f64> {

@@ -1,7 +1,8 @@
 //! A level: the graph of some clusters of colocation classes.
 //!
-//! A level has two relations between clusters. *Links* are the mean seconds of communication if two clusters are
-//! separated; they define cuts. *Edges* are an acyclic precedence; they define orders.
+//! A level has two relations between clusters. *Links* carry the mean communication time in seconds of two clusters
+//! that are separated; the cost of a cut is computed from them. *Edges* form an acyclic precedence relation, which every
+//! order respects.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::csr::Csr;

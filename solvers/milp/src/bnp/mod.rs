@@ -171,7 +171,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Improves the plan in the remaining time: by large neighbourhoods, or by local search if neighbourhoods do not
+    /// Improves the plan in the remaining time: by large-neighbourhood search, or by local search if the former does not
     /// support the objective.
     fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<()> {
         if unsupported_for_cut_nets(problem.objective()).is_none() {

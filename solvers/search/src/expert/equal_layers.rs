@@ -27,8 +27,8 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
     Ok(chain.place(problem, &devices, &stages(&is_layer, devices.len())))
 }
 
-/// The stage of each segment: the first `layers mod stages` stages have one more layer; other segments join the layer
-/// before them, or the first layer.
+/// The stage of each segment. The first `layers mod stages` stages get one more layer; a segment that is not a layer joins
+/// the layer before it, or the first layer if there is none.
 fn stages(is_layer: &[bool], devices: usize) -> Vec<usize> {
     let layers = is_layer.iter().filter(|&&layer| layer).count();
     let stages = devices.min(layers).max(1);

@@ -115,8 +115,8 @@ impl<'a> Search<'a> {
         if let Some((_, stages)) = found {
             self.keep(plan_of(problem, &units, &stages)?);
         }
-        // Uplinks may add time to any plan, so the search is exhaustive only if the best plan reaches the value without
-        // them.
+        // `value` ignores uplinks, which may add time to any plan, so the search is exhaustive only if the best plan,
+        // uplinks included, reaches it.
         let is_reached = tolerance::gap(self.best.worst.value, value) == 0.0;
         self.raise(value, if is_reached { LowerBound::EXHAUSTED } else { LowerBound::SEARCHED });
         Ok(())

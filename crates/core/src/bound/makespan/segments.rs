@@ -66,8 +66,8 @@ pub(super) fn sum_of_segments(
     Some(cut.choose(&cut.least(&prices), &segments).0[0])
 }
 
-/// The segments whose ends are narrow operators of the path, or the beginning or end of the step, as far as they can be
-/// computed before `stop`. `None` if some operator cannot run anywhere.
+/// The segments that can be computed before `stop`, with ends at narrow operators of the path or at the beginning or end
+/// of the step. `None` if some operator cannot run anywhere.
 fn segments(
     problem: &Problem,
     cut: &CutPath<'_>,

@@ -1,7 +1,8 @@
 //! FSDP2: a Python file that applies a plan to a model, layer by layer.
 //!
 //! `fully_shard` divides parameters, gradients and states of the optimizer. With ZeRO 1 and 2, parameters stay whole
-//! until the last microbatch, and with ZeRO 1 gradients do too; `set_last_microbatch` sets this before each microbatch.
+//! until the last microbatch; with ZeRO 1, so do gradients. The file defines `set_last_microbatch`, which the training
+//! loop calls before each microbatch to say whether it is the last.
 //! Selective recomputation keeps the outputs of products. How a layer is split over the tensor-parallel devices depends
 //! on its modules, which the plan does not know, so it is an argument.
 //!

@@ -164,7 +164,7 @@ fn size(call: &Call<'_>) -> Inferred {
     Ok(vec![Value::new(DataType::Int64 as i32, Vec::new()).with(Some(vec![size]))])
 }
 
-/// Sums of integers, which have a wider type.
+/// `ReduceSumInteger`: sums integers into `int32`, whatever the type of the input.
 fn reduce_integers(call: &Call<'_>) -> Inferred {
     let wide = |value: Value| Value::new(DataType::Int32 as i32, value.dims);
     Ok(layout::reduce(call)?.into_iter().map(wide).collect())

@@ -98,7 +98,7 @@ impl Parts {
         Parts(parts)
     }
 
-    /// The key of bars of a quantity; a single part needs none.
+    /// The legend of the bars that show `quantity`; empty if there are fewer than two parts.
     pub(super) fn key(&self, quantity: &str) -> String {
         if self.0.len() < 2 {
             return String::new();

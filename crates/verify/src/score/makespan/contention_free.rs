@@ -44,7 +44,7 @@ enum Event {
     Ends(Task),
     /// The outputs of an operator are sent.
     Sends(usize),
-    /// The readers of a transfer have the tensor.
+    /// A transfer delivers its tensor to its readers.
     Arrives(usize),
     /// An operator with all its inputs requests its device.
     Asks(usize),

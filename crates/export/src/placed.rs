@@ -238,7 +238,7 @@ impl<'a> Placed<'a> {
     }
 
     /// The forward operator of every operator. A forward operator is its own. For any other it is the first forward
-    /// operator of its colocation class, else the one whose name is the longest proper prefix of the operator's name,
+    /// operator of its colocation class, else the forward operator named by the longest proper prefix of its own name,
     /// else the first of its layer. An operator and its forward operator must be on the same device.
     ///
     /// # Errors

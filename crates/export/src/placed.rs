@@ -237,9 +237,9 @@ impl<'a> Placed<'a> {
         if listed.is_empty() { "no accelerator is used".into() } else { listed.join(", ") }
     }
 
-    /// The forward operator of every operator. A forward operator is its own. For any other it is the first forward
-    /// operator of its colocation class, else the forward operator named by the longest proper prefix of its own name,
-    /// else the first of its layer. An operator and its forward operator must be on the same device.
+    /// The forward operator of every operator. A forward operator is its own. For any other, it is the first forward
+    /// operator of its colocation class, or without one the forward operator named by the longest proper prefix of its
+    /// name, or otherwise the first of its layer. An operator and its forward operator must be on the same device.
     ///
     /// # Errors
     /// If an operator has no forward operator or is not on its device (E011 and E012).

@@ -144,3 +144,26 @@ fn the_usual_contenders_are_auto_and_the_baselines() {
         "less is proved of more plans"
     );
 }
+
+/// The plans of one model may be those of no other, and every name is checked before the first solve.
+#[test]
+fn a_plan_of_one_model_is_a_baseline_for_several() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (cluster, plan, other) = (demo("cluster.toml"), path("plan.json"), path("other.json"));
+    std::fs::copy(demo("model.json"), &other).expect("room");
+    assert!(run(&["plan", &demo("model.json"), "--cluster", &cluster, "--out", &plan]).status.success());
+    let given = format!("model:ref={plan}");
+    let models = ["compare", &demo("model.json"), &other, "--cluster", &cluster, "--json", "--plan", &given];
+    for more in [&["--solvers", "dp", "--baseline", "ref"][..], &["--solvers", "none"]] {
+        let output = run(&[&models, more].concat());
+        assert!(output.status.success(), "{more:?}: {}", text(&output.stderr));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(document["models"].as_array().map(Vec::len), Some(2), "{more:?}");
+    }
+    for more in [&["--baseline", "nope"][..], &["--solvers", "nope"]] {
+        let output = run(&[&models, more].concat());
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{more:?}");
+        assert!(text(&output.stderr).starts_with("error[U00"), "{}", text(&output.stderr));
+    }
+}

@@ -38,49 +38,44 @@ pub(super) struct Entrant<'t> {
     pub(super) solve: Box<Solve<'t>>,
 }
 
-/// The list without solvers, for a comparison of plans.
-pub(super) const NONE: &str = "none";
+/// Whether a list of solvers asks for plans alone.
+pub(super) fn is_without_solvers(list: &[String]) -> bool {
+    list == ["none"]
+}
+
+/// Checks the names in a comparison of one model or several before anything is solved. `entrants` are the solvers and rules of
+/// all models, and `given` the given plans.
+///
+/// # Errors
+/// No contender, or two of one name (U001), or a baseline that is not among them (U007).
+pub fn check_names(entrants: &[String], given: &[&str], baseline: Option<&str>, place: &Place) -> Result<()> {
+    if let Some(twice) = given.iter().find(|&&name| entrants.iter().any(|entrant| entrant == name)) {
+        return Err(Failure::new(U001, format!("`{twice}` is the name of both a solver and a plan"))
+            .at(place("plan"))
+            .help(format!("give the plan another name: {} NAME=FILE", place("plan"))));
+    }
+    let names = || entrants.iter().map(String::as_str).chain(given.iter().copied());
+    if names().next().is_none() {
+        return Err(Failure::new(U001, "nothing takes part")
+            .at(place("solvers"))
+            .help("give a solver or a plan"));
+    }
+    match baseline.filter(|asked| !names().any(|name| name == *asked)) {
+        None => Ok(()),
+        Some(asked) => Err(Failure::new(U007, format!("`{asked}` is not part of the comparison"))
+            .at(place("baseline"))
+            .help(instead(asked, names()))),
+    }
+}
 
 impl Contest<'_> {
-    /// Whether the list asks for plans alone.
-    pub(super) fn is_without_solvers(&self) -> bool {
-        self.solvers == [NONE]
-    }
-
     /// The contender that speed-ups are relative to: the one that is asked for, or else the first whose solver is `usual`,
     /// under any split.
-    ///
-    /// # Errors
-    /// No contender, or two of one name (U001), or an unknown baseline (U007).
-    pub(super) fn baseline(
-        &self,
-        entrants: &[Entrant<'_>],
-        usual: Option<&str>,
-        place: &Place,
-    ) -> Result<Option<String>> {
-        let mut names: Vec<&str> = entrants.iter().map(|entrant| entrant.name.as_str()).collect();
-        let given = self.given.iter().map(|contender| contender.name.as_str());
-        if let Some(twice) = given.clone().find(|name| names.contains(name)) {
-            return Err(Failure::new(U001, format!("`{twice}` is the name of both a solver and a plan"))
-                .at(place("plan"))
-                .help("give the plan another name: --plan NAME=FILE"));
-        }
-        names.extend(given);
-        if names.is_empty() {
-            return Err(Failure::new(U001, "nothing takes part")
-                .at(place("solvers"))
-                .help("give a solver or a plan"));
-        }
-        let Some(asked) = self.baseline else {
-            let first = names.iter().find(|name| usual.is_some() && name.split('@').next() == usual);
-            return Ok(first.map(|&name| name.to_owned()));
-        };
-        if names.contains(&asked) {
-            return Ok(Some(asked.to_owned()));
-        }
-        Err(Failure::new(U007, format!("`{asked}` is not part of the comparison"))
-            .at(place("baseline"))
-            .help(instead(asked, names.into_iter())))
+    pub(super) fn baseline(&self, entrants: &[Entrant<'_>], usual: Option<&str>) -> Option<String> {
+        let names = entrants.iter().map(|entrant| entrant.name.as_str());
+        let mut names = names.chain(self.given.iter().map(|contender| contender.name.as_str()));
+        let usual = || names.find(|name| usual.is_some() && name.split('@').next() == usual);
+        self.baseline.or_else(usual).map(str::to_owned)
     }
 
     /// Solves for every entrant in turn, until an interrupt comes. The given plans are first in the result.
@@ -119,19 +114,19 @@ impl Contest<'_> {
 /// A name of no rule (U003).
 pub(super) fn listed<'t>(
     rules: Vec<Entrant<'t>>,
-    contest: &Contest<'_>,
+    list: &[String],
     place: &Place,
 ) -> Result<Vec<Entrant<'t>>> {
-    if contest.is_without_solvers() {
+    if is_without_solvers(list) {
         return Ok(Vec::new());
     }
     let known: Vec<String> = rules.iter().map(|rule| rule.name.clone()).collect();
-    if let Some(name) = contest.solvers.iter().find(|name| !known.contains(name)) {
+    if let Some(name) = list.iter().find(|name| !known.contains(name)) {
         return Err(Failure::new(U003, format!("unknown rule `{name}`"))
             .at(place("solvers"))
             .help(instead(name, known.iter().map(String::as_str))));
     }
-    let is_listed = |rule: &Entrant<'_>| contest.solvers.is_empty() || contest.solvers.contains(&rule.name);
+    let is_listed = |rule: &Entrant<'_>| list.is_empty() || list.contains(&rule.name);
     Ok(rules.into_iter().filter(is_listed).collect())
 }
 

@@ -37,7 +37,7 @@ use placement::Chosen;
 
 use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
-pub use compare::{Contest, comparisons_csv, comparisons_json, comparisons_table};
+pub use compare::{Contest, check_names, comparisons_csv, comparisons_json, comparisons_table};
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
 pub use request::{
@@ -150,11 +150,23 @@ pub trait Task: Send + Sync {
         Err(compare::incomparable(self.kind()))
     }
 
+    /// Names of the solvers and rules that a list stands for, without solving for any of them.
+    ///
+    /// # Errors
+    /// A list that is not valid (U001, U003), a solver that does not support the objective (U004), or a kind of question that is
+    /// not compared (U013).
+    fn entrants(
+        &self,
+        _list: &[String],
+        _choice: &dyn Fn(&str) -> Result<SolverChoice>,
+    ) -> Result<Vec<String>> {
+        Err(compare::incomparable(self.kind()))
+    }
+
     /// Compares solvers, expert rules and given plans.
     ///
     /// # Errors
-    /// A list or a baseline that is not valid (U001, U003, U007), a solver that does not support the objective (U004), a defect
-    /// of a solver, or a kind of question that is not compared (U013). Infeasibility and limits are statuses of rows.
+    /// Those of [`Task::entrants`], or a defect of a solver. Infeasibility and limits are statuses of rows.
     fn compare(&self, _contest: Contest<'_>, _session: &mut Session<'_>) -> Result<Comparison> {
         Err(compare::incomparable(self.kind()))
     }

@@ -63,6 +63,18 @@ fn a_joint_plan_is_explained_compared_and_refuted() {
     assert_eq!(rows[1]["speedup"], json!(1.0));
     let page = std::fs::read_to_string(page).expect("a page");
     assert!(page.contains("comparison-table") && page.contains("<bdi>mine</bdi>"));
+    // Figures that the file claims are not taken over.
+    let mut stale: Value = serde_json::from_str(&std::fs::read_to_string(&plan).unwrap()).unwrap();
+    (stale["stages"][0]["memory_bytes"], stale["stop"]) = (json!(1.0), json!("a reason of its own"));
+    let odd = path(&files, "odd.json");
+    std::fs::write(&odd, stale.to_string()).unwrap();
+    let rows =
+        json(&with(&["compare", &graph, "--json", "--solvers", "none", "--plan", &format!("odd={odd}")]));
+    assert_eq!(rows[0]["status"], json!("given"), "{rows}");
+    assert!(rows[0]["memory_bytes"].as_f64().is_some_and(|bytes| bytes > 1e6), "{rows}");
+    // A rule that had no time says nothing of memory.
+    let hurried = with(&["compare", &graph, "--json", "--solvers", "megatron", "--time-limit", "1ns"]);
+    assert!(!stdout(&hurried).contains("fit into memory"), "{}", stdout(&hurried));
     let several = with(&["compare", &graph, &graph, "--solvers", "best,fsdp", "--csv"]);
     assert_eq!(stdout(&several).lines().count(), 5, "{}", stdout(&several));
 

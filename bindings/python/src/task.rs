@@ -21,7 +21,7 @@ use stagewright::report::convergence::Convergence;
 use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
     self, Answer, Contest, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, SolverChoice,
-    comparisons_json,
+    check_names, comparisons_json,
 };
 use stagewright::{Options, reading};
 
@@ -269,8 +269,11 @@ impl Task {
         let options = arguments::<Limits>(limits)?.options()?;
         let (asked, kind) = (self.asked.clone(), self.kind);
         let compared = unless_interrupted(py, move |interrupt| {
-            let mut request = asked.request()?;
+            // The options stored in the first plan are the defaults, as in the program.
+            let first = plans.first().map(|(name, plan)| PlanFile::read(kind, name, plan.as_bytes()));
+            let mut request = asked.with_options_of(first.transpose()?.as_ref())?;
             request.solver = SolverChoice::None;
+            let place = request.place.clone();
             let model =
                 asked.model.file_stem().map_or("model".into(), |stem| stem.to_string_lossy().into_owned());
             let (task, _) = tasks::read(kind, request, None)?;
@@ -278,13 +281,16 @@ impl Task {
                 .iter()
                 .map(|(name, plan)| task.given(name, PlanFile::read(kind, name, plan.as_bytes())?));
             let given = given.collect::<Result<_, Failure>>()?;
+            let choice = |name: &str| {
+                Ok(if name == "auto" { SolverChoice::Auto } else { SolverChoice::Named(name.into()) })
+            };
+            let names: Vec<&str> = plans.iter().map(|(name, _)| name.as_str()).collect();
+            check_names(&task.entrants(&solvers, &choice)?, &names, baseline.as_deref(), &place)?;
             let silent = |_: &str| -> Box<dyn Observer> { Box::new(Silent) };
             let contest = Contest {
                 model: &model,
                 solvers: &solvers,
-                choice: &|name| {
-                    Ok(if name == "auto" { SolverChoice::Auto } else { SolverChoice::Named(name.into()) })
-                },
+                choice: &choice,
                 given,
                 baseline: baseline.as_deref(),
                 observer: &silent,
@@ -298,14 +304,20 @@ impl Task {
 }
 
 impl Asked {
-    /// The request for a plan, which itself states its objective and its parallelism.
-    fn planned(&self, plan: &PlanFile<'_>) -> Result<Request, Failure> {
+    /// The request, with the options stored in a plan as defaults, as in the program.
+    fn with_options_of(&self, plan: Option<&PlanFile<'_>>) -> Result<Request, Failure> {
         let mut request = self.request()?;
-        // The options stored in the plan are the defaults, as in the program.
-        if let Some(Ok(Value::Object(mut kept))) = plan.options().map(serde_json::to_value) {
+        if let Some(Ok(Value::Object(mut kept))) = plan.and_then(PlanFile::options).map(serde_json::to_value)
+        {
             kept.extend(self.options.clone());
             request.options.document = arguments(&Value::Object(kept).to_string())?;
         }
+        Ok(request)
+    }
+
+    /// The request for a plan, which itself states its objective and its parallelism.
+    fn planned(&self, plan: &PlanFile<'_>) -> Result<Request, Failure> {
+        let mut request = self.with_options_of(Some(plan))?;
         request.solver = SolverChoice::None;
         request.objective = ObjectiveOptions::default();
         request.parallel = None;

@@ -14,7 +14,7 @@ use super::args::ClustersArguments;
 use super::devices::peaks;
 use super::error::Result;
 use super::exit::Exit;
-use super::files::at_most_one_standard;
+use super::files::{at_most_one_standard, is_standard};
 use super::{output, resolve};
 
 /// Lines below the list.
@@ -56,7 +56,8 @@ pub(crate) fn run(arguments: &ClustersArguments) -> Result<Exit> {
 fn built(path: &Path) -> Result<Built> {
     let (_, cluster) = resolve::cluster_at(path, "NAME")?;
     // A file may contain the name of a built-in cluster; a folder of that name is not read.
-    let comments = comments(&cluster.name).filter(|_| path.is_dir() || !path.exists());
+    let comments =
+        comments(&cluster.name).filter(|_| !is_standard(path) && (path.is_dir() || !path.exists()));
     let name = if comments.is_some() { cluster.name.clone() } else { path.display().to_string() };
     Ok(Built { name, comments, cluster })
 }

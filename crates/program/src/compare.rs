@@ -7,12 +7,12 @@ use stagewright::code::U001;
 use stagewright::core::solver::{Observer, Silent};
 use stagewright::report::comparison::{Comparison, Contender};
 use stagewright::tasks::{
-    self, Contest, Kind, Session, Task, comparisons_csv, comparisons_json, comparisons_table,
+    self, Contest, Kind, Session, Task, check_names, comparisons_csv, comparisons_json, comparisons_table,
 };
 use stagewright::text::markdown;
 
 use super::args::CompareArguments;
-use super::error::{CliError, Result};
+use super::error::{CliError, Result, place};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::given::Given;
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     let entries: Result<Vec<Entry>> =
         arguments.models.iter().map(|model| entry(arguments, model, &given)).collect();
     let entries = entries?;
-    let Some(kind) = entries.first().map(|entry| entry.task.kind()) else { return Ok(Exit::Done) };
+    let kind = check(arguments, &entries, &given)?;
     let interrupt = interrupt::watch();
     let mut comparisons = Vec::new();
     let mut page = None;
@@ -63,7 +63,11 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     if let (Some((path, task)), [comparison]) = (page, &comparisons[..]) {
         write_page(path, &*task, comparison, arguments)?;
     }
+    // The gap of a rule for joint plans is to a question of its own.
     let is_reached = |comparison: &Comparison| {
+        if kind == Kind::Joint {
+            return true;
+        }
         let gap = comparison.rows.iter().find_map(|row| row.gap);
         solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
     };
@@ -88,6 +92,23 @@ fn refuse(arguments: &CompareArguments) -> Result<()> {
             .help("give one model, or leave --html out"));
     }
     Ok(())
+}
+
+/// Checks that all models pose questions of one kind, and that all names are valid. Returns the kind.
+fn check(arguments: &CompareArguments, entries: &[Entry], given: &Given) -> Result<Kind> {
+    let kind = entries.first().map_or(Kind::Placement, |entry| entry.task.kind());
+    if let Some(other) = entries.iter().find(|entry| entry.task.kind() != kind) {
+        let cause =
+            format!("a {} and a {} are not compared in one table", kind.name(), other.task.kind().name());
+        return Err(CliError::new(U001, cause).at(&other.name).help("give models of one kind at a time"));
+    }
+    let mut entrants = Vec::new();
+    for entry in entries {
+        entrants.extend(entry.task.entrants(&arguments.solvers, &resolve::choice)?);
+    }
+    let given: Vec<&str> = given.names().collect();
+    check_names(&entrants, &given, arguments.baseline.as_deref(), &place())?;
+    Ok(kind)
 }
 
 /// Reads a model with its given plans, whose options of the model are the defaults.

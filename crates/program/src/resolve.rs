@@ -274,7 +274,9 @@ pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDoc
 
 /// The argument as the name of a built-in cluster, if it is not a file and does not look like a path.
 fn name_of_no_file(path: &Path) -> Option<&str> {
-    let name = path.to_str().filter(|text| !text.contains(['/', '\\', '.']))?;
+    // A shorthand may have a fraction, as in `2xrtx-3060:1.5GiB`.
+    let is_name = |text: &str| !text.contains(['/', '\\', '.']) || clusters::find(text).is_ok();
+    let name = path.to_str().filter(|text| is_name(text))?;
     let readable = is_standard(path) || (path.exists() && !path.is_dir());
     (!readable).then_some(name)
 }

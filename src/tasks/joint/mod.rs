@@ -282,6 +282,14 @@ impl Task for Joint {
         rules::given(self, name, label, joint(self.plan(plan)?)?)
     }
 
+    fn entrants(
+        &self,
+        list: &[String],
+        _choice: &dyn Fn(&str) -> Result<SolverChoice>,
+    ) -> Result<Vec<String>> {
+        rules::entrants(self, list)
+    }
+
     fn compare(&self, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
         rules::compare(self, contest, session)
     }

@@ -34,11 +34,20 @@ use crate::tasks::compare::{Contest, Entrant, listed};
 /// # Errors
 /// As [`Task::compare`](crate::tasks::Task::compare) says.
 pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
-    let entrants = listed(rules(task)?, &contest, task.place())?;
-    let baseline = contest.baseline(&entrants, None, task.place())?;
+    let entrants = listed(rules(task)?, contest.solvers, task.place())?;
+    let baseline = contest.baseline(&entrants, None);
     let model = contest.model.to_owned();
     let contenders = contest.solve(entrants, session)?;
     Ok(Comparison::new(&model, None, contenders, &[], baseline.as_deref()))
+}
+
+/// Names of the rules of a list.
+///
+/// # Errors
+/// As [`Task::entrants`](crate::tasks::Task::entrants) says.
+pub(super) fn entrants(task: &Joint, list: &[String]) -> Result<Vec<String>> {
+    let entrants = listed(rules(task)?, list, task.place())?;
+    Ok(entrants.into_iter().map(|entrant| entrant.name).collect())
 }
 
 /// The rules that apply to a question.
@@ -69,13 +78,14 @@ fn rules(task: &Joint) -> Result<Vec<Entrant<'_>>> {
     ])
 }
 
-/// The first plan of Megatron's rule that fits.
+/// The first plan of Megatron's rule that fits, all within the limits of the context.
 fn megatron(graph: &Graph, context: &mut Context<'_>) -> Result<JointPlanDocument> {
     let kinds: Vec<_> = graph.cluster.kinds.iter().filter(|kind| !kind.host).collect();
     let [kind] = kinds[..] else { return Ok(graph.without_plan("the rule is for one kind of devices")) };
     let server = kind.server.map_or(kind.count, |server| server.devices).min(kind.count);
     let within = (1..=server).filter(|&degree| server.is_multiple_of(degree)).map(|degree| (degree, 1));
     let across = (2..=kind.count / server.max(1)).map(|stages| (server, stages));
+    let mut is_refuted = true;
     for (tensor, stages) in within.chain(across) {
         let batch = u32::try_from(graph.objective.global_batch).unwrap_or(u32::MAX);
         let most = kind.count / (tensor * stages);
@@ -90,11 +100,14 @@ fn megatron(graph: &Graph, context: &mut Context<'_>) -> Result<JointPlanDocumen
             (Parallelism::Recompute, Some(2)),
         ];
         let plan = graph.with_degrees(&given)?.solve(context)?;
-        if !plan.stages.is_empty() {
+        // A solve that was cut short does not say that its degrees do not fit.
+        if !plan.stages.is_empty() || plan.stop.is_some() {
             return Ok(plan);
         }
+        is_refuted &= plan.status == PlanStatus::Infeasible;
     }
-    Ok(graph.without_plan("no degrees of the rule fit into memory"))
+    let status = if is_refuted { PlanStatus::Infeasible } else { PlanStatus::Unknown };
+    Ok(JointPlanDocument { status, ..graph.without_plan("no degrees of the rule fit into memory") })
 }
 
 /// A given plan, evaluated by the independent checker under the objective of the question.
@@ -115,6 +128,7 @@ pub(super) fn given(task: &Joint, name: &str, label: &str, plan: JointPlanDocume
         objective: JointObjectiveDocument { value_s: None, ..objective.clone() },
         bound: JointBoundDocument { value_s: None, source: "none".into() },
         gap: None,
+        stop: None,
         ..plan
     };
     let report = match &task.question {
@@ -132,6 +146,16 @@ pub(super) fn given(task: &Joint, name: &str, label: &str, plan: JointPlanDocume
         Failure::new(error.code(), error.to_string()).at(label).help("correct the plan, or leave it out")
     })?;
     plan.objective.value_s = report.value_s;
+    for (stage, figures) in plan.stages.iter_mut().zip(&report.stages) {
+        stage.in_flight = u32::try_from(figures.in_flight).unwrap_or(u32::MAX);
+        stage.seconds = figures.seconds;
+        stage.forward_s = figures.forward_s;
+        stage.weight_s = figures.weight_s;
+        stage.update_s = figures.update_s;
+        stage.memory_bytes = figures.memory_bytes;
+        stage.state_bytes = figures.state_bytes;
+        stage.activation_bytes = figures.activation_bytes;
+    }
     plan.reason = report.value_s.is_none().then(|| "the plan cannot be evaluated".to_owned());
     // Claims of the plan about its stages were for its own question.
     let mut breaks: Vec<String> = report

@@ -20,8 +20,8 @@ use crate::failure::{Failure, Result};
 use crate::placement::placement;
 use crate::reading::Place;
 use crate::registry::{self, Role, SOLVERS};
-use crate::tasks::compare::{Contest, Entrant};
-use crate::tasks::{COMMAND, Session};
+use crate::tasks::compare::{Contest, Entrant, is_without_solvers};
+use crate::tasks::{COMMAND, Session, SolverChoice};
 
 /// Solver that speed-ups are relative to, if it takes part and no other baseline is asked for.
 const USUAL: &str = "one-device";
@@ -63,12 +63,11 @@ pub(super) fn compare(
     session: &mut Session<'_>,
 ) -> Result<Comparison> {
     let asked = task.asked()?;
-    let named = named(&contest, asked.problem.objective(), &task.place)?;
+    let named = named(contest.solvers, asked.problem.objective(), &task.place)?;
     let problems = problems(asked, &named).map_err(|error| Failure::problem(&task.label, &error))?;
     let mut entrants = Vec::with_capacity(named.len());
     for entrant in &named {
-        let chosen = Chosen::new(&(contest.choice)(&entrant.solver)?, &entrant.objective, &task.place)
-            .map_err(|error| if entrant.is_member { error } else { error.at((task.place)("solvers")) })?;
+        let chosen = entrant.chosen(contest.choice, &task.place)?;
         let Some(problem) = problems.iter().find(|problem| *problem.objective() == entrant.objective) else {
             continue;
         };
@@ -76,7 +75,7 @@ pub(super) fn compare(
         entrants.push(Entrant { name: entrant.name.clone(), solve: Box::new(solve) });
     }
     let model = contest.model.to_owned();
-    let baseline = contest.baseline(&entrants, Some(USUAL), &task.place)?;
+    let baseline = contest.baseline(&entrants, Some(USUAL));
     let settings = &session.options.settings;
     let share = settings.limits.time.map(|limit| limit.mul_f64(BOUNDS_SHARE) / problems.len() as u32);
     let proved = problems.iter().map(|problem| {
@@ -87,6 +86,28 @@ pub(super) fn compare(
     let contenders = contest.solve(entrants, session)?;
     let cluster = asked.problem.cluster().document();
     Ok(Comparison::new(&model, Some(cluster), contenders, &proved, baseline.as_deref()))
+}
+
+/// Names of the solvers of a list, each of which supports the objective.
+///
+/// # Errors
+/// As [`Task::entrants`](crate::tasks::Task::entrants) says.
+pub(super) fn entrants(
+    task: &Placement,
+    list: &[String],
+    choice: &dyn Fn(&str) -> Result<SolverChoice>,
+) -> Result<Vec<String>> {
+    let named = named(list, task.asked()?.problem.objective(), &task.place)?;
+    named.iter().try_for_each(|entrant| entrant.chosen(choice, &task.place).map(drop))?;
+    Ok(named.into_iter().map(|entrant| entrant.name).collect())
+}
+
+impl Named {
+    /// The solver, if it supports the objective.
+    fn chosen(&self, choice: &dyn Fn(&str) -> Result<SolverChoice>, place: &Place) -> Result<Chosen> {
+        Chosen::new(&choice(&self.solver)?, &self.objective, place)
+            .map_err(|error| if self.is_member { error } else { error.at(place("solvers")) })
+    }
 }
 
 /// The plan of a solver.
@@ -161,12 +182,12 @@ fn problems(asked: &Asked, named: &[Named]) -> Result<Vec<Problem>, stagewright_
 
 /// The solvers of a list. An entry is `auto`, the name of a solver, or a group of them (`exact`, `search`, `baselines`,
 /// `learned`, `all`), and may have its own split rule: `bnp@free`. A group stands for its members that support the objective.
-fn named(contest: &Contest<'_>, objective: &Objective, place: &Place) -> Result<Vec<Named>> {
-    if contest.is_without_solvers() {
+fn named(list: &[String], objective: &Objective, place: &Place) -> Result<Vec<Named>> {
+    if is_without_solvers(list) {
         return Ok(Vec::new());
     }
     let usual;
-    let list = match contest.solvers {
+    let list = match list {
         [] => {
             usual = self::usual(objective);
             &usual[..]

@@ -468,6 +468,14 @@ impl Task for Placement {
         }
     }
 
+    fn entrants(
+        &self,
+        list: &[String],
+        choice: &dyn Fn(&str) -> Result<SolverChoice>,
+    ) -> Result<Vec<String>> {
+        compare::entrants(self, list, choice)
+    }
+
     fn compare(&self, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
         compare::compare(self, contest, session)
     }

@@ -194,10 +194,13 @@ impl NameError {
             NameError::NoDevices { .. } => "give a count of at least 1, or leave the term out".into(),
             NameError::TooManyDevices { .. } => "correct the counts".into(),
             NameError::TooManyTerms { .. } => "write the cluster to a file".into(),
-            NameError::Precision { precision: name, known, .. }
-            | NameError::Link { link: name, known, .. } => {
+            NameError::Precision { precision: name, known, .. } => {
                 format!("{}, or leave it out", instead(name, known.iter().copied()))
             }
+            NameError::Link { link: name, known, .. } => format!(
+                "{}, name a slot such as pcie3x4 (generation 1 to 5; 1, 2, 4, 8 or 16 lanes), or leave it out",
+                instead(name, known.iter().copied())
+            ),
             NameError::HostLink { .. } => "leave the link out".into(),
             NameError::Bridge { .. } => {
                 "leave the link out, or write the cluster to a file with a group for each pair".into()

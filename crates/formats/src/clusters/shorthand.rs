@@ -165,7 +165,7 @@ fn link_document(device: &Device, name: &str) -> Option<LinkDocument> {
 /// (PCI Express Base Specification). As for the links of `devices.toml`, a transfer goes through the host.
 fn slot(name: &str) -> Option<LinkDocument> {
     let (generation, lanes) = name.strip_prefix("pcie")?.split_once('x')?;
-    let lane = match generation.trim_matches('-') {
+    let lane = match generation.strip_prefix('-').unwrap_or(generation) {
         "1" => 0.25e9,
         "2" => 0.5e9,
         "3" => 15.75e9 / 16.0,
@@ -179,18 +179,20 @@ fn slot(name: &str) -> Option<LinkDocument> {
 
 /// A number of bytes with a unit, such as `12gib`; `None` for other text.
 fn size(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 6] = [
+    const UNITS: [(&str, f64); 8] = [
+        ("kib", 1024.0),
         ("mib", 1048576.0),
         ("gib", 1073741824.0),
         ("tib", 1099511627776.0),
+        ("kb", 1e3),
         ("mb", 1e6),
         ("gb", 1e9),
         ("tb", 1e12),
     ];
     let (digits, unit) = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
-    let number: f64 = digits.parse().ok()?;
-    (digits.starts_with(|digit: char| digit.is_ascii_digit()) && number > 0.0)
-        .then_some((number * unit).round())
+    let bytes = (digits.parse::<f64>().ok()? * unit).round();
+    let is_plain = digits.starts_with(|digit: char| digit.is_ascii_digit());
+    (is_plain && bytes >= 1.0 && bytes.is_finite()).then_some(bytes)
 }
 
 fn split_last(text: &str, separator: char) -> (&str, Option<&str>) {

@@ -446,10 +446,12 @@ struct Printed {
     reason: Option<String>,
 }
 
-/// The output of `compare --json`.
+/// The output of `compare --json`: by model, or for joint plans the rows themselves.
 #[derive(Deserialize)]
-struct Compared {
-    models: Vec<ComparedModel>,
+#[serde(untagged)]
+enum Compared {
+    Models { models: Vec<ComparedModel> },
+    Rows(Vec<ComparedPlan>),
 }
 
 #[derive(Deserialize)]
@@ -470,8 +472,11 @@ struct ComparedPlan {
 impl Printed {
     /// Reads the comparison of a given plan. A plan that breaks a rule has no value.
     fn given(bytes: &[u8]) -> Option<Printed> {
-        let compared: Compared = serde_json::from_slice(bytes).ok()?;
-        let plan = compared.models.into_iter().next()?.rows.into_iter().next()?;
+        let rows = match serde_json::from_slice(bytes).ok()? {
+            Compared::Models { models } => models.into_iter().next()?.rows,
+            Compared::Rows(rows) => rows,
+        };
+        let plan = rows.into_iter().next()?;
         let value = plan.value_s.filter(|_| plan.breaks.is_empty());
         let status = match (value, plan.breaks.as_slice()) {
             (Some(_), _) => plan.status,

@@ -1,7 +1,7 @@
 //! The question of an instance, as the default of commands that read its model.
 //!
-//! A value is comparable with the library's only if it answers the same question. So a command on `instance:NAME` takes
-//! the options of the instance for all that it is not given. With `--objective` or `--parallel`, it asks a question of its own:
+//! A value is comparable with the library's only if it answers the same question. So `plan`, `bound` and `compare` on
+//! `instance:NAME` take the options of the instance for all that they are not given. With `--objective` or `--parallel`, it asks a question of its own:
 //! the rules of one objective mean nothing under another, so none of the instance's are taken.
 
 use std::collections::BTreeSet;

@@ -121,7 +121,10 @@ impl JointViolation {
     pub fn breaks_feasibility(&self) -> bool {
         !matches!(
             self,
-            JointViolation::Figure { .. } | JointViolation::Bound { .. } | JointViolation::Status { .. }
+            JointViolation::Figure { .. }
+                | JointViolation::Bound { .. }
+                | JointViolation::Status { .. }
+                | JointViolation::Name { .. }
         )
     }
 

@@ -58,7 +58,7 @@ pub fn check_names(entrants: &[String], given: &[&str], baseline: Option<&str>, 
     if names().next().is_none() {
         return Err(Failure::new(U001, "nothing takes part")
             .at(place("solvers"))
-            .help("give a solver or a plan"));
+            .help(format!("give a solver or a {}", place("plan"))));
     }
     match baseline.filter(|asked| !names().any(|name| name == *asked)) {
         None => Ok(()),

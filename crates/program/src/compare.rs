@@ -1,7 +1,6 @@
 //! `compare`: compares solvers, expert rules and given plans side by side.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use stagewright::code::U001;
 use stagewright::core::solver::{Observer, Silent};
@@ -45,13 +44,10 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         arguments.models.iter().map(|model| entry(arguments, model, &given)).collect();
     let entries = entries?;
     let kind = check(arguments, &entries, &given)?;
-    let interrupt = interrupt::watch();
     let mut comparisons = Vec::new();
     let mut page = None;
     for Entry { name, task, given } in entries {
-        if interrupt.load(Ordering::Relaxed) {
-            break;
-        }
+        // After an interrupt too: the given plans of later models are known.
         let comparison = compare(arguments, &name, &*task, given, &solving, verbose)?;
         comparisons.push(comparison);
         page = arguments.html.as_deref().map(|path| (path, task));
@@ -79,13 +75,8 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     })
 }
 
-/// Refuses a comparison without contenders, and a page of several models.
+/// Refuses a page of several models.
 fn refuse(arguments: &CompareArguments) -> Result<()> {
-    if arguments.solvers == ["none"] && arguments.plan.is_empty() {
-        return Err(CliError::new(U001, "nothing takes part")
-            .at("--solvers")
-            .help("give a solver or a --plan"));
-    }
     if arguments.html.is_some() && arguments.models.len() > 1 {
         return Err(CliError::new(U001, "an HTML page shows one model")
             .at("--html")

@@ -136,7 +136,7 @@ pub(super) fn given(asked: &Asked, name: &str, label: &str, file: PlacementFile<
     Ok(Contender { name: name.to_owned(), plan: Planned::Placement(Box::new(plan)), given: Some(breaks) })
 }
 
-/// Writes a page of the best plan, with the comparison; returns whether there is a plan.
+/// Writes a page of the best plan, with the comparison; nothing if there is no plan.
 ///
 /// # Errors
 /// A plan whose step is not a valid problem; the inner error is that of the writer.

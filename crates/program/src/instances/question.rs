@@ -1,8 +1,8 @@
 //! The question of an instance, as the default of commands that read its model.
 //!
 //! A value is comparable with the library's only if it answers the same question. So `plan`, `bound` and `compare` on
-//! `instance:NAME` take the options of the instance for all that they are not given. With `--objective` or `--parallel`, it asks a question of its own:
-//! the rules of one objective mean nothing under another, so none of the instance's are taken.
+//! `instance:NAME` take the instance's value of every option that they are not given. `--objective` or `--parallel` poses
+//! another question: the rules of one objective mean nothing under another, so none of the instance's are taken.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -11,7 +11,7 @@ use crate::error::CheckError;
 pub(crate) enum InFlight {
     /// One microbatch, without a schedule.
     One,
-    /// This number of microbatches on every stage: GPipe.
+    /// GPipe: every stage keeps the given number of microbatches.
     All(u32),
     /// min(j, this number) microbatches on the j-th used stage from the last, which is 1: 1F1B.
     FromLast(u32),

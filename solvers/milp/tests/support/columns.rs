@@ -3,7 +3,7 @@
 use stagewright_core::contraction::{UnitId, Units};
 use stagewright_milp::colgen::kind::{Kind, Resource};
 
-/// Both resources of a set by definition: sums over the units and the nets with pins on both sides.
+/// The two resources of a set by definition: sums over the units and the nets with pins on both sides.
 pub(crate) fn resources(units: &Units, kind: &Kind, set: u32) -> [f64; 2] {
     let inside = |unit: UnitId| set >> unit.0 & 1 == 1;
     let cut: f64 = units

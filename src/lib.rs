@@ -44,6 +44,7 @@
 //! - [`tasks`]: questions of every kind in one type, from documents to plans, bounds, checks and explanations.
 //! - [`diagnose`], [`explain`]: the reasons for infeasibility, and for the value of a plan.
 //! - [`robust`]: the plan with the best worst case when costs are off.
+//! - [`selection`]: requirements on plans, and the best plan by a second goal among those close to the best.
 //! - [`files`], [`reading`], [`failure`]: files, a model and a cluster that are read together, and errors as users see them.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
@@ -75,6 +76,7 @@ pub mod prelude;
 pub mod reading;
 pub mod registry;
 pub mod robust;
+pub mod selection;
 pub mod solve;
 pub mod support;
 pub mod tasks;

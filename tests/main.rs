@@ -33,6 +33,7 @@ mod reference;
 mod regression;
 mod reports;
 mod robust;
+mod selection;
 mod schema;
 mod simulate;
 mod terminal;

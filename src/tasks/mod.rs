@@ -41,7 +41,7 @@ pub use compare::{Contest, check_names, comparisons_csv, comparisons_json, compa
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
 pub use request::{
-    ObjectiveOptions, ParallelOptions, Request, SolverChoice, is_same_objective, objective_of,
+    ObjectiveOptions, ParallelOptions, Request, SelectionOptions, SolverChoice, is_same_objective, objective_of,
 };
 
 /// The kind of a question, and of the plan that answers it.

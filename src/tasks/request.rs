@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use stagewright_core::document::{
     ClusterDocument, Communication, CostsDocument, Execution, ObjectiveDocument, ObjectiveKind, PinsDocument,
-    RecomputeWorkspace, Schedule, Split, Training,
+    RecomputeWorkspace, Schedule, SecondGoal, Split, Training,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::ProblemError;
@@ -34,6 +34,8 @@ pub struct Request {
     pub objective: ObjectiveOptions,
     /// The parallelism that a joint plan may use; `None` for plans in which every operator runs on one device.
     pub parallel: Option<ParallelOptions>,
+    /// Requirements on the plan, and a second goal.
+    pub selection: SelectionOptions,
     /// A plan to start from.
     pub start: Option<Input>,
     /// The solver.
@@ -66,6 +68,22 @@ pub struct ObjectiveOptions {
     pub microbatches: Option<u32>,
     /// Maximum number of devices that a stage may be replicated on.
     pub max_replicas: Option<u32>,
+}
+
+/// Requirements on a plan beyond the constraints of its problem, and a second goal.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SelectionOptions {
+    /// Exact number of stages.
+    pub stages: Option<u32>,
+    /// Whether every device must have work.
+    pub all_devices: bool,
+    /// Names or patterns of operators, those of each of which share a stage that holds nothing else.
+    pub alone: Vec<String>,
+    /// Share by which the value may exceed the best, for a second goal.
+    pub within: Option<f64>,
+    /// The second goal.
+    pub then: Option<SecondGoal>,
 }
 
 /// Features that a joint plan may use.

@@ -174,6 +174,8 @@ fn one_device_has_the_value_of_all_its_work() {
             uplinks: Vec::new(),
             priority: None,
             robust: None,
+            requirements: None,
+            second_goal: None,
         };
         let cluster = model.graph.cluster.clone().expect("its own cluster");
         let report = check(&model.graph, &cluster, None, &plan).expect("a readable plan");

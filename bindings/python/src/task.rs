@@ -20,8 +20,8 @@ use stagewright::reading::{ModelOptions, Place};
 use stagewright::report::convergence::Convergence;
 use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
-    self, Answer, Contest, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, SolverChoice,
-    check_names, comparisons_json,
+    self, Answer, Contest, Explaining, Kind, ObjectiveOptions, PlanFile, Request, SelectionOptions, Session,
+    SolverChoice, check_names, comparisons_json,
 };
 use stagewright::{Options, reading};
 
@@ -122,6 +122,7 @@ impl Asked {
             },
             costs,
             objective: read(self.of(Group::Objective), &place)?,
+            selection: read(self.of(Group::Selection), &place)?,
             parallel: self.is_joint().then(|| read(self.of(Group::Joint), &place)).transpose()?,
             start: None,
             solver: match self.solver.as_str() {
@@ -320,6 +321,7 @@ impl Asked {
         let mut request = self.with_options_of(Some(plan))?;
         request.solver = SolverChoice::None;
         request.objective = ObjectiveOptions::default();
+        request.selection = SelectionOptions::default();
         request.parallel = None;
         request.given.retain(|name| ["cluster", "pins", "costs"].contains(&name.as_str()));
         Ok(request)

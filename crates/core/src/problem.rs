@@ -286,6 +286,17 @@ impl Problem {
         })
     }
 
+    /// The problem with other pins. Costs are those of the documents.
+    ///
+    /// # Errors
+    /// Pins that name what the graph or the cluster does not have, or a pool that cannot be replicated on.
+    pub fn with_pins(&self, pins: PinsDocument) -> Result<Problem, ProblemError> {
+        let (graph, cluster) = (self.graph.clone(), self.cluster.clone());
+        let costs = per_microbatch(&self.documented, &graph, &self.objective);
+        let tables = [self.documented.clone(), costs];
+        Problem::with_tables(graph, cluster, self.objective, pins, tables, self.memory.clone())
+    }
+
     /// The problem of another graph and the pins of that graph, on the same cluster and under the same objective.
     ///
     /// # Errors

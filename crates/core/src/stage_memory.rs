@@ -115,15 +115,11 @@ impl<'a> StageMemory<'a> {
 
     /// Memory of the set.
     pub fn bytes(&self) -> DeviceBytes {
-        let exact = || match self.units.bytes_are_sums() {
-            true => DeviceBytes {
-                fixed: self.held.fixed,
-                activations: self.held.activations,
-                synchronised: self.held.synchronised,
-                ..DeviceBytes::default()
-            },
-            false => self.units.device_bytes(self.members.iter().copied()),
-        };
+        if self.units.bytes_are_sums() {
+            let MemorySums { fixed, activations, synchronised, .. } = self.held;
+            return DeviceBytes { fixed, activations, synchronised, ..DeviceBytes::default() };
+        }
+        let exact = || self.units.device_bytes(self.members.iter().copied());
         let bytes = self.exact.get().unwrap_or_else(exact);
         self.exact.set(Some(bytes));
         bytes

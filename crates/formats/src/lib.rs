@@ -78,7 +78,7 @@ pub use joint::{import_joint_plan, is_joint_plan, write_joint_plan};
 pub use native::write_graph;
 pub use notation::{Notation, read_json};
 pub use options::{Fusion, Gradients, ImportOptions, Tied, TimeUnit};
-pub use pins::{expand_pins, import_pins};
+pub use pins::{expand_pins, import_pins, matching};
 pub use piper::{import_piper, is_piper};
 pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};

@@ -94,6 +94,18 @@ pub fn expand_pins(label: &str, pins: PinsDocument, graph: &GraphDocument) -> Re
 }
 
 /// The pattern of a name whose only wildcards are `*` and `?`.
+/// The operators, by index, of a name or, if no operator has it, those that it matches as a pattern with `*` and `?`.
+pub fn matching(graph: &GraphDocument, name: &str) -> Vec<usize> {
+    if let Some(index) = graph.operators.iter().position(|operator| operator.name == name) {
+        return vec![index];
+    }
+    let matched = pattern(name).map(|pattern| {
+        let operators = graph.operators.iter().enumerate();
+        operators.filter(|(_, operator)| pattern.matches(&operator.name)).map(|(index, _)| index).collect()
+    });
+    matched.unwrap_or_default()
+}
+
 fn pattern(name: &str) -> Option<Pattern> {
     let mut text = name.replace('[', "[[]");
     while text.contains("**") {

@@ -37,6 +37,8 @@ pub(crate) fn plan(devices: Vec<DeviceDocument>) -> PlanDocument {
         uplinks: Vec::new(),
         priority: None,
         robust: None,
+        requirements: None,
+        second_goal: None,
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn question<'a>(
 ) -> Question<'a> {
     Question {
         objective: Some(&arguments.objective),
+        selection: Some(&arguments.selection),
         parallel: Some(&arguments.parallel),
         solver: Some(solver),
         start: arguments.start.as_deref(),

@@ -17,7 +17,7 @@ use stagewright::{Options, clusters};
 
 use super::args::{
     AroundArguments, Given, ImportArguments, ModelArguments, ObjectiveArguments, ParallelArguments,
-    PlanArguments, SolveArguments,
+    PlanArguments, SelectionArguments, SolveArguments,
 };
 use super::error::{CliError, Result, place};
 use super::external::{self, External};
@@ -56,6 +56,7 @@ impl Solving {
 #[derive(Default)]
 pub(crate) struct Question<'a> {
     pub(crate) objective: Option<&'a ObjectiveArguments>,
+    pub(crate) selection: Option<&'a SelectionArguments>,
     pub(crate) parallel: Option<&'a ParallelArguments>,
     pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
@@ -94,10 +95,12 @@ pub(crate) fn request(
 ) -> Result<Request> {
     let options = model_options_around(around, kept)?;
     let objective = question.objective.map(ObjectiveArguments::options).transpose()?.unwrap_or_default();
+    let selection = question.selection.map(SelectionArguments::options).transpose()?.unwrap_or_default();
     let parallel = question.parallel.map(ParallelArguments::options).transpose()?.flatten();
     let groups = [
         Some(&around.surroundings.0),
         question.objective.map(|given| &given.0),
+        question.selection.map(|given| &given.0),
         question.parallel.map(|given| &given.0),
     ];
     let mut given: BTreeSet<String> =
@@ -120,6 +123,7 @@ pub(crate) fn request(
         costs: measured::documents(&options.document.costs)?,
         options,
         objective,
+        selection,
         parallel,
         start: question.start.map(read).transpose()?,
         solver: question.solver.map_or(Ok(SolverChoice::None), |solver| solver())?,

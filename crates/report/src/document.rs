@@ -43,6 +43,8 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
         priority: plan.and_then(|plan| priority(problem, plan)),
         robust: None,
+        requirements: None,
+        second_goal: None,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
-    PlanDocument, RobustDocument, Schedule, SourcesDocument, ThroughputDocument, Training,
+    PlanDocument, RequirementsDocument, RobustDocument, Schedule, SecondGoal, SourcesDocument, ThroughputDocument,
+    Training,
 };
 
 use super::grid::{Column, Grid};
@@ -47,6 +48,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     if let Some(gap) = plan.gap {
         lines.push(("gap", percent(gap)));
     }
+    lines.extend(selection(plan));
     lines.extend(robustness(plan));
     lines.extend(plan.sources.as_ref().map(|shares| ("costs", sources(shares))));
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
@@ -91,6 +93,36 @@ pub fn sources(shares: &SourcesDocument) -> String {
     ];
     let parts = parts.iter().filter(|(_, share)| *share >= 5e-3);
     parts.map(|(name, share)| format!("{:.0}% {name}", 100.0 * share)).collect::<Vec<_>>().join(", ")
+}
+
+/// The requirements that a plan meets, and its second goal. Empty for plans without them.
+pub fn selection(plan: &PlanDocument) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(RequirementsDocument { stages, all_devices, alone }) = &plan.requirements {
+        let mut required = Vec::new();
+        required.extend(stages.map(|stages| format!("exactly {stages} stages")));
+        required.extend(all_devices.then(|| "work for every device".to_owned()));
+        required.extend(alone.iter().map(|group| match group.as_slice() {
+            [only] => format!("{} alone", name(only)),
+            [first, .., last] => format!("{} to {} alone", name(first), name(last)),
+            [] => "nothing alone".into(),
+        }));
+        lines.push(("required", required.join(", ")));
+    }
+    if let Some(second) = &plan.second_goal {
+        let figure = |value| match second.goal {
+            SecondGoal::Memory => bytes(value),
+            SecondGoal::Devices => format!("{value:.0}"),
+            SecondGoal::Communication => seconds(value),
+        };
+        let (goal, value, bound) = (second.goal.name(), figure(second.value), figure(second.bound));
+        let (within, best) = (percent(second.within), seconds(second.best_s));
+        lines.push((
+            "second goal",
+            format!("{goal} {value}, bound {bound}, gap {}; within {within} of {best}", percent(second.gap)),
+        ));
+    }
+    lines
 }
 
 /// The plan's claim about its worst case, if costs are off. Empty for plans that claim none.

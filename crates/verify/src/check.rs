@@ -4,11 +4,11 @@ use stagewright_core::document::{
     ClusterDocument, Execution, GraphDocument, PinsDocument, PlanDocument, Split,
 };
 
-use crate::claim::{bound, figures, gap, names, robust, seconds, status};
+use crate::claim::{bound, figures, gap, names, robust, second_goal, seconds, status};
 use crate::constraint::memory::Memory;
 use crate::constraint::{
-    Placed, calls, colocation, contiguous, convex, memory, peak, pins, placement, priority, replicas, stages,
-    support, waits,
+    Placed, calls, colocation, contiguous, convex, memory, peak, pins, placement, priority, replicas,
+    requirements, stages, support, waits,
 };
 use crate::error::CheckError;
 use crate::read::{Objective, Problem};
@@ -54,6 +54,7 @@ pub fn check(
     let bound = bound::check(&problem, plan, feasible_value, &mut findings);
     let placed = examined.as_ref().map(|(placed, _, _)| placed);
     let robust = robust::check(&problem, plan, placed, &mut findings)?;
+    let second_goal = second_goal::check(&problem, plan, examined.as_ref(), &mut findings);
 
     let halves = examined.as_ref().and_then(|(_, _, score)| score.halves);
     let mut report = Report {
@@ -65,6 +66,7 @@ pub fn check(
         violations: findings.finish(),
         bound,
         robust,
+        second_goal,
     };
     if let Some((placed, memory, score)) = &examined {
         report.devices = device_figures(&problem, placed, memory, score);
@@ -89,6 +91,7 @@ fn examine<'a>(
     let Some(placed) = draft.complete() else { return Ok(None) };
 
     replicas::check(problem, &placed, findings);
+    requirements::check(problem, &placed, plan.requirements.as_ref(), findings);
     let (memory, score) = match problem.rules.objective {
         Objective::Throughput => pipelined(problem, &placed, findings)?,
         Objective::Latency { calls } => offloaded(problem, &placed, calls, findings)?,

@@ -24,6 +24,8 @@ pub struct Report {
     pub bound: BoundVerdict,
     /// Verdicts on the claims about the worst case; empty if the plan makes none.
     pub robust: Vec<RobustVerdict>,
+    /// Verdict on the bound of the second goal; `None` if the plan has none.
+    pub second_goal: Option<Verdict>,
 }
 
 impl Report {

@@ -30,6 +30,8 @@ pub enum ViolationKind {
     Calls,
     /// Under makespan, the priority does not name every operator exactly once.
     Priority,
+    /// A requirement that the plan states is not met.
+    Requirements,
     /// The value differs from the recomputed one.
     Value,
     /// A figure of a device differs from the recomputed one, or a pipeline position before that of the device is
@@ -47,6 +49,8 @@ pub enum ViolationKind {
     Seconds,
     /// A claim about the worst case differs from the recomputed worst case.
     Robust,
+    /// A figure of the second goal differs from the recomputed one, or the value of the plan is beyond its limit.
+    SecondGoal,
 }
 
 impl ViolationKind {
@@ -64,6 +68,7 @@ impl ViolationKind {
             ViolationKind::Order => "order",
             ViolationKind::Calls => "calls",
             ViolationKind::Priority => "priority",
+            ViolationKind::Requirements => "requirements",
             ViolationKind::Value => "value",
             ViolationKind::DeviceFigures => "device-figures",
             ViolationKind::UplinkFigures => "uplink-figures",
@@ -72,6 +77,7 @@ impl ViolationKind {
             ViolationKind::Gap => "gap",
             ViolationKind::Seconds => "seconds",
             ViolationKind::Robust => "robust",
+            ViolationKind::SecondGoal => "second-goal",
         }
     }
 
@@ -88,7 +94,8 @@ impl ViolationKind {
             | ViolationKind::PeakMemory
             | ViolationKind::Order
             | ViolationKind::Calls
-            | ViolationKind::Priority => true,
+            | ViolationKind::Priority
+            | ViolationKind::Requirements => true,
             ViolationKind::Value
             | ViolationKind::DeviceFigures
             | ViolationKind::UplinkFigures
@@ -96,7 +103,8 @@ impl ViolationKind {
             | ViolationKind::Status
             | ViolationKind::Gap
             | ViolationKind::Seconds
-            | ViolationKind::Robust => false,
+            | ViolationKind::Robust
+            | ViolationKind::SecondGoal => false,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
 //! - [`robust`]: the plan with the best worst case under uncertain costs.
+//! - [`selection`]: requirements on plans, and the best plan by a second goal.
 //! - [`expert`]: manual strategies and framework defaults, as baselines.
 
 pub mod anchored;
@@ -25,7 +26,9 @@ pub mod one_device;
 pub mod order;
 pub mod pipedream;
 pub mod pipeline;
+mod recurrence;
 pub mod robust;
+pub mod selection;
 pub mod sweep;
 pub mod usage;
 

@@ -50,6 +50,8 @@ pub enum Group {
     Reading,
     /// Objective and its rules: fields of [`ObjectiveOptions`](super::ObjectiveOptions).
     Objective,
+    /// Requirements on a plan, and a second goal: fields of [`SelectionOptions`](super::SelectionOptions).
+    Selection,
     /// Parallelism of a joint plan: fields of [`ParallelOptions`](super::ParallelOptions).
     Joint,
     /// Limits, seed and threads of a solve.
@@ -130,6 +132,7 @@ impl Group {
             Group::Surroundings | Group::Command => None,
             Group::Reading => Some("Reading the model"),
             Group::Objective => Some("Objective"),
+            Group::Selection => Some("Choice among plans"),
             Group::Joint => Some("Joint plans"),
             Group::Solving => Some("Solving"),
         }

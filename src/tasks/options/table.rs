@@ -276,6 +276,48 @@ pub const OPTIONS: &[OptionRecord] = &[
     )
     .by_default("1"),
     option(
+        Group::Selection,
+        "stages",
+        PLACEMENT,
+        Number("N", U32),
+        "Exact number of stages: devices that hold operators, the replicas of a stage counted once",
+    ),
+    option(
+        Group::Selection,
+        "all_devices",
+        PLACEMENT,
+        Switch,
+        "Give every device work; hosts only in a cluster of hosts",
+    ),
+    option(
+        Group::Selection,
+        "alone",
+        PLACEMENT,
+        Texts("PATTERN"),
+        "Give the operators of this name, or that match this pattern with * and ?, a stage that holds nothing else; \
+         repeat for further stages",
+    ),
+    option(
+        Group::Selection,
+        "within",
+        PLACEMENT,
+        Text("SHARE"),
+        "Choose among the plans whose value exceeds the best by at most this share, such as 1%",
+    )
+    .with("then"),
+    option(
+        Group::Selection,
+        "then",
+        PLACEMENT,
+        Of(&[
+            Choice { name: "memory", help: "Bytes on the device that uses most", switch: None },
+            Choice { name: "devices", help: "Devices with work", switch: None },
+            Choice { name: "communication", help: "Seconds of communication of all devices", switch: None },
+        ]),
+        "What the chosen plan minimises",
+    )
+    .with("within"),
+    option(
         Group::Joint,
         "parallel",
         JOINT,
@@ -357,7 +399,7 @@ mod tests {
 
     use super::super::{Group, OPTIONS, Values, option, read};
     use super::PRECISIONS;
-    use crate::tasks::{ObjectiveOptions, ParallelOptions};
+    use crate::tasks::{ObjectiveOptions, ParallelOptions, SelectionOptions};
 
     /// Every value of an option, as it is read.
     fn values(values: Values) -> Vec<Value> {
@@ -380,6 +422,7 @@ mod tests {
         match group {
             Group::Surroundings | Group::Reading => read::<ModelOptionsDocument>(given, place).map(|_| ()),
             Group::Objective => read::<ObjectiveOptions>(given, place).map(|_| ()),
+            Group::Selection => read::<SelectionOptions>(given, place).map(|_| ()),
             Group::Joint => {
                 given.entry("parallel").or_insert_with(|| json!("dp"));
                 read::<ParallelOptions>(given, place).map(|_| ())
@@ -389,7 +432,7 @@ mod tests {
     }
 
     /// Options that the program itself converts first: texts with a unit or a name, and paths.
-    const INTERPRETED: [&str; 5] = ["cluster", "pins", "memory_reserve", "costs", "dims"];
+    const INTERPRETED: [&str; 6] = ["cluster", "pins", "memory_reserve", "costs", "dims", "within"];
 
     #[test]
     fn every_value_is_read() {

@@ -105,10 +105,10 @@ fn strongest(
 /// Removes the claims of a plan, which are about an objective other than the requested one. Returns whether there were
 /// any.
 fn set_aside(plan: &mut PlanDocument) -> bool {
-    let PlanDocument { status, objective, bound, gap, robust, .. } = plan;
+    let PlanDocument { status, objective, bound, gap, robust, second_goal, .. } = plan;
     let is_claimed = *status != PlanStatus::Unknown || bound.value_s.is_some();
     *status = PlanStatus::Unknown;
-    (objective.value_s, *gap, *robust) = (None, None, None);
+    (objective.value_s, *gap, *robust, *second_goal) = (None, None, None, None);
     *bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
     is_claimed
 }
@@ -142,6 +142,11 @@ fn text(finding: &Finding, width: Option<u16>) -> String {
     }
     let value = report.value_s.filter(|_| report.is_feasible());
     lines.extend(strongest.as_ref().map(|bound| ("strongest", without_search(bound, value))));
+    let stated = table::selection(plan).into_iter();
+    lines.extend(stated.map(|(name, text)| match (name, report.second_goal) {
+        ("second goal", Some(told)) => (name, format!("{text}: bound {}", told.name().replace('-', " "))),
+        _ => (name, text),
+    }));
     lines.extend(report.robust.iter().filter_map(|verdict| claim_if_off(plan, *verdict)));
     lines.push((
         "result",
@@ -252,6 +257,9 @@ struct Summary<'a> {
     /// The claims about costs that are off; absent if the plan makes none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     robust: Vec<ClaimSummary>,
+    /// The verdict on the bound of the second goal; absent if the plan has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_goal: Option<&'static str>,
     violations: Vec<ViolationSummary<'a>>,
 }
 
@@ -341,6 +349,7 @@ fn summary(finding: &Finding) -> Summary<'_> {
             .iter()
             .map(|it| ClaimSummary { claim: it.claim.name(), verdict: it.verdict.name() })
             .collect(),
+        second_goal: report.second_goal.map(|verdict| verdict.name()),
         violations: report
             .violations
             .iter()

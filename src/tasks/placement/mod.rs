@@ -5,6 +5,7 @@ mod compare;
 mod documents;
 mod explain;
 mod judge;
+mod selected;
 mod sheet;
 
 use std::io::{self, Write};
@@ -45,6 +46,7 @@ use crate::files::Input;
 use crate::nearest::instead;
 use crate::reading::{self, Place};
 use crate::solve::Options;
+use crate::selection::{self, Selection};
 use crate::{portfolio, registry, robust};
 pub use compare::groups;
 pub use documents::{Documents, Parts};
@@ -84,6 +86,8 @@ struct Asked {
     chosen: Option<Chosen>,
     start: Option<(String, PlanDocument)>,
     pins: PinsDocument,
+    /// Requirements on the plan, and a second goal.
+    selection: Selection,
     options: Option<ModelOptionsDocument>,
     batch: Option<BatchDocument>,
     coverage: Coverage,
@@ -207,7 +211,9 @@ impl Placement {
             choice => Some(Chosen::new(choice, &objective, &place)?),
         };
         let start = request.start.take();
+        let chosen_by = std::mem::take(&mut request.selection);
         let (documents, notes) = Documents::read(request)?;
+        let selection = selected::selection(&chosen_by, &documents.model.graph, &place)?;
         let start = match &start {
             None => None,
             Some(Input { label, bytes }) => {
@@ -225,6 +231,7 @@ impl Placement {
             chosen,
             start,
             pins,
+            selection,
             options,
             batch,
             coverage,
@@ -259,6 +266,11 @@ impl Placement {
                 .help(format!("leave it out, or use one of {}", counting.join(", "))));
         }
         let objective = self.asked()?.problem.objective();
+        if options.robust.is_some() && self.asked()?.selection != Selection::default() {
+            let option = (self.place)("robust");
+            let cause = format!("{option} cannot be combined with requirements on the plan or a second goal");
+            return Err(Failure::new(U001, cause).at(option).help("leave one of them out"));
+        }
         if let Some(what) = options.robust.and_then(|_| Uncertainty::unsupported(objective)) {
             let option = (self.place)("robust");
             return Err(Failure::new(U004, format!("{option} does not support {what}"))
@@ -366,8 +378,13 @@ impl Task for Placement {
         let uncertainty = session.options.robust;
         let mut context = session.context();
         context.warm_start = start;
+        let mut second = None;
         let (solution, robust) = match uncertainty {
-            None => (solver.solve(problem, &mut context).map_err(failed)?, None),
+            None => {
+                let found = selection::solve(problem, &asked.selection, solver, &mut context).map_err(failed)?;
+                second = found.second;
+                (found.solution, None)
+            }
             Some(uncertainty) => {
                 let found = robust::solve(problem, uncertainty, solver, &mut context).map_err(failed)?;
                 let document = robust::document(&found, uncertainty);
@@ -382,6 +399,7 @@ impl Task for Placement {
         };
         let mut document = plan_document(problem, &solution, provenance);
         document.robust = robust;
+        selected::write(&asked.selection, problem, second, &mut document);
         if solution.status == Status::Infeasible && session.with_diagnosis {
             let why = asked.diagnosis(chosen, elapsed, session);
             document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
@@ -395,10 +413,11 @@ impl Task for Placement {
         });
         let of_worst_case = document.robust.as_ref().map(|robust| robust.gap);
         let hint = hint_of_layers(problem, &solution, &self.place);
+        let idle = selected::idle(problem, &solution, &self.place);
         let sheet = PlacementSheet { label: self.label.clone(), problem: problem.clone(), solution };
         let mut answer = Answer::new(Document::Placement(Box::new(document)), sheet);
         answer.gap = of_worst_case.or(answer.gap);
-        answer.hints.extend(hint);
+        answer.hints.extend(hint.into_iter().chain(idle));
         Ok(answer)
     }
 
@@ -473,6 +492,7 @@ impl Task for Placement {
         list: &[String],
         choice: &dyn Fn(&str) -> Result<SolverChoice>,
     ) -> Result<Vec<String>> {
+        selected::refuse(&self.asked()?.selection)?;
         compare::entrants(self, list, choice)
     }
 

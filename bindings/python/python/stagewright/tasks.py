@@ -36,6 +36,12 @@ class Task:
         execution: ``ports`` or ``contention-free``, for the makespan (placements).
         microbatches: Number of microbatches of the schedule (placements).
         max_replicas: Maximum number of devices that a stage may be replicated on (placements).
+        stages: Exact number of stages: devices that hold operators, the replicas of a stage counted once (placements).
+        all_devices: Whether every device must have work; hosts only in a cluster of hosts (placements).
+        alone: Names of operators, or patterns with ``*`` and ``?``; the operators of each share a stage that holds
+            nothing else (placements).
+        within: With ``then``: choose among the plans whose value exceeds the best by at most this share (placements).
+        then: What the chosen plan minimises: ``memory``, ``devices`` or ``communication`` (placements).
         pins: Devices, kinds or classes by operator (placements).
         costs: A file of measurements that price the model, or several; not for strategy problems.
         solver: A name of :func:`solvers`, or ``auto`` (placements).
@@ -64,6 +70,11 @@ class Task:
         execution: str | None = None,
         microbatches: int | None = None,
         max_replicas: int | None = None,
+        stages: int | None = None,
+        all_devices: bool = False,
+        alone: str | Sequence[str] = (),
+        within: float | None = None,
+        then: str | None = None,
         pins: Mapping[str, str | Sequence[str]] | None = None,
         costs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
         solver: str = "auto",
@@ -83,6 +94,11 @@ class Task:
             "execution": execution,
             "microbatches": microbatches,
             "max_replicas": max_replicas,
+            "stages": stages,
+            "all_devices": all_devices or None,
+            "alone": ([alone] if isinstance(alone, str) else list(alone)) or None,
+            "within": within,
+            "then": then,
         }
         arguments = {
             "model": os.fspath(model),

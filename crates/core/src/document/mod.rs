@@ -31,6 +31,7 @@ mod piper;
 mod plan;
 mod problem;
 mod role;
+mod selection;
 mod strategies;
 
 pub use bytes::bytes;
@@ -64,6 +65,7 @@ pub use plan::{
 };
 pub use problem::{PROBLEM_SCHEMA, ProblemDocument};
 pub use role::{Role, role};
+pub use selection::{RequirementsDocument, SecondGoal, SecondGoalDocument};
 pub use strategies::{
     FORBIDDEN_COST, STRATEGY_PLAN_SCHEMA, StrategiesDocument, StrategyBoundDocument,
     StrategyCertificateDocument, StrategyEdgesDocument, StrategyNodesDocument, StrategyPlanDocument,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PinsDocument, Precision};
+use super::{PinsDocument, Precision, RequirementsDocument, SecondGoalDocument};
 
 /// The value of `schema` in a plan document.
 pub const PLAN_SCHEMA: &str = "stagewright.plan/1";
@@ -60,6 +60,12 @@ pub struct PlanDocument {
     /// The worst case of a plan that is robust against costs that are off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub robust: Option<RobustDocument>,
+    /// Requirements that the plan meets. The bound holds for the plans that meet them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<RequirementsDocument>,
+    /// The second goal, by which the plan was selected among those close to the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_goal: Option<SecondGoalDocument>,
 }
 
 /// The worst case of a plan when costs are off. Every kind of operator is a source of error, and all links together are

@@ -170,6 +170,8 @@ groups! {
     ImportArguments = Reading;
     /// Objective and its rules. An omitted option has its default, or for `check` the value in the plan.
     ObjectiveArguments = Objective;
+    /// Requirements on a plan, and a second goal.
+    SelectionArguments = Selection;
     /// Parallelism of joint plans.
     ParallelArguments = Joint;
     /// Limits, seed and threads of a solve.

@@ -128,6 +128,8 @@ pub(crate) struct PlanArguments {
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
+    pub(crate) selection: SelectionArguments,
+    #[command(flatten)]
     pub(crate) parallel: ParallelArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,

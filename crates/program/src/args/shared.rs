@@ -4,11 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use stagewright::tasks::options::read;
-use stagewright::tasks::{ObjectiveOptions, ParallelOptions};
+use stagewright::code::U001;
+use stagewright::tasks::{ObjectiveOptions, ParallelOptions, SelectionOptions};
 
-use super::{ImportArguments, ObjectiveArguments, ParallelArguments, SolveArguments, Surroundings};
-use crate::error::Result;
-use crate::error::place;
+use super::{
+    ImportArguments, ObjectiveArguments, ParallelArguments, SelectionArguments, SolveArguments, Surroundings,
+};
+use crate::error::{CliError, Result, place};
+use crate::quantity;
 
 /// The model, and where its operators may run.
 #[derive(Debug, Args)]
@@ -45,6 +48,18 @@ impl ObjectiveArguments {
     /// The options for the library.
     pub(crate) fn options(&self) -> Result<ObjectiveOptions> {
         read(self.0.values().clone(), &place())
+    }
+}
+
+impl SelectionArguments {
+    /// The options for the library.
+    pub(crate) fn options(&self) -> Result<SelectionOptions> {
+        let mut values = self.0.values().clone();
+        if let Some(text) = self.0.text("within") {
+            let share = quantity::share(text).map_err(|cause| CliError::new(U001, cause).at("--within"))?;
+            values.insert("within".into(), share.into());
+        }
+        read(values, &place())
     }
 }
 

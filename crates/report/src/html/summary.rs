@@ -145,8 +145,9 @@ fn of_problem(page: &Page) -> Vec<(&'static str, String)> {
         ("devices", devices),
         ("seed", page.document.seed.to_string()),
     ];
+    let selected = table::selection(page.document).into_iter().chain(table::robustness(page.document));
     rows.extend(
-        table::robustness(page.document).into_iter().map(|(name, text)| (name, escape(&visible(&text)))),
+        selected.map(|(name, text)| (name, escape(&visible(&text)))),
     );
     rows.extend(page.document.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
     rows

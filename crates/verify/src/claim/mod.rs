@@ -9,6 +9,7 @@ pub(crate) mod gap;
 mod limits;
 pub(crate) mod names;
 pub(crate) mod robust;
+pub(crate) mod second_goal;
 pub(crate) mod seconds;
 pub(crate) mod status;
 mod windows;

@@ -13,6 +13,7 @@ pub(crate) mod pins;
 pub(crate) mod placement;
 pub(crate) mod priority;
 pub(crate) mod replicas;
+pub(crate) mod requirements;
 pub(crate) mod resident;
 pub(crate) mod stages;
 pub(crate) mod support;

@@ -9,8 +9,8 @@
 //! min over plans of max over scenarios of max over stages of load = min over plans of max over stages of w(stage)
 //! ```
 //!
-//! *Plans.* For a contiguous split the dynamic programs over orders (`line`) and over all ideals (`ideals`) therefore work
-//! with w in place of the load, and are exact as before. For other splits the plans of the scenarios below are improved by
+//! *Plans.* For a contiguous split the dynamic programs over orders and over all ideals (`crate::recurrence`) therefore
+//! work with w in place of the load, and are exact as before. For other splits the plans of the scenarios below are improved by
 //! moves of single classes (`moves`).
 //!
 //! *Bounds.* A load is a maximum of sums of costs, so it is convex in the costs and scales with them. The load at an
@@ -23,14 +23,10 @@
 //! of the game in which the planner may mix plans, and no plan is below this value. A program over all ideals proves
 //! the rest.
 
-mod ideals;
-mod line;
 mod moves;
 mod play;
-mod program;
 mod search;
 mod stage_load;
-mod states;
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contraction::Units;
@@ -47,6 +43,7 @@ use stagewright_core::uncertainty::{Sources, Uncertainty, WorstCase};
 use crate::dpl::{OrderEffort, best_over_orders};
 
 use search::Search;
+pub(crate) use search::by_stages;
 
 /// Share of the time for the nominal problem.
 const NOMINAL_SHARE: f64 = 0.4;

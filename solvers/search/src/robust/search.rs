@@ -12,11 +12,10 @@ use stagewright_core::tolerance;
 use stagewright_core::uncertainty::{Sources, Uncertainty, WorstCase, worst_case};
 
 use super::RobustPlan;
-use super::program::Program;
-use super::stage_load::Shares;
-use super::states::Stages;
-use crate::dpl::{Positions, is_chain, plan_of, table_bytes};
+use super::stage_load::{Shares, WorstLoad};
+use crate::dpl::{is_chain, plan_of, table_bytes};
 use crate::order;
+use crate::recurrence::{Combine, Program};
 
 /// State of the search.
 pub(super) struct Search<'a> {
@@ -89,8 +88,16 @@ impl<'a> Search<'a> {
         }
         let shares = Shares::new(problem, &units, self.sources);
         let (uncertainty, stop) = (self.uncertainty, context.stop().clone());
-        let (room, lacks_room) = (table_bytes(context.limits.memory), Cell::new(false));
-        let program = Program { problem, units: &units, shares, uncertainty, stop, room, lacks_room };
+        let program = Program {
+            problem,
+            units: &units,
+            stage: &|pool| WorstLoad::new(problem, &units, &shares, uncertainty, pool),
+            combine: Combine::Largest,
+            is_allowed: &|_, _| true,
+            stop,
+            room: table_bytes(context.limits.memory),
+            lacks_room: Cell::new(false),
+        };
         let mut orders: Vec<Vec<UnitId>> = vec![by_stages(&units, &self.best.plan.placement)];
         orders.extend(order::PLAIN.map(|rule| rule.order(problem, &units)));
         for (at, order) in orders.iter().enumerate() {
@@ -98,7 +105,10 @@ impl<'a> Search<'a> {
                 return Ok(());
             }
             if !orders[..at].contains(order) {
-                program.split(order, self)?;
+                let found = program.split(order, self.best.worst.value);
+                if let Some((_, stages)) = found {
+                    self.keep(plan_of(problem, &units, &stages)?);
+                }
             }
         }
         let cap = self.best.worst.value;
@@ -123,37 +133,8 @@ impl<'a> Search<'a> {
     }
 }
 
-impl Program<'_> {
-    /// Splits an order, and splits it near the resulting cuts again if not all positions were tried. Keeps better
-    /// plans.
-    fn split(&self, order: &[UnitId], search: &mut Search<'_>) -> Result<()> {
-        let mut positions = Positions::new(self.problem, self.units, order);
-        let rounds = if positions.are_all(order.len()) { 1 } else { 2 };
-        for _ in 0..rounds {
-            let Some(space) = self.usages(0, positions.list().len(), true) else { break };
-            let cap = search.best.worst.value;
-            let Some(Some((_, stages))) = self.on_line(order, &positions, &space, cap) else { break };
-            search.keep(plan_of(self.problem, self.units, &stages)?);
-            positions = Positions::near(&stages, order.len());
-        }
-        Ok(())
-    }
-
-    /// The best stages with a worst value below the cap, for units with a single order; `Some(None)` if there are no
-    /// such stages. `None` if the order is too long for all its positions, there are too many states, or the solve has
-    /// to stop first.
-    fn over_order(&self, order: &[UnitId], cap: f64) -> Option<Option<Stages>> {
-        let positions = Positions::new(self.problem, self.units, order);
-        if !positions.are_all(order.len()) {
-            return None;
-        }
-        let space = self.usages(0, positions.list().len(), false)?;
-        self.on_line(order, &positions, &space, cap)
-    }
-}
-
 /// The units of a contiguous placement by stage, and depth first within a stage.
-fn by_stages(units: &Units, placement: &Placement) -> Vec<UnitId> {
+pub(crate) fn by_stages(units: &Units, placement: &Placement) -> Vec<UnitId> {
     let place: Keyed<UnitId, usize> = places(&order::depth_first(units));
     let used = placement.used();
     let stage_of = |unit: UnitId| {

@@ -6,6 +6,8 @@ use stagewright_core::problem::Problem;
 use stagewright_core::stage_load::{Mark, StageLoad};
 use stagewright_core::uncertainty::{Exposed, SourceId, Sources, Uncertainty};
 
+use crate::recurrence::Growing;
+
 /// The compute of every unit by source of error.
 #[derive(Debug, Clone)]
 pub(super) struct Shares {
@@ -80,16 +82,18 @@ impl<'a> WorstLoad<'a> {
             scratch: Vec::new(),
         }
     }
+}
 
-    /// Empties the set.
-    pub(super) fn clear(&mut self) {
+impl Growing for WorstLoad<'_> {
+    type Before = Before;
+
+    fn clear(&mut self) {
         self.load.clear();
         self.kinds.fill(0.0);
         self.log.clear();
     }
 
-    /// Adds a unit that is not in the set. Returns what [`WorstLoad::undo`] needs.
-    pub(super) fn add(&mut self, unit: UnitId) -> Before {
+    fn add(&mut self, unit: UnitId) -> Before {
         let before = Before { mark: self.load.mark(), logged: self.log.len() };
         self.load.add(unit);
         for &(source, seconds) in &self.shares.of[self.pool][unit] {
@@ -100,29 +104,26 @@ impl<'a> WorstLoad<'a> {
         before
     }
 
-    /// Removes the unit that was added last.
-    pub(super) fn undo(&mut self, unit: UnitId, before: Before) {
+    fn undo(&mut self, unit: UnitId, before: Before) {
         self.load.undo(unit, before.mark);
         for (source, sum) in self.log.drain(before.logged..).rev() {
             self.kinds[source.index()] = sum;
         }
     }
 
-    /// Whether no superset is a stage with a worst load below the cap on at most `replicas` devices.
-    pub(super) fn is_hopeless(&self, cap: f64, replicas: u32) -> bool {
+    fn is_hopeless(&self, cap: f64, replicas: u32) -> bool {
         let memory = self.problem.pools()[self.pool].memory;
         !self.load.supported()
             || self.load.compute(0) / f64::from(replicas) >= cap
             || !self.load.memory().may_fit(1, memory)
     }
 
-    /// Whether the set fits into the memory of a device.
-    pub(super) fn fits(&self) -> bool {
+    fn fits(&self) -> bool {
         self.load.memory().fits(1, self.problem.pools()[self.pool].memory)
     }
 
-    /// The worst load of the set on a number of replicas.
-    pub(super) fn worst(&mut self, replicas: u32) -> f64 {
+    /// The worst load of the set.
+    fn score(&mut self, replicas: u32) -> f64 {
         let synchronisation =
             self.problem.pools()[self.pool].synchronisation(self.load.parameter_bytes(), replicas);
         let sums = self.load.sums(0);

@@ -2,17 +2,17 @@
 
 use stagewright_core::contraction::UnitId;
 
-use super::program::Program;
 use super::states::{Recurrence, Stages};
+use super::{Growing, Program};
 use crate::dpl::Positions;
 use crate::usage::UsageSpace;
 
-impl Program<'_> {
-    /// The best stages over an order with a worst value below the cap, by the recurrence of
-    /// [`best_stages`](crate::dpl::best_stages) with worst loads; `Some(None)` if there are no such stages, `None` if
-    /// the solve has to stop first. O(p · (w + q · (sources + replicas · usages))) for p cut positions, w units and q
+impl<G: Growing> Program<'_, G> {
+    /// The best stages over an order with a score below the cap, by the recurrence of
+    /// [`best_stages`](crate::dpl::best_stages) with scores; `Some(None)` if there are no such stages, `None` if
+    /// the solve has to stop first. O(p · (w + q · replicas · usages)) for p cut positions, w units and q
     /// positions in the longest stage below the cap, times the pools.
-    pub(super) fn on_line(
+    pub(crate) fn on_line(
         &self,
         order: &[UnitId],
         positions: &Positions,

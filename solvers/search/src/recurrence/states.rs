@@ -1,11 +1,10 @@
-//! The recurrence shared by the dynamic programs over orders and over ideals: the minimum worst load of a prefix, or of
-//! an ideal, for each usage of the devices.
+//! The recurrence shared by the dynamic programs over orders and over ideals: the minimum score of a prefix, or of an
+//! ideal, for each usage of the devices.
 
 use stagewright_core::contraction::UnitId;
 use stagewright_core::placement::StageAssignment;
 
-use super::program::Program;
-use super::stage_load::{Before, WorstLoad};
+use super::{Growing, Program};
 use crate::usage::UsageSpace;
 
 /// Amount of work, in states extended and units added (each counts for [`UNIT`]), between checks of the clock.
@@ -19,8 +18,8 @@ const MOST_STATES: u64 = 1 << 22;
 /// Bytes of a state.
 const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Last>()) as u64;
 
-/// Stages of a pipeline in order, with their largest worst load.
-pub(super) type Stages = (f64, Vec<StageAssignment>);
+/// Stages of a pipeline in order, with their score.
+pub(crate) type Stages = (f64, Vec<StageAssignment>);
 
 /// The last stage of a state.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +32,7 @@ struct Last {
     replicas: u32,
 }
 
-impl Program<'_> {
+impl<G: Growing> Program<'_, G> {
     /// The usages of devices for tables over `count` prefixes or ideals, next to `bytes` bytes of other tables: all
     /// usages, or as many as there is room for if the tables `may_lack` some.
     pub(super) fn usages(&self, bytes: u64, count: usize, may_lack: bool) -> Option<UsageSpace> {
@@ -52,14 +51,14 @@ impl Program<'_> {
 }
 
 /// The states, `[prefix or ideal][usage]`, and the stage that grows.
-pub(super) struct Recurrence<'a> {
-    program: &'a Program<'a>,
+pub(super) struct Recurrence<'a, G> {
+    program: &'a Program<'a, G>,
     space: &'a UsageSpace,
     cap: f64,
     value: Vec<f64>,
     last: Vec<Last>,
     /// The stage on each pool, only one of which grows at a time.
-    loads: Vec<WorstLoad<'a>>,
+    growing: Vec<G>,
     /// The prefix or ideal where the growing stage starts.
     start: usize,
     /// Pool of the growing stage.
@@ -70,9 +69,9 @@ pub(super) struct Recurrence<'a> {
     unchecked: usize,
 }
 
-impl<'a> Recurrence<'a> {
+impl<'a, G: Growing> Recurrence<'a, G> {
     /// States of `count` prefixes or ideals, of which the first is empty, with values below the cap.
-    pub(super) fn new(program: &'a Program<'a>, space: &'a UsageSpace, count: usize, cap: f64) -> Self {
+    pub(super) fn new(program: &'a Program<'a, G>, space: &'a UsageSpace, count: usize, cap: f64) -> Self {
         let nothing = Last { start: 0, usage: 0, pool: 0, replicas: 0 };
         let mut value = vec![f64::INFINITY; count * space.len()];
         value[0] = 0.0;
@@ -82,7 +81,7 @@ impl<'a> Recurrence<'a> {
             cap,
             value,
             last: vec![nothing; count * space.len()],
-            loads: (0..program.problem.pools().len()).map(|pool| program.worst_load(pool)).collect(),
+            growing: (0..program.problem.pools().len()).map(program.stage).collect(),
             start: 0,
             pool: 0,
             open: Vec::new(),
@@ -101,14 +100,14 @@ impl<'a> Recurrence<'a> {
             return false;
         }
         (self.start, self.pool) = (start, pool);
-        self.loads[pool].clear();
+        self.growing[pool].clear();
         true
     }
 
     /// Adds a unit to the stage. Returns what [`Recurrence::undo`] needs, or `None` if the solve has to stop.
-    pub(super) fn add(&mut self, unit: UnitId) -> Option<Before> {
+    pub(super) fn add(&mut self, unit: UnitId) -> Option<G::Before> {
         self.count(UNIT)?;
-        Some(self.loads[self.pool].add(unit))
+        Some(self.growing[self.pool].add(unit))
     }
 
     /// Counts work, and checks the clock from time to time. `None` if the solve has to stop.
@@ -122,30 +121,30 @@ impl<'a> Recurrence<'a> {
     }
 
     /// Removes the unit that was added last.
-    pub(super) fn undo(&mut self, unit: UnitId, before: Before) {
-        self.loads[self.pool].undo(unit, before);
+    pub(super) fn undo(&mut self, unit: UnitId, before: G::Before) {
+        self.growing[self.pool].undo(unit, before);
     }
 
     /// Whether no larger stage is below the cap.
     pub(super) fn is_hopeless(&self) -> bool {
-        self.loads[self.pool].is_hopeless(self.cap, self.program.most_replicas(self.pool))
+        self.growing[self.pool].is_hopeless(self.cap, self.program.most_replicas(self.pool))
     }
 
     /// Ends the stage at `end`, with every number of replicas that is below the cap. `None` if the solve has to stop.
     pub(super) fn end(&mut self, end: usize) -> Option<()> {
         let (space, pool, row) = (self.space, self.pool, end * self.space.len());
         for replicas in 1..=self.program.most_replicas(pool) {
-            let load = self.loads[pool].worst(replicas);
-            if load < self.cap {
-                if !self.loads[pool].fits() {
+            let score = self.growing[pool].score(replicas);
+            if score < self.cap {
+                if !self.growing[pool].fits() {
                     return Some(());
                 }
                 self.count(self.open.len())?;
                 let open = self.open.iter().filter(|(usage, _)| space.left(*usage, pool) >= replicas);
                 for &(usage, value) in open {
                     let after = row + space.after(usage, pool, replicas);
-                    let candidate = value.max(load);
-                    if candidate < self.value[after] {
+                    let candidate = self.program.combine.of(value, score);
+                    if candidate < self.value[after].min(self.cap) {
                         let (start, usage, pool) = (self.start as u32, usage as u32, pool as u32);
                         self.value[after] = candidate;
                         self.last[after] = Last { start, usage, pool, replicas };
@@ -161,6 +160,7 @@ impl<'a> Recurrence<'a> {
     pub(super) fn best(&self, end: usize, units: impl Fn(usize, usize) -> Vec<UnitId>) -> Option<Stages> {
         let width = self.space.len();
         let row = self.value[end * width..][..width].iter().copied().enumerate();
+        let row = row.filter(|&(usage, _)| (self.program.is_allowed)(self.space, usage));
         let (mut usage, value) =
             row.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, value)| value.is_finite())?;
         let (mut end, mut stages) = (end, Vec::new());

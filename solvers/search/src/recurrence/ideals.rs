@@ -5,8 +5,8 @@ use stagewright_core::bits;
 use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::solver::Stop;
 
-use super::program::Program;
 use super::states::{Recurrence, Stages};
+use super::{Growing, Program};
 
 /// Maximum number of ideals.
 const MOST_IDEALS: u64 = 1 << 14;
@@ -65,11 +65,11 @@ fn is_next(units: &Units, set: &[u64], unit: UnitId) -> bool {
     !holds(unit) && units.predecessors(unit).iter().all(|&before| holds(before))
 }
 
-impl Program<'_> {
-    /// The best stages with a worst value below the cap, over all contiguous splits; `Some(None)` if there are no such
-    /// stages. `None` if the lattice is too large, or the solve has to stop first. O(ideals² · (units + sources +
-    /// replicas · usages)) at most.
-    pub(super) fn over_ideals(&self, cap: f64) -> Option<Option<Stages>> {
+impl<G: Growing> Program<'_, G> {
+    /// The best stages with a score below the cap, over all contiguous splits; `Some(None)` if there are no such
+    /// stages. `None` if the lattice is too large, or the solve has to stop first. O(ideals² · (units + replicas
+    /// · usages)) scores and states at most.
+    pub(crate) fn over_ideals(&self, cap: f64) -> Option<Option<Stages>> {
         let ideals = Ideals::new(self.units, self.room, &self.stop)?;
         let count = ideals.sets.len();
         let space = self.usages(bytes(self.units, count), count, false)?;

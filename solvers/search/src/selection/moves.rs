@@ -1,0 +1,139 @@
+//! Moves of units between devices, and of all units of one device to another.
+
+use stagewright_core::calls::assign_if_missing;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contraction::{UnitId, Units};
+use stagewright_core::document::ObjectiveKind;
+use stagewright_core::evaluate::{Evaluation, evaluate};
+use stagewright_core::ids::Keyed;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Plan, Stop};
+
+use super::search::Aim;
+
+/// Maximum number of operators and tensors evaluated in all moves, which takes a few seconds.
+const MOST_WORK: usize = 40_000_000;
+
+/// The placement of units on devices: in pipeline order, with calls, or with the priorities of another plan, as the objective
+/// needs.
+pub(super) fn placed(
+    problem: &Problem,
+    units: &Units,
+    device_of: &Keyed<UnitId, DeviceId>,
+    like: Option<&Placement>,
+) -> Placement {
+    let by_operator: Vec<DeviceId> =
+        problem.graph().operators().map(|op| device_of[units.unit_of(op)]).collect();
+    match (problem.objective().kind(), like) {
+        (ObjectiveKind::Makespan, Some(like)) => Placement::with_priority(by_operator, like.priority().to_vec()),
+        (ObjectiveKind::Latency, _) => assign_if_missing(problem, Placement::new(by_operator)),
+        _ => Placement::in_pipeline_order(problem, by_operator),
+    }
+}
+
+/// Rank of a plan: broken constraints, distance from the requirements, value above the limit, measure, value. Smaller ranks
+/// are better, in this order.
+type Rank = (usize, u64, f64, f64, f64);
+
+fn rank(problem: &Problem, aim: Aim<'_>, evaluation: &Evaluation) -> Rank {
+    let over = if aim.is_within(evaluation) { 0.0 } else { evaluation.value / aim.limit };
+    let measure = aim.measure.of(problem, evaluation);
+    (evaluation.violations.len(), aim.shortfall(problem, evaluation), over, measure, evaluation.value)
+}
+
+/// Improves a plan until no move helps, the work limit is reached, or the solve has to stop. The plan need not meet the
+/// requirements; the result is `None` if it does not either.
+pub(super) fn improve(problem: &Problem, units: &Units, aim: Aim<'_>, start: &Plan, stop: &Stop) -> Option<Plan> {
+    let graph = problem.graph();
+    let device_of: Keyed<UnitId, DeviceId> =
+        units.ids().map(|unit| start.placement.device_of(units.members(unit)[0])).collect();
+    let first = rank(problem, aim, &start.evaluation);
+    let moves = MOST_WORK / (graph.operator_count() + graph.tensor_count()).max(1);
+    let mut walk = Walk { problem, units, aim, stop, like: &start.placement, device_of, rank: first, best: start.clone(), moves };
+    while walk.round() {}
+    let is_met = walk.best.evaluation.is_feasible() && aim.is_met(problem, &walk.best.evaluation);
+    is_met.then_some(walk.best)
+}
+
+struct Walk<'a> {
+    problem: &'a Problem,
+    units: &'a Units,
+    aim: Aim<'a>,
+    stop: &'a Stop,
+    /// A placement whose priorities the plans keep.
+    like: &'a Placement,
+    device_of: Keyed<UnitId, DeviceId>,
+    rank: Rank,
+    best: Plan,
+    /// Evaluations that remain.
+    moves: usize,
+}
+
+impl Walk<'_> {
+    /// Tries every move once. Returns whether one helped and the search may go on.
+    fn round(&mut self) -> bool {
+        let before = self.rank;
+        for unit in self.units.ids() {
+            for device in self.targets() {
+                let from = self.device_of[unit];
+                if from == device || !self.units.supported(unit, self.problem.pool_of(device)) {
+                    continue;
+                }
+                self.device_of[unit] = device;
+                match self.is_better() {
+                    None => return false,
+                    Some(true) => {}
+                    Some(false) => self.device_of[unit] = from,
+                }
+            }
+        }
+        for source in self.problem.cluster().devices() {
+            for target in self.targets() {
+                let members: Vec<UnitId> = self.units.ids().filter(|&unit| self.device_of[unit] == source).collect();
+                let pool = self.problem.pool_of(target);
+                let is_supported = members.iter().all(|&unit| self.units.supported(unit, pool));
+                if source == target || members.is_empty() || !is_supported {
+                    continue;
+                }
+                let device_of = self.device_of.clone();
+                members.iter().for_each(|&unit| self.device_of[unit] = target);
+                match self.is_better() {
+                    None => return false,
+                    Some(true) => {}
+                    Some(false) => self.device_of = device_of,
+                }
+            }
+        }
+        self.rank < before
+    }
+
+    /// The devices in use, and the first unused one of each pool.
+    fn targets(&self) -> Vec<DeviceId> {
+        let mut is_used = Keyed::filled(false, self.problem.cluster().device_count());
+        self.device_of.iter().for_each(|&device| is_used[device] = true);
+        let mut targets = Vec::new();
+        for pool in self.problem.pools() {
+            targets.extend(pool.devices.iter().copied().filter(|&device| is_used[device]));
+            targets.extend(pool.devices.iter().copied().find(|&device| !is_used[device]));
+        }
+        targets
+    }
+
+    /// Whether the current devices make a better plan, which is then kept; `None` at the end of the search.
+    fn is_better(&mut self) -> Option<bool> {
+        if self.moves == 0 || self.stop.reason().is_some() {
+            return None;
+        }
+        self.moves -= 1;
+        let placement = placed(self.problem, self.units, &self.device_of, Some(self.like));
+        let evaluation = evaluate(self.problem, &placement);
+        let rank = rank(self.problem, self.aim, &evaluation);
+        let is_better = rank < self.rank;
+        if is_better {
+            self.rank = rank;
+            self.best = Plan { placement, evaluation };
+        }
+        Some(is_better)
+    }
+}

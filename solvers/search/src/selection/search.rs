@@ -1,0 +1,183 @@
+//! The search for the best plan that meets an aim.
+
+use stagewright_core::contraction::{UnitId, Units};
+use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::evaluate::Evaluation;
+use stagewright_core::objective::Throughput;
+use stagewright_core::placement::{Placement, StageAssignment};
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Plan, Result};
+use stagewright_core::tolerance::VALUE_RELATIVE;
+
+use super::enumeration::best_of_all;
+use super::measure::{Measure, shortfall};
+use super::moves::improve;
+use super::stage::splits;
+use super::Requirements;
+use crate::robust::by_stages;
+
+/// What to minimise, among the plans that meet requirements and have at most a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Aim<'a> {
+    pub(super) requirements: &'a Requirements,
+    pub(super) measure: Measure,
+    /// Largest value of a plan, in seconds; infinite if any will do.
+    pub(super) limit: f64,
+}
+
+impl Aim<'_> {
+    /// Whether the value of a plan is within the limit.
+    pub(super) fn is_within(&self, evaluation: &Evaluation) -> bool {
+        evaluation.value <= self.limit * (1.0 + VALUE_RELATIVE)
+    }
+
+    pub(super) fn shortfall(&self, problem: &Problem, evaluation: &Evaluation) -> u64 {
+        shortfall(problem, self.requirements, evaluation)
+    }
+
+    /// Whether a plan meets the requirements and is within the limit.
+    pub(super) fn is_met(&self, problem: &Problem, evaluation: &Evaluation) -> bool {
+        self.is_within(evaluation) && self.shortfall(problem, evaluation) == 0
+    }
+}
+
+/// The result of a search.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The best plan that meets the aim.
+    pub(super) plan: Option<Plan>,
+    /// Lower bound on the measure of every plan that meets the aim, infinite if there is none; `None` if nothing was proved.
+    pub(super) bound: Option<f64>,
+}
+
+/// Searches for the best plan that meets an aim, from plans that need not meet it.
+///
+/// # Errors
+/// A broken invariant.
+pub(super) fn search(
+    problem: &Problem,
+    aim: Aim<'_>,
+    starts: &[Plan],
+    context: &mut Context<'_>,
+) -> Result<Found> {
+    let units = Units::of(problem);
+    let stop = context.stop().clone();
+    if let Some(plan) = best_of_all(problem, &units, aim, &stop) {
+        let least = plan.as_ref().map_or(f64::INFINITY, |plan| aim.measure.of(problem, &plan.evaluation));
+        return Ok(Found { plan, bound: Some(least) });
+    }
+    let (mut plans, bound) = pipelines(problem, aim, starts, context)?;
+    plans.extend(starts.iter().cloned());
+    let measure = |plan: &Plan| aim.measure.of(problem, &plan.evaluation);
+    let is_met = |plan: &&Plan| aim.is_met(problem, &plan.evaluation);
+    let mut best: Option<Plan> =
+        plans.iter().filter(is_met).min_by(|left, right| measure(left).total_cmp(&measure(right))).cloned();
+    let is_missed = best.is_none() && bound.is_some_and(f64::is_finite);
+    if bound.is_none() || is_missed {
+        // A split is a better start than a plan that does not meet the requirements.
+        let improved = best.iter().chain(&plans).take(plans.len().min(3)).filter_map(|start| {
+            improve(problem, &units, aim, start, &stop)
+        });
+        let improved = improved.min_by(|left, right| measure(left).total_cmp(&measure(right)));
+        let is_better = |plan: &Plan| best.as_ref().is_none_or(|best| measure(plan) < measure(best));
+        best = improved.filter(is_better).or(best);
+    }
+    Ok(Found { plan: best, bound })
+}
+
+/// Plans from contiguous splits, which are plans under every split rule, and the least measure if these splits are all plans.
+fn pipelines(
+    problem: &Problem,
+    aim: Aim<'_>,
+    starts: &[Plan],
+    context: &mut Context<'_>,
+) -> Result<(Vec<Plan>, Option<f64>)> {
+    let rules = problem.objective().rules();
+    if problem.objective().kind() != ObjectiveKind::Throughput {
+        return Ok((Vec::new(), None));
+    }
+    let Ok(contiguous) = problem.with_objective(Throughput { split: Split::Contiguous, ..rules }) else {
+        return Ok((Vec::new(), None));
+    };
+    let units = Units::of(&contiguous);
+    if units.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let orders: Vec<Vec<UnitId>> = match rules.split {
+        Split::Contiguous => starts.iter().map(|start| by_stages(&units, &start.placement)).collect(),
+        Split::Convex | Split::Free => Vec::new(),
+    };
+    let splits = splits(&contiguous, &units, aim, orders, context);
+    let plan = |stages: &Vec<StageAssignment>| {
+        let staged = Placement::from_stages(&contiguous, &units, stages);
+        let placement = match rules.split {
+            Split::Contiguous => staged,
+            Split::Convex | Split::Free if rules.max_replicas > 1 => staged,
+            Split::Convex | Split::Free => {
+                let operators = problem.graph().operators();
+                Placement::new(operators.map(|op| staged.device_of(op)).collect())
+            }
+        };
+        Plan::try_new(problem, placement).ok()
+    };
+    let is_all = rules.split == Split::Contiguous;
+    Ok((splits.found.iter().filter_map(plan).collect(), splits.least.filter(|_| is_all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+    use stagewright_core::document::SecondGoal;
+    use stagewright_core::seed;
+    use stagewright_core::solver::{Limits, Silent};
+    use stagewright_core::tolerance::same;
+    use stagewright_testing::random::{Size, problem};
+
+    use super::*;
+
+    const MEASURES: [Measure; 4] = [
+        Measure::Value,
+        Measure::Second(SecondGoal::Memory),
+        Measure::Second(SecondGoal::Devices),
+        Measure::Second(SecondGoal::Communication),
+    ];
+
+    /// The program over ideals proves what the enumeration finds, and moves find nothing better.
+    #[test]
+    fn programs_and_moves_agree_with_enumeration() {
+        let (mut proved, mut moved) = (0, 0);
+        for number in 0..600 {
+            let problem = problem(number, Size { operators: 6, devices: 3, groups: false });
+            let mut rng = seed::stream(0x1DEA, number);
+            let requirements = Requirements {
+                stages: rng.random_bool(0.5).then(|| rng.random_range(1..=3)),
+                all_devices: rng.random_bool(0.2),
+                alone: Vec::new(),
+            };
+            let measure = MEASURES[rng.random_range(0..4)];
+            let mut silent = Silent;
+            let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
+            let (units, stop) = (Units::of(&problem), context.stop().clone());
+            let any = Aim { requirements: &Requirements::default(), measure: Measure::Value, limit: f64::INFINITY };
+            let Some(Some(best)) = best_of_all(&problem, &units, any, &stop) else { continue };
+            let limit = best.value() * [1.0, 1.1, 2.0][rng.random_range(0..3)];
+            let aim = Aim { requirements: &requirements, measure, limit };
+            let Some(all) = best_of_all(&problem, &units, aim, &stop) else { continue };
+            let least = all.as_ref().map_or(f64::INFINITY, |plan| measure.of(&problem, &plan.evaluation));
+            let agrees = |found: f64| found == least || same(found, least);
+            let (plans, bound) = pipelines(&problem, aim, &[], &mut context).expect("plans");
+            if let Some(bound) = bound {
+                assert!(agrees(bound), "{number}: {bound} and {least}, {aim:?}");
+                let found = plans.first().map_or(f64::INFINITY, |plan| measure.of(&problem, &plan.evaluation));
+                assert!(agrees(found), "{number}: {found} and {least}");
+                proved += 1;
+            }
+            if let Some(plan) = improve(&problem, &units, aim, &best, &stop) {
+                assert!(measure.of(&problem, &plan.evaluation) >= least * (1.0 - 1e-9), "{number}");
+                assert!(aim.is_met(&problem, &plan.evaluation), "{number}");
+                moved += 1;
+            }
+        }
+        assert!(proved > 100 && moved > 100, "{proved} {moved}");
+    }
+}

@@ -1,9 +1,9 @@
 //! The README, the tutorial and the guides show the current output of their commands.
 //!
 //! A block marked `console` contains commands after `$ `, each followed by its standard output, in which a line `...`
-//! stands for lines that the page leaves out. The commands of a page run in order in one folder with copies of parts of
-//! `data`. They must succeed, unless `$ echo $?` after them shows their exit code. The first `text` block of the README is
-//! the output of `make demo`.
+//! stands for lines that the page leaves out. The commands of a page run in order in one folder with copies of the files
+//! that they name. They must succeed, unless `$ echo $?` after them shows their exit code. The first `text` block of the
+//! README is the output of `make demo`.
 //!
 //! Times and peaks of memory are not compared. Of blocks marked `console measured`, which contain measurements of one
 //! machine, only the words are compared. Where they come from `profile` and `run`, they need ONNX Runtime and two cores,
@@ -166,7 +166,7 @@ fn root() -> &'static Path {
 /// A folder with copies of the files that the pages use.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for part in ["data/demo", "data/models", "data/suites"] {
+    for part in ["data/demo", "data/models", "data/suites", "crates/costs/tests/data"] {
         let copy = folder.path().join(part);
         std::fs::create_dir_all(&copy).expect("room");
         for file in std::fs::read_dir(root().join(part)).expect("a folder") {

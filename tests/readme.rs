@@ -1,12 +1,23 @@
 //! The README, the tutorial and the guides show the current output of their commands.
 //!
-//! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands of a page
-//! run in order in one folder with a copy of `data`. The first `text` block of the README is the output of `make demo`.
-//! Solve times, in the line `solver` and the column `time`, are not compared. Blocks marked `console measured` contain
-//! measurements of one machine, so only their words are compared; they need ONNX Runtime and two cores, and are skipped
-//! otherwise. `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the current output.
+//! A block marked `console` contains commands after `$ `, each followed by its standard output, in which a line `...`
+//! stands for lines that the page leaves out. The commands of a page run in order in one folder with copies of the files
+//! that they name. They must succeed, unless `$ echo $?` after them shows their exit code. The first `text` block of the
+//! README is the output of `make demo`.
+//!
+//! Times and peaks of memory are not compared. Of blocks marked `console measured`, which contain measurements of one
+//! machine, only the words are compared. Where they come from `profile` and `run`, they need ONNX Runtime and two cores,
+//! and are skipped otherwise. Commands that need more than this repository, or minutes, are in blocks marked `sh`.
+//!
+//! `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the outputs that differ.
 
-#![cfg(all(feature = "metis", feature = "milp", feature = "onnxruntime"))]
+#![cfg(all(
+    feature = "metis",
+    feature = "milp",
+    feature = "onnxruntime",
+    feature = "plots",
+    feature = "policy"
+))]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,17 +59,64 @@ fn shown(text: &str) -> Vec<Shown> {
     found
 }
 
+/// The printed lines, with `...` in place of those that the page leaves out. After a `...`, the page continues with the
+/// first line that begins with the same word.
+fn elided(printed: &[String], shown: &[String]) -> Vec<String> {
+    let label = |line: &String| line.split_whitespace().next().map(str::to_owned);
+    let parts: Vec<&[String]> = shown.split(|line| line == "...").collect();
+    let mut kept = Vec::new();
+    let mut rest = printed;
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            let start = part
+                .first()
+                .map_or(Some(rest.len()), |first| rest.iter().position(|line| label(line) == label(first)));
+            let start = start.filter(|&start| start > 0);
+            let start =
+                start.unwrap_or_else(|| panic!("no lines before {part:?} in:\n{}", printed.join("\n")));
+            kept.push("...".to_owned());
+            rest = &rest[start..];
+        }
+        let is_last = index + 1 == parts.len();
+        let (taken, after) = rest.split_at(if is_last { rest.len() } else { part.len().min(rest.len()) });
+        kept.extend_from_slice(taken);
+        rest = after;
+    }
+    kept
+}
+
+/// Columns that differ between runs.
+const VARYING: [&str; 4] = ["time", "spread", "solving", "peak memory"];
+
 /// The lines without the parts that differ between runs, and without the effect of these parts on column widths.
 fn lasting(lines: &[String]) -> Vec<String> {
     // The column extends to the start of the next column's name.
     let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..line.find("  memory  ")?));
+    let is_kept = |index: usize| column.as_ref().is_none_or(|column| !column.contains(&index));
+    // For each column of the present table in Markdown.
+    let mut is_varying = Vec::new();
     let mut lasting = Vec::new();
-    for line in lines.iter().filter(|line| !line.starts_with("solver")) {
-        let is_kept =
-            |column_index: usize| column.as_ref().is_none_or(|column| !column.contains(&column_index));
-        let line: String =
-            line.chars().enumerate().filter(|&(index, _)| is_kept(index)).map(|(_, c)| c).collect();
-        lasting.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
+    for line in lines {
+        if !line.starts_with('|') {
+            is_varying.clear();
+        }
+        let kept: String = if line.starts_with('|') {
+            let cells = line.split('|').map(str::trim);
+            if is_varying.is_empty() {
+                is_varying = cells.clone().map(|name| VARYING.contains(&name)).collect();
+            }
+            let cells = cells.enumerate().filter(|&(index, _)| is_varying.get(index) != Some(&true));
+            cells.map(|(_, cell)| format!("{cell} | ")).collect()
+        } else if let Some((solver, _)) = line.rsplit_once(", ").filter(|_| line.starts_with("solver")) {
+            solver.into()
+        } else {
+            line.chars()
+                .enumerate()
+                .filter(|&(index, _)| is_kept(index))
+                .map(|(_, character)| character)
+                .collect()
+        };
+        lasting.push(kept.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     lasting
 }
@@ -82,9 +140,8 @@ fn words(lines: &[String]) -> Vec<String> {
     words
 }
 
-/// Standard output of a command run in a folder; empty if the command redirects it to a file. Exit codes 1 (the plan is
-/// wrong) and 3 (there is no plan) also count as results.
-fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String> {
+/// Standard output of a command run in a folder, empty if the command redirects it to a file, and the exit code.
+fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> (Vec<String>, i32) {
     let (arguments, file) =
         arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
@@ -93,13 +150,13 @@ fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String
         command.env("ORT_DYLIB_PATH", runtime);
     }
     let run = command.output().expect("the program starts");
-    let is_result = matches!(run.status.code(), Some(0 | 1 | 3));
-    assert!(is_result, "{arguments}: {}", String::from_utf8_lossy(&run.stderr));
+    let code = run.status.code().expect("no signal");
+    assert_ne!(code, 2, "{arguments}: {}", String::from_utf8_lossy(&run.stderr));
     if let Some(file) = file {
         std::fs::write(folder.join(file), run.stdout).expect("room");
-        return Vec::new();
+        return (Vec::new(), code);
     }
-    String::from_utf8(run.stdout).expect("text").lines().map(str::to_owned).collect()
+    (String::from_utf8(run.stdout).expect("text").lines().map(str::to_owned).collect(), code)
 }
 
 fn root() -> &'static Path {
@@ -109,7 +166,7 @@ fn root() -> &'static Path {
 /// A folder with copies of the files that the pages use.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for part in ["data/demo", "data/models"] {
+    for part in ["data/demo", "data/models", "data/suites", "crates/costs/tests/data"] {
         let copy = folder.path().join(part);
         std::fs::create_dir_all(&copy).expect("room");
         for file in std::fs::read_dir(root().join(part)).expect("a folder") {
@@ -137,32 +194,55 @@ fn commands_print_what_is_shown(page: &Path) -> (String, usize) {
     let shown = shown(&text);
     let count = shown.len();
     let folder = folder();
-    let runtime = shown.iter().any(|shown| shown.is_measured).then(measuring).flatten();
+    let is_of_this_machine = |shown: &Shown| shown.command.starts_with("stagewright profile ");
+    let needs_runtime = shown.iter().any(is_of_this_machine);
+    let runtime = needs_runtime.then(measuring).flatten();
     let mut written = text.clone();
+    let mut exit = 0;
     for Shown { command, output, is_measured } in shown {
-        if is_measured && runtime.is_none() {
+        if is_measured && needs_runtime && runtime.is_none() {
             continue;
         }
-        let mut parts = command.split_whitespace();
-        assert_eq!(parts.next(), Some("stagewright"), "{command}");
-        let printed = self::printed(folder.path(), &parts.collect::<Vec<_>>().join(" "), runtime.as_deref());
-        if is_written() {
-            let block = |lines: &[String]| {
-                [&format!("$ {command}")]
-                    .into_iter()
-                    .chain(lines)
-                    .fold(String::new(), |text, line| text + line + "\n")
-            };
-            written = written.replace(&block(&output), &block(&printed));
+        let printed = if command == "echo $?" {
+            vec![std::mem::take(&mut exit).to_string()]
         } else {
-            let compared = if is_measured { words } else { lasting };
-            assert_eq!(compared(&printed), compared(&output), "{command}:\n{}", printed.join("\n"));
+            assert_eq!(exit, 0, "{}: no `echo $?` before `{command}`", page.display());
+            let arguments = command.strip_prefix("stagewright ").expect("a command of the program");
+            let (printed, code) = printed(folder.path(), arguments, runtime.as_deref());
+            exit = code;
+            elided(&printed, &output)
+        };
+        let compared = if is_measured { words } else { lasting };
+        if compared(&printed) == compared(&output) {
+            continue;
         }
+        assert!(is_written(), "{}: {command} prints\n{}", page.display(), printed.join("\n"));
+        let block = |lines: &[String]| {
+            [&format!("$ {command}")]
+                .into_iter()
+                .chain(lines)
+                .fold(String::new(), |text, line| text + line + "\n")
+        };
+        written = written.replace(&block(&output), &block(&printed));
     }
+    assert_eq!(exit, 0, "{}: no `echo $?` at the end", page.display());
     if is_written() {
         std::fs::write(page, &written).expect("room");
     }
     (written, count)
+}
+
+/// Blocks with commands are run or marked `sh`.
+fn no_command_is_left_out(page: &Path) {
+    let text = std::fs::read_to_string(page).expect("a page");
+    let mut kind = "";
+    for line in text.lines() {
+        if let Some(mark) = line.strip_prefix("```") {
+            kind = mark;
+        }
+        let is_command = line.trim_start().starts_with("stagewright ");
+        assert!(!is_command || kind == "sh", "{}: not run: {line}", page.display());
+    }
 }
 
 #[test]
@@ -173,7 +253,8 @@ fn the_readme() {
     let makefile = std::fs::read_to_string(root().join("Makefile")).expect("a Makefile");
     let demo = makefile.split("--bin stagewright -- ").nth(1).and_then(|rest| rest.lines().next());
     let first = readme.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
-    let demo_prints = printed(folder().path(), demo.expect("what `make demo` runs"), None);
+    let (demo_prints, exit) = printed(folder().path(), demo.expect("what `make demo` runs"), None);
+    assert_eq!(exit, 0, "make demo");
     if is_written() {
         let written = readme.replacen(first, &(demo_prints.join("\n") + "\n"), 1);
         std::fs::write(page, written).expect("room");
@@ -185,15 +266,47 @@ fn the_readme() {
 
 #[test]
 fn the_tutorial() {
-    let (_, count) = commands_print_what_is_shown(&root().join("docs/tutorial.md"));
+    let page = root().join("docs/tutorial.md");
+    no_command_is_left_out(&page);
+    let (_, count) = commands_print_what_is_shown(&page);
     assert!(count >= 6, "the tutorial shows its commands");
 }
 
 #[test]
 fn the_guides() {
-    let pages = std::fs::read_dir(root().join("docs/how-to")).expect("guides");
-    let counts = pages.map(|page| commands_print_what_is_shown(&page.expect("a page").path()).1);
-    assert!(counts.sum::<usize>() >= 12, "the guides show commands");
+    let mut count = 0;
+    for page in std::fs::read_dir(root().join("docs/how-to")).expect("guides") {
+        let page = page.expect("a page").path();
+        no_command_is_left_out(&page);
+        count += commands_print_what_is_shown(&page).1;
+    }
+    assert!(count >= 24, "the guides show commands");
+}
+
+#[test]
+fn a_page_leaves_lines_out_and_continues_with_the_same_word() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let printed = lines("value 2 s\nbound 1 s\n\ndevice load\ngpu0 2 s\ngpu1 1 s");
+    let kept = |shown: &str| elided(&printed, &lines(shown)).join("\n");
+    assert_eq!(kept("value 9 s\n...\ngpu0 9 s\n..."), "value 2 s\n...\ngpu0 2 s\n...");
+    assert_eq!(kept("value 9 s"), printed.join("\n"));
+    assert_eq!(kept("...\ndevice"), "...\ndevice load\ngpu0 2 s\ngpu1 1 s");
+}
+
+#[test]
+fn times_are_not_compared_but_the_rest_of_a_table_is() {
+    let lines = |text: &str| lasting(&text.lines().map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(
+        lines("| a | time |\n| - | -: |\n| 1 | 2 s |"),
+        lines("| a | time |\n| - | -: |\n| 1 | 20 s |")
+    );
+    assert_ne!(
+        lines("| a | time |\n| - | -: |\n| 1 | 2 s |"),
+        lines("| a | time |\n| - | -: |\n| 2 | 2 s |")
+    );
+    assert_ne!(lines("| a | b |\n| 1 | 2 |"), lines("| a | b |\n| 1 | 3 |"));
+    assert_eq!(lines("solver     dp (auto), 3 ms"), lines("solver     dp (auto), 40 ms"));
+    assert_ne!(lines("solver     dp (auto), 3 ms"), lines("solver     dpl (auto), 3 ms"));
 }
 
 #[test]

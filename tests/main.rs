@@ -34,6 +34,7 @@ mod regression;
 mod reports;
 mod robust;
 mod schema;
+mod seeds;
 mod simulate;
 mod terminal;
 mod train;

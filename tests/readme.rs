@@ -53,9 +53,12 @@ fn lasting(lines: &[String]) -> Vec<String> {
     // The column extends to the start of the next column's name.
     let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..line.find("  memory  ")?));
     let mut lasting = Vec::new();
+    // Lines below a table have no columns.
+    let end = lines.iter().position(String::is_empty);
+    let table: Vec<&String> = lines.iter().take(end.unwrap_or(lines.len())).collect();
     for line in lines.iter().filter(|line| !line.starts_with("solver")) {
-        let is_kept =
-            |column_index: usize| column.as_ref().is_none_or(|column| !column.contains(&column_index));
+        let column = column.as_ref().filter(|_| table.iter().any(|row| std::ptr::eq(*row, line)));
+        let is_kept = |column_index: usize| column.is_none_or(|column| !column.contains(&column_index));
         let line: String =
             line.chars().enumerate().filter(|&(index, _)| is_kept(index)).map(|(_, c)| c).collect();
         lasting.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -88,7 +91,7 @@ fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String
     let (arguments, file) =
         arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
-    command.args(arguments.split_whitespace()).current_dir(folder);
+    command.args(arguments.split_whitespace()).current_dir(folder).env("SOURCE_DATE_EPOCH", "1795824000");
     if let Some(runtime) = runtime {
         command.env("ORT_DYLIB_PATH", runtime);
     }

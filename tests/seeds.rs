@@ -26,9 +26,9 @@ fn a_seed_changes_no_plan_of_a_solver_that_does_not_depend_on_it() {
         for objective in [Objective::default(), free.into()].into_iter().chain(kinds) {
             let Ok(problem) = contiguous.with_objective(objective) else { continue };
             // Searches and exact solvers depend on the seed; without a limit of time, they take long.
-            let solvers = SOLVERS.iter().filter(|entry| {
-                !entry.solver.capabilities().depends_on_seed || entry.role == Role::Baseline
-            });
+            let solvers = SOLVERS
+                .iter()
+                .filter(|entry| !entry.solver.capabilities().depends_on_seed || entry.role == Role::Baseline);
             for solver in solvers.map(|entry| entry.solver) {
                 if solver.unsupported(problem.objective()).is_some() {
                     continue;
@@ -42,5 +42,5 @@ fn a_seed_changes_no_plan_of_a_solver_that_does_not_depend_on_it() {
             }
         }
     }
-    assert!(same > 200 && different > 0, "{same} the same, {different} different");
+    assert!(same > 60 && different > 0, "{same} the same, {different} different");
 }

@@ -104,7 +104,11 @@ pub fn check_names(
 
 impl Contest<'_> {
     /// The setting of the comparison, with the devices and options of its question.
-    pub(super) fn setting(&self, cluster: Option<&ClusterDocument>, options: Option<&ModelOptionsDocument>) -> Setting {
+    pub(super) fn setting(
+        &self,
+        cluster: Option<&ClusterDocument>,
+        options: Option<&ModelOptionsDocument>,
+    ) -> Setting {
         let setting = cluster.map(|cluster| Setting::new(cluster, options)).unwrap_or_default();
         Setting { origin: Some(self.origin.clone()), seeds: self.seeds.to_vec(), ..setting }
     }
@@ -134,7 +138,8 @@ impl Contest<'_> {
             let solve = match solve {
                 Ok(solve) => solve,
                 Err(refusal) => {
-                    contenders.push(Contender { name, entry: Entry::Unsupported(refusal.cause().to_owned()) });
+                    contenders
+                        .push(Contender { name, entry: Entry::Unsupported(refusal.cause().to_owned()) });
                     continue;
                 }
             };

@@ -37,7 +37,9 @@ use placement::Chosen;
 
 use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
-pub use compare::{Contest, Entered, check_names, comparisons_csv, comparisons_json, comparisons_latex, comparisons_table};
+pub use compare::{
+    Contest, Entered, check_names, comparisons_csv, comparisons_json, comparisons_latex, comparisons_table,
+};
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
 pub use request::{

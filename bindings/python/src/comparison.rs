@@ -121,10 +121,8 @@ impl Comparison {
             #[serde(flatten)]
             setting: &'a Setting,
         }
-        let settings = self
-            .models
-            .iter()
-            .map(|compared| Named { model: &compared.model, setting: &compared.setting });
+        let settings =
+            self.models.iter().map(|compared| Named { model: &compared.model, setting: &compared.setting });
         crate::failure::json(&settings.collect::<Vec<_>>())
     }
 

@@ -51,8 +51,7 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
 
 /// A word in the notation of POSIX shells.
 fn quoted(word: &str) -> Cow<'_, str> {
-    let is_plain =
-        |character: char| character.is_alphanumeric() || "-_./:=,@%+".contains(character);
+    let is_plain = |character: char| character.is_alphanumeric() || "-_./:=,@%+".contains(character);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => Cow::Borrowed(word),
         false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
@@ -77,7 +76,8 @@ mod tests {
     #[test]
     fn a_command_can_be_given_to_a_shell_again() {
         let words = ["plan", "my model.json", "--pins=it's", "", "$HOME", "8xa100:fp32@nvlink+1xepyc-7742"];
-        let expected = r"stagewright plan 'my model.json' '--pins=it'\''s' '' '$HOME' 8xa100:fp32@nvlink+1xepyc-7742";
+        let expected =
+            r"stagewright plan 'my model.json' '--pins=it'\''s' '' '$HOME' 8xa100:fp32@nvlink+1xepyc-7742";
         assert_eq!(command(words.map(str::to_owned).into_iter()), expected);
     }
 }

@@ -336,7 +336,9 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
 /// Parses seeds: a list, or the number of the first ones from 0.
 pub(crate) fn seeds(text: &str) -> Result<Vec<u64>> {
     let wrong = |cause: String| {
-        Err(CliError::new(U001, cause).at("--seeds").help("give a number of seeds, such as 3, or a list: 0,1,2"))
+        Err(CliError::new(U001, cause)
+            .at("--seeds")
+            .help("give a number of seeds, such as 3, or a list: 0,1,2"))
     };
     let Ok(given) = text.split(',').map(|seed| seed.trim().parse()).collect::<Result<Vec<u64>, _>>() else {
         return wrong(format!("`{text}` is neither a number nor a list of seeds"));

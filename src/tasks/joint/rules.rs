@@ -13,8 +13,8 @@
 use std::io::{self, Write};
 
 use stagewright_core::document::{
-    JointBoundDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, Parallelism, PlanStatus,
-    ThroughputDocument,
+    JointBoundDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, Parallelism,
+    PlanStatus, ThroughputDocument,
 };
 use stagewright_core::solver::Context;
 use stagewright_report::comparison::{Comparison, Contender, Entry, Known, Planned, Question as Objective};
@@ -49,8 +49,7 @@ pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<
         }
         Question::Planned(_) => return Err(unplanned()),
     };
-    let known =
-        Known { question: Objective::Joint(objective), bounds: &[], recorded_s: contest.recorded_s };
+    let known = Known { question: Objective::Joint(objective), bounds: &[], recorded_s: contest.recorded_s };
     let contenders = contest.solve(entrants, session)?;
     let compared = Comparison::new(&model, None, contenders, &known, baseline.as_deref())
         .with_rates(|value| rate(objective, figures, value));
@@ -58,11 +57,7 @@ pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<
 }
 
 /// Batches, samples and tokens per second at a value of the objective; `None` for a value of 0.
-fn rate(
-    objective: &JointObjectiveDocument,
-    figures: JointFigures,
-    value: f64,
-) -> Option<ThroughputDocument> {
+fn rate(objective: &JointObjectiveDocument, figures: JointFigures, value: f64) -> Option<ThroughputDocument> {
     let samples_of_batch = objective.global_batch as f64;
     let seconds_of_batch = match objective.kind {
         JointObjectiveKind::Iteration => value,
@@ -102,7 +97,10 @@ fn rules(task: &Joint) -> Result<Vec<Entrant<'_>>> {
                 let refusal = Failure::new(U004, cause).at((task.place())("solvers")).help("compare `best`");
                 Entrant { name: name.to_owned(), solve: Err(refusal), depends_on_seed: false }
             });
-            return Ok([entrant("best", |context| layers.solve(context))].into_iter().chain(of_graphs).collect());
+            return Ok([entrant("best", |context| layers.solve(context))]
+                .into_iter()
+                .chain(of_graphs)
+                .collect());
         }
         Question::Planned(_) => return Err(unplanned()),
         Question::Graph(graph) => graph,

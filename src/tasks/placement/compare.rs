@@ -101,11 +101,8 @@ pub(super) fn compare(
     let cluster = asked.problem.cluster().document();
     let setting = contest.setting(Some(cluster), asked.options.as_ref());
     let question = asked.problem.objective().to_document(None);
-    let known = Known {
-        question: Question::Placement(&question),
-        bounds: &proved,
-        recorded_s: contest.recorded_s,
-    };
+    let known =
+        Known { question: Question::Placement(&question), bounds: &proved, recorded_s: contest.recorded_s };
     let contenders = contest.solve(entrants, session)?;
     let compared = Comparison::new(&model, Some(cluster), contenders, &known, baseline.as_deref())
         .with_rates(|value| throughput(&question, value, asked.batch, asked.problem.graph().document()));
@@ -135,11 +132,7 @@ pub(super) fn entrants(
 
 impl Named {
     /// The solver, or the error of one that does not support the objective (U004).
-    fn chosen(
-        &self,
-        choice: &dyn Fn(&str) -> Result<SolverChoice>,
-        place: &Place,
-    ) -> Result<Result<Chosen>> {
+    fn chosen(&self, choice: &dyn Fn(&str) -> Result<SolverChoice>, place: &Place) -> Result<Result<Chosen>> {
         let solver = match &self.solver {
             Ok(solver) => solver,
             Err(refusal) => return Ok(Err(refusal.clone())),

@@ -33,8 +33,8 @@ use stagewright_report::wrap::facts;
 
 use super::compare::Contest;
 use super::{
-    Answer, Bounds, Checked, Document, Entered, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, Shown,
-    Size, SolverChoice, Task, is_same_objective, json,
+    Answer, Bounds, Checked, Document, Entered, Explaining, Kind, ObjectiveOptions, PlanFile, Request,
+    Session, Shown, Size, SolverChoice, Task, is_same_objective, json,
 };
 use crate::bounds::{self, Proving};
 use crate::code::{U001, U003, U004, X001};
@@ -291,9 +291,9 @@ impl Asked {
         let placement = solution.plan.as_ref().map(|plan| &plan.placement);
         document.sources =
             placement.and_then(|placement| reading::sources(problem, placement, &self.coverage));
-        document.throughput = solution.value().and_then(|value| {
-            throughput(&document.objective, value, self.batch, problem.graph().document())
-        });
+        document.throughput = solution
+            .value()
+            .and_then(|value| throughput(&document.objective, value, self.batch, problem.graph().document()));
         document
     }
 

@@ -329,7 +329,8 @@ impl Comparison {
         });
         let values = answers.filter_map(Row::best_s).chain(known.recorded_s);
         let best_known_s = values.reduce(f64::min);
-        let found = Comparison { best_known_s, recorded_s: known.recorded_s, bound_s, ..Comparison::default() };
+        let found =
+            Comparison { best_known_s, recorded_s: known.recorded_s, bound_s, ..Comparison::default() };
         found.of_rows(model, rows, baseline)
     }
 
@@ -433,12 +434,13 @@ impl Row {
 
 /// Strongest bound proved for a question or for one that allows all of its plans.
 fn strongest(question: Question<'_>, all: &[Contender], proved: &[(ObjectiveDocument, f64)]) -> Option<f64> {
-    let solved = all.iter().flat_map(|contender| contender.entry.solved()).filter_map(|(_, plan)| {
-        plan.question().allows(question).then(|| plan.bound())?
-    });
-    let proved = proved.iter().filter(|(objective, value)| {
-        Question::Placement(objective).allows(question) && *value > 0.0
-    });
+    let solved = all
+        .iter()
+        .flat_map(|contender| contender.entry.solved())
+        .filter_map(|(_, plan)| plan.question().allows(question).then(|| plan.bound())?);
+    let proved = proved
+        .iter()
+        .filter(|(objective, value)| Question::Placement(objective).allows(question) && *value > 0.0);
     solved.chain(proved.map(|(_, value)| *value)).reduce(f64::max)
 }
 

@@ -91,9 +91,16 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_tables() {
-        for (freedom, expected) in
-            [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (10, 2.228), (30, 2.042), (120, 1.980)]
-        {
+        for (freedom, expected) in [
+            (1, 12.706),
+            (2, 4.303),
+            (3, 3.182),
+            (4, 2.776),
+            (9, 2.262),
+            (10, 2.228),
+            (30, 2.042),
+            (120, 1.980),
+        ] {
             let found = quantile(freedom);
             assert!((found - expected).abs() < 6e-4, "{freedom}: {found}");
         }

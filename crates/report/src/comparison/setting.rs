@@ -78,7 +78,8 @@ pub fn facts(comparisons: &[Comparison]) -> Vec<(&'static str, String)> {
     lines.extend(each(&|setting| setting.cluster.clone()).into_iter().map(|fact| ("cluster", fact)));
     lines.extend(each(&Setting::costs).into_iter().map(|fact| ("costs", fact)));
     lines.extend(each(&Setting::layers).into_iter().map(|fact| ("layers", fact)));
-    let Some(Setting { origin, seeds, .. }) = comparisons.first().map(|comparison| &comparison.setting) else {
+    let Some(Setting { origin, seeds, .. }) = comparisons.first().map(|comparison| &comparison.setting)
+    else {
         return lines;
     };
     if seeds.len() > 1 {

@@ -104,7 +104,8 @@ fn figures(comparisons: &[Comparison], is_paper: bool) -> Vec<(&'static str, Col
         columns.push(("speed-up", Column::Figures, |_, row| shown(row.speedup, times)));
     }
     if is_paper {
-        columns.push(("best known", Column::Figures, |comparison, _| shown(comparison.best_known_s, seconds)));
+        columns
+            .push(("best known", Column::Figures, |comparison, _| shown(comparison.best_known_s, seconds)));
     }
     columns.push(("bound", Column::Figures, |_, row| shown(row.bound_s, seconds)));
     columns.push(("gap", Column::Figures, |_, row| shown(row.gap, percent)));

@@ -212,7 +212,7 @@ struct Comparisons<'a> {
     models: &'a [Comparison],
 }
 
-/// What the comparisons of one command share.
+/// Origin and seeds of the comparisons of one command.
 #[derive(Serialize)]
 struct Made<'a> {
     origin: &'a OriginDocument,

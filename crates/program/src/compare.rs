@@ -33,7 +33,7 @@ struct Entry {
     recorded: Option<f64>,
 }
 
-/// What the contenders of all models share.
+/// Settings of the comparisons of all models.
 struct Rules<'a> {
     arguments: &'a CompareArguments,
     solving: Solving,

@@ -203,7 +203,7 @@ pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
     Some(Mean { value, interval: Some([means[outside], means[DRAWS - 1 - outside]]) })
 }
 
-/// What the tables of solvers show.
+/// Figures of the tables by solver.
 const MEANS: &str = "Geometric means with 95% intervals over inputs.";
 
 /// Formats the tables of all objectives as Markdown.

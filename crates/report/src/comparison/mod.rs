@@ -134,7 +134,7 @@ impl Serialize for Status {
     }
 }
 
-/// What takes part in a comparison, with what came of it.
+/// A solver, an expert rule or a given plan, with its plans.
 #[derive(Debug, Clone)]
 pub struct Contender {
     /// Name of the row.
@@ -206,7 +206,7 @@ impl Entry {
     }
 }
 
-/// What is known about a question besides its contenders.
+/// A question, with the bounds and the value that are known without its contenders.
 #[derive(Debug, Clone)]
 pub struct Known<'a> {
     /// The question.

@@ -1,4 +1,4 @@
-//! What a comparison was made of: devices, costs and options of the models, and the command.
+//! The setting of a comparison: devices, costs and options of the models, and the command.
 
 use serde::Serialize;
 use stagewright_core::document::{ClusterDocument, ModelOptionsDocument, OriginDocument, SourcesDocument};

@@ -167,3 +167,150 @@ fn a_plan_of_one_model_is_a_baseline_for_several() {
         assert!(text(&output.stderr).starts_with("error[U00"), "{}", text(&output.stderr));
     }
 }
+
+/// A policy that draws a device for every colocation group from the seed of the problem document, in Python.
+#[cfg(unix)]
+const POLICY: &str = "import json, random, sys\nproblem = json.load(open(sys.argv[1]))\n\
+    draw, homes = random.Random(problem['seed']), {}\n\
+    place = lambda name: homes.setdefault(name, draw.randrange(len(problem['devices'])))\n\
+    operators = problem['graph']['operators']\n\
+    print(json.dumps([place(operator.get('colocation', operator['name'])) for operator in operators]))\n";
+
+/// Without the column of times.
+#[cfg(unix)]
+fn without_times(table: &str) -> String {
+    let header = table.lines().find(|line| line.contains(" & time")).expect("a column of times");
+    let column = header.split(" & ").position(|cell| cell.starts_with("time")).expect("the column");
+    let line = |line: &str| {
+        let cells: Vec<&str> = line.split(" & ").collect();
+        let kept = cells.iter().enumerate().filter(|(index, _)| cells.len() == 1 || *index != column);
+        kept.map(|(_, cell)| *cell).collect::<Vec<_>>().join(" & ")
+    };
+    table.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(unix)]
+#[test]
+fn a_table_of_a_paper_is_one_command_and_the_same_again() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let policy = folder.path().join("policy.py");
+    std::fs::write(&policy, POLICY).expect("room");
+    let models = ["mobilenet-v2", "resnet-50", "vit", "swin-t", "unet"]
+        .map(|name| format!("{}/data/models/{name}.onnx.gz", crate::ROOT));
+    let solvers = format!("one-device,equal-time,graph-partition,exec:python3 {}", policy.display());
+    let compare = |shape: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
+        command.arg("compare").args(&models).args(["--cluster", "4xt4:fp32", "--split", "free"]);
+        command.args(["--solvers", &solvers, "--seeds", "3", "--time-limit", "none"]);
+        let output = command.args(["--threads", "1", shape]).env("SOURCE_DATE_EPOCH", "0").output();
+        let output = output.expect("the program starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let table = compare("--latex");
+    assert_eq!(without_times(&table), without_times(&compare("--latex")));
+    for part in [
+        "% command: stagewright compare ",
+        "% version: stagewright ",
+        ", 1970-01-01T00:00:00Z\n",
+        "% cluster: ",
+        "4 × gpu",
+        "% costs: 100% guessed\n",
+        "% seeds: 0, 1, 2: values are means ",
+        "\\begin{tabular}{llrrrrrrr}",
+        "exec:python3 ",
+        "\\bottomrule\n\\end{tabular}\n",
+    ] {
+        assert!(table.contains(part), "{part} is not in {table}");
+    }
+    let document: Value = serde_json::from_str(&compare("--json")).expect("JSON");
+    assert_eq!(document["seeds"], serde_json::json!([0, 1, 2]));
+    let models = document["models"].as_array().expect("models");
+    assert_eq!(models.len(), 5);
+    let mut intervals = 0;
+    for model in models {
+        for row in model["rows"].as_array().expect("rows") {
+            let name = row["name"].as_str().expect("a name");
+            let is_random = name == "graph-partition" || name.starts_with("exec:");
+            assert_eq!(row["runs"].as_array().map(Vec::len), is_random.then_some(3), "{name}");
+            let Some(runs) = row["runs"].as_array() else { continue };
+            let values: Vec<f64> = runs.iter().filter_map(|run| run["value_s"].as_f64()).collect();
+            let Some(half) = row["interval_s"].as_f64() else { continue };
+            // Student's t for two degrees of freedom.
+            let mean = values.iter().sum::<f64>() / 3.0;
+            let deviation = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 2.0).sqrt();
+            let expected = 4.302_652_729_7 * deviation / 3f64.sqrt();
+            assert!((half - expected).abs() <= 1e-9 * mean, "{name}: {half} instead of {expected}");
+            assert!((number(row, "value_s") / mean - 1.0).abs() < 1e-12);
+            intervals += usize::from(half > 0.0);
+            let best = values.into_iter().fold(f64::INFINITY, f64::min);
+            assert!(number(model, "best_known_s") <= best);
+            assert!(number(model, "bound_s") <= best);
+        }
+    }
+    assert!(intervals >= 5, "seeds change the plans: {intervals}");
+    assert_eq!(table.matches(" $\\pm$ ").count(), 10, "{table}");
+    assert!(table.matches("\\textbf{").count() >= 5);
+}
+
+#[test]
+fn seeds_are_a_number_or_a_list() {
+    for (given, expected) in [("2", "[0,1]"), ("7,3", "[7,3]"), ("1", "[0]")] {
+        let output = compare(&["--json", "--solvers", "dp", "--seeds", given]);
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(document["seeds"].to_string(), expected);
+    }
+    for wrong in ["0", "a", "1,1", "1001", "-1,2", ""] {
+        let option = format!("--seeds={wrong}");
+        let output = compare(&["--solvers", "dp", &option]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(text(&output.stderr).starts_with("error[U001]: "), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn an_unsupported_solver_is_a_row_unless_all_are() {
+    let of = |solvers: &str, shape: &str| compare(&["--solvers", solvers, shape, "--threads", "1"]);
+    let reason = "solver `heft` does not support objectives other than makespan";
+    for shape in ["--json", "--csv", "--markdown", "--latex", "--threads=1"] {
+        let output = match shape {
+            "--threads=1" => compare(&["--solvers", "heft,one-device", shape]),
+            shape => of("heft,one-device", shape),
+        };
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let table = text(&output.stdout);
+        assert!(table.contains("unsupported"), "{shape}: {table}");
+        let reason = if shape == "--markdown" { reason.replace('`', "\\`") } else { reason.to_owned() };
+        assert!(table.contains(&reason), "{shape}: {table}");
+    }
+    let rows = rows(&of("one-device,heft,dp@free", "--json"));
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["one-device", "heft", "dp@free"]);
+    assert_eq!(rows[2]["status"], "unsupported");
+    let output = of("heft,brkga", "--json");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+    assert!(text(&output.stderr).starts_with(&format!("error[U004]: {reason}")));
+    let output = of("heft,no-such-solver,dp", "--json");
+    assert!(text(&output.stderr).starts_with("error[U003]: "));
+}
+
+/// The recorded value of an instance is known in addition to the rows, unless the question is another.
+#[test]
+fn the_library_knows_a_best_value() {
+    let compare = |more: &[&str]| {
+        let fixed = ["compare", "instance:random-20", "--solvers", "one-device", "--json"];
+        let output = run(&[&fixed, more].concat());
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        document["models"][0].clone()
+    };
+    let model = compare(&[]);
+    let value = number(&model["rows"][0], "value_s");
+    assert!(number(&model, "recorded_s") < value);
+    assert_eq!(model["best_known_s"], model["recorded_s"]);
+    let model = compare(&["--split", "free"]);
+    assert_eq!(model["recorded_s"], Value::Null);
+    assert_eq!(number(&model, "best_known_s"), value);
+}

@@ -35,6 +35,7 @@ mod reports;
 mod robust;
 mod selection;
 mod schema;
+mod seeds;
 mod simulate;
 mod terminal;
 mod train;

@@ -92,11 +92,15 @@ const VARYING: [&str; 4] = ["time", "spread", "solving", "peak memory"];
 fn lasting(lines: &[String]) -> Vec<String> {
     // The column extends to the start of the next column's name.
     let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..line.find("  memory  ")?));
-    let is_kept = |index: usize| column.as_ref().is_none_or(|column| !column.contains(&index));
+    // Lines below a table have no columns.
+    let end = lines.iter().position(String::is_empty).unwrap_or(lines.len());
+    let is_kept = |row: usize, index: usize| {
+        row >= end || column.as_ref().is_none_or(|column| !column.contains(&index))
+    };
     // For each column of the present table in Markdown.
     let mut is_varying = Vec::new();
     let mut lasting = Vec::new();
-    for line in lines {
+    for (row, line) in lines.iter().enumerate() {
         if !line.starts_with('|') {
             is_varying.clear();
         }
@@ -112,7 +116,7 @@ fn lasting(lines: &[String]) -> Vec<String> {
         } else {
             line.chars()
                 .enumerate()
-                .filter(|&(index, _)| is_kept(index))
+                .filter(|&(index, _)| is_kept(row, index))
                 .map(|(_, character)| character)
                 .collect()
         };
@@ -145,7 +149,7 @@ fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> (Vec<Strin
     let (arguments, file) =
         arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
-    command.args(arguments.split_whitespace()).current_dir(folder);
+    command.args(arguments.split_whitespace()).current_dir(folder).env("SOURCE_DATE_EPOCH", "1795824000");
     if let Some(runtime) = runtime {
         command.env("ORT_DYLIB_PATH", runtime);
     }

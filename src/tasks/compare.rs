@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
+use stagewright_core::document::{ClusterDocument, ModelOptionsDocument, OriginDocument};
 use stagewright_core::solver::{Context, Observer};
-use stagewright_report::comparison::{self, Comparison, Contender, Planned, Row};
+use stagewright_report::comparison::{self, Comparison, Contender, Entry, Planned, Row, Setting};
 use stagewright_report::grid::Grid;
 
 use super::{Kind, Session, SolverChoice, json};
@@ -25,17 +26,41 @@ pub struct Contest<'a> {
     pub given: Vec<Contender>,
     /// Contender that speed-ups are relative to; `None` for the usual one, if it takes part.
     pub baseline: Option<&'a str>,
-    /// The observer of a contender's solve: what improves one contender's plan need not improve another's.
-    pub observer: &'a dyn Fn(&str) -> Box<dyn Observer>,
+    /// Seeds of the contenders that depend on one, at least one; any other contender takes the first.
+    pub seeds: &'a [u64],
+    /// Value recorded for an instance of the library under the same question, in seconds.
+    pub recorded_s: Option<f64>,
+    /// The program that makes the comparison.
+    pub origin: OriginDocument,
+    /// The observer of a contender's solve with a seed: what improves one contender's plan need not improve another's.
+    pub observer: &'a dyn Fn(&str, u64) -> Box<dyn Observer>,
+}
+
+/// A solver or an expert rule of a comparison, by name.
+pub struct Entered {
+    /// Name of its row.
+    pub name: String,
+    /// The error of a solver that does not support the question (U004).
+    pub refusal: Option<Failure>,
 }
 
 /// Finds the plan of an entrant.
-type Solve<'t> = dyn Fn(&mut Context<'_>) -> Result<Planned> + 't;
+pub(super) type Solve<'t> = dyn Fn(&mut Context<'_>) -> Result<Planned> + 't;
 
 /// A solver or an expert rule in a comparison.
 pub(super) struct Entrant<'t> {
     pub(super) name: String,
-    pub(super) solve: Box<Solve<'t>>,
+    /// Finds the plan; the error if the entrant does not support the question.
+    pub(super) solve: Result<Box<Solve<'t>>>,
+    /// Whether the plan depends on the seed.
+    pub(super) depends_on_seed: bool,
+}
+
+impl Entrant<'_> {
+    /// The entrant by name.
+    pub(super) fn entered(self) -> Entered {
+        Entered { name: self.name, refusal: self.solve.err() }
+    }
 }
 
 /// Whether a list of solvers asks for plans alone.
@@ -47,28 +72,47 @@ pub(super) fn is_without_solvers(list: &[String]) -> bool {
 /// all models, and `given` the given plans.
 ///
 /// # Errors
-/// No contender, or two of one name (U001), or a baseline that is not among them (U007).
-pub fn check_names(entrants: &[String], given: &[&str], baseline: Option<&str>, place: &Place) -> Result<()> {
-    if let Some(twice) = given.iter().find(|&&name| entrants.iter().any(|entrant| entrant == name)) {
+/// No contender, or two of one name (U001), solvers of which none supports any of the questions (U004), or a baseline that is
+/// not among them (U007).
+pub fn check_names(
+    entrants: Vec<Entered>,
+    given: &[&str],
+    baseline: Option<&str>,
+    place: &Place,
+) -> Result<()> {
+    if let Some(twice) = given.iter().find(|&&name| entrants.iter().any(|entrant| entrant.name == name)) {
         return Err(Failure::new(U001, format!("`{twice}` is the name of both a solver and a plan"))
             .at(place("plan"))
             .help(format!("give the plan another name: {} NAME=FILE", place("plan"))));
     }
-    let names = || entrants.iter().map(String::as_str).chain(given.iter().copied());
+    let names = || entrants.iter().map(|entrant| entrant.name.as_str()).chain(given.iter().copied());
     if names().next().is_none() {
         return Err(Failure::new(U001, "nothing takes part")
             .at(place("solvers"))
             .help(format!("give a solver or a {}", place("plan"))));
     }
-    match baseline.filter(|asked| !names().any(|name| name == *asked)) {
-        None => Ok(()),
-        Some(asked) => Err(Failure::new(U007, format!("`{asked}` is not part of the comparison"))
+    if let Some(asked) = baseline.filter(|asked| !names().any(|name| name == *asked)) {
+        return Err(Failure::new(U007, format!("`{asked}` is not part of the comparison"))
             .at(place("baseline"))
-            .help(instead(asked, names()))),
+            .help(instead(asked, names())));
+    }
+    match entrants.iter().all(|entrant| entrant.refusal.is_some()) {
+        true => entrants.into_iter().find_map(|entrant| entrant.refusal).map_or(Ok(()), Err),
+        false => Ok(()),
     }
 }
 
 impl Contest<'_> {
+    /// The setting of the comparison, with the devices and options of its question.
+    pub(super) fn setting(
+        &self,
+        cluster: Option<&ClusterDocument>,
+        options: Option<&ModelOptionsDocument>,
+    ) -> Setting {
+        let setting = cluster.map(|cluster| Setting::new(cluster, options)).unwrap_or_default();
+        Setting { origin: Some(self.origin.clone()), seeds: self.seeds.to_vec(), ..setting }
+    }
+
     /// The contender that speed-ups are relative to: the one that is asked for, or else the first whose solver is `usual`,
     /// under any split.
     pub(super) fn baseline(&self, entrants: &[Entrant<'_>], usual: Option<&str>) -> Option<String> {
@@ -78,7 +122,8 @@ impl Contest<'_> {
         self.baseline.or_else(usual).map(str::to_owned)
     }
 
-    /// Solves for every entrant in turn, until an interrupt comes. The given plans are first in the result.
+    /// Solves for every entrant in turn, with every seed if it depends on one, until an interrupt comes. The given plans are
+    /// first in the result.
     ///
     /// # Errors
     /// A defect of a solver.
@@ -89,26 +134,41 @@ impl Contest<'_> {
     ) -> Result<Vec<Contender>> {
         let interrupt = session.options.settings.interrupt.clone();
         let mut contenders = self.given;
-        for entrant in entrants {
-            if interrupt.load(Ordering::Relaxed) {
-                break;
+        for Entrant { name, solve, depends_on_seed } in entrants {
+            let solve = match solve {
+                Ok(solve) => solve,
+                Err(refusal) => {
+                    contenders
+                        .push(Contender { name, entry: Entry::Unsupported(refusal.cause().to_owned()) });
+                    continue;
+                }
+            };
+            let count = if depends_on_seed { self.seeds.len() } else { 1 };
+            let mut plans = Vec::new();
+            for &seed in self.seeds.iter().take(count) {
+                if interrupt.load(Ordering::Relaxed) {
+                    break;
+                }
+                session.options.settings.seed = seed;
+                let mut observer = (self.observer)(&name, seed);
+                plans.push((seed, solve(&mut session.options.context(&mut *observer))?));
+                drop(observer);
+                if interrupt.load(Ordering::Relaxed) {
+                    session.note(&format!(
+                        "interrupted: {name} was cut short on {}, and nothing after it was solved",
+                        self.model
+                    ));
+                }
             }
-            let mut observer = (self.observer)(&entrant.name);
-            let plan = (entrant.solve)(&mut session.options.context(&mut *observer))?;
-            drop(observer);
-            if interrupt.load(Ordering::Relaxed) {
-                session.note(&format!(
-                    "interrupted: {} was cut short on {}, and nothing after it was solved",
-                    entrant.name, self.model
-                ));
+            if !plans.is_empty() {
+                contenders.push(Contender { name, entry: Entry::Solved(plans) });
             }
-            contenders.push(Contender { name: entrant.name, plan, given: None });
         }
         Ok(contenders)
     }
 }
 
-/// The entrants of a list of expert rules, all of them if it is empty.
+/// The entrants of a list of expert rules, all that support the question if it is empty.
 ///
 /// # Errors
 /// A name of no rule (U003).
@@ -126,7 +186,10 @@ pub(super) fn listed<'t>(
             .at(place("solvers"))
             .help(instead(name, known.iter().map(String::as_str))));
     }
-    let is_listed = |rule: &Entrant<'_>| list.is_empty() || list.contains(&rule.name);
+    let is_listed = |rule: &Entrant<'_>| match list.is_empty() {
+        true => rule.solve.is_ok(),
+        false => list.contains(&rule.name),
+    };
     Ok(rules.into_iter().filter(is_listed).collect())
 }
 
@@ -144,7 +207,16 @@ pub(super) fn incomparable(kind: Kind) -> Failure {
 #[derive(Serialize)]
 struct Comparisons<'a> {
     schema: &'static str,
+    #[serde(flatten)]
+    made: Option<Made<'a>>,
     models: &'a [Comparison],
+}
+
+/// Origin and seeds of the comparisons of one command.
+#[derive(Serialize)]
+struct Made<'a> {
+    origin: &'a OriginDocument,
+    seeds: &'a [u64],
 }
 
 const SCHEMA: &str = "stagewright.comparison/1";
@@ -165,7 +237,11 @@ struct JointRow<'a> {
 /// If they have no JSON (X001).
 pub fn comparisons_json(kind: Kind, comparisons: &[Comparison]) -> Result<String> {
     if kind != Kind::Joint {
-        return json(&Comparisons { schema: SCHEMA, models: comparisons });
+        let made = comparisons.first().and_then(|comparison| {
+            let setting = &comparison.setting;
+            Some(Made { origin: setting.origin.as_ref()?, seeds: &setting.seeds })
+        });
+        return json(&Comparisons { schema: SCHEMA, made, models: comparisons });
     }
     let rows = comparisons.iter().flat_map(|comparison| {
         comparison.as_entered().map(|row| JointRow { plan: &row.name, model: &comparison.model, row })
@@ -181,11 +257,17 @@ pub fn comparisons_csv(comparisons: &[Comparison]) -> Result<String> {
     comparison::csv(comparisons).map_err(|error| Failure::new(X001, format!("cannot write CSV: {error}")))
 }
 
-/// Comparisons as a table: for one model a row for each contender and the reasons why some have no plan, for several a row for
-/// each model.
+/// Comparisons as a table of a paper in LaTeX, with the provenance in comments.
+pub fn comparisons_latex(comparisons: &[Comparison]) -> String {
+    comparison::paper(comparisons)
+}
+
+/// Comparisons as a table, for one model a row for each contender, for several a row for each model; with the reasons why some
+/// contenders have no plan, a line each.
 pub fn comparisons_table(comparisons: &[Comparison]) -> (Grid, String) {
-    match comparisons {
-        [comparison] => (comparison::contenders(comparison), comparison::reasons(comparison)),
-        several => (comparison::models(several), String::new()),
-    }
+    let grid = match comparisons {
+        [comparison] => comparison::contenders(comparison),
+        several => comparison::models(several),
+    };
+    (grid, comparison::reasons(comparisons))
 }

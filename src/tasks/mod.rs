@@ -37,7 +37,9 @@ use placement::Chosen;
 
 use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
-pub use compare::{Contest, check_names, comparisons_csv, comparisons_json, comparisons_table};
+pub use compare::{
+    Contest, Entered, check_names, comparisons_csv, comparisons_json, comparisons_latex, comparisons_table,
+};
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
 pub use request::{
@@ -153,13 +155,13 @@ pub trait Task: Send + Sync {
     /// Names of the solvers and rules that a list stands for, without solving for any of them.
     ///
     /// # Errors
-    /// A list that is not valid (U001, U003), a solver that does not support the objective (U004), or a kind of question that is
-    /// not compared (U013).
+    /// A list that is not valid (U001, U003), or a kind of question that is not compared (U013). A solver that does not support
+    /// the objective is not an error.
     fn entrants(
         &self,
         _list: &[String],
         _choice: &dyn Fn(&str) -> Result<SolverChoice>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<Entered>> {
         Err(compare::incomparable(self.kind()))
     }
 

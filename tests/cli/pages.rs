@@ -55,8 +55,11 @@ fn pages_show_what_commands_print() {
         fs::create_dir(copy.with_extension("out")).expect("room");
     }
     let cases = trycmd::TestCases::new();
-    // The width of help without a terminal, whatever the shell of the developer exports.
-    cases.register_bin("stagewright", Path::new(PROGRAM)).env("COLUMNS", "100");
+    // The width of help without a terminal, whatever the shell of the developer exports; the date of every result.
+    cases
+        .register_bin("stagewright", Path::new(PROGRAM))
+        .env("COLUMNS", "100")
+        .env("SOURCE_DATE_EPOCH", "1795824000");
     cases.case(stage.path().join("*.md")).run();
     if std::env::var_os("TRYCMD").is_some_and(|mode| mode == "overwrite") {
         for page in pages() {

@@ -202,10 +202,10 @@ def main() -> None:
     makespan = sw.Problem(model, cluster, "makespan")
     print(f"{len(model)} operators of {model.name} on {cluster}")
     print("\nperiod of a full pipeline, free splits, in seconds")
-    print(sw.compare(throughput, {"dp": split, "local": "local", "policy": policy}, **options).to_string(index=False))
+    print(sw.compare(throughput, {"dp": split, "local": "local", "policy": policy}, **options))
     print("\none step, in seconds")
     contenders = {"dp": split, "heft": "heft", "annealing": "annealing", "policy": policy}
-    print(sw.compare(makespan, contenders, **options).to_string(index=False))
+    print(sw.compare(makespan, contenders, **options))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 
 mod arrays;
 mod check;
+mod comparison;
 mod failure;
 mod interrupt;
 mod model;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 /// The classes and functions of the extension.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::comparison::{Comparison, depends_on_seed};
     #[pymodule_export]
     use super::failure::visible;
     #[pymodule_export]

@@ -21,10 +21,11 @@ use stagewright::report::convergence::Convergence;
 use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
     self, Answer, Contest, Explaining, Kind, ObjectiveOptions, PlanFile, Request, SelectionOptions, Session,
-    SolverChoice, check_names, comparisons_json,
+    SolverChoice, check_names,
 };
 use stagewright::{Options, reading};
 
+use crate::comparison::{Comparison, origin};
 use crate::failure::{Result, arguments};
 use crate::interrupt::{interruptible, until_interrupted};
 use crate::model::{cluster_of, place};
@@ -257,8 +258,9 @@ impl Task {
         Ok(explained?.0.json().to_owned())
     }
 
-    /// Compares solvers, expert rules and given plans. Returns the JSON that the program's `compare --json` prints.
-    #[pyo3(signature = (limits, solvers, plans, baseline))]
+    /// Compares solvers, expert rules and given plans.
+    #[pyo3(signature = (limits, solvers, plans, baseline, seeds, date))]
+    #[expect(clippy::too_many_arguments, reason = "the wrapper in Python names them")]
     fn compare(
         &self,
         py: Python<'_>,
@@ -266,7 +268,9 @@ impl Task {
         solvers: Vec<String>,
         plans: Vec<(String, String)>,
         baseline: Option<String>,
-    ) -> Result<String> {
+        seeds: Vec<u64>,
+        date: String,
+    ) -> Result<Comparison> {
         let options = arguments::<Limits>(limits)?.options()?;
         let (asked, kind) = (self.asked.clone(), self.kind);
         let compared = unless_interrupted(py, move |interrupt| {
@@ -286,21 +290,22 @@ impl Task {
                 Ok(if name == "auto" { SolverChoice::Auto } else { SolverChoice::Named(name.into()) })
             };
             let names: Vec<&str> = plans.iter().map(|(name, _)| name.as_str()).collect();
-            check_names(&task.entrants(&solvers, &choice)?, &names, baseline.as_deref(), &place)?;
-            let silent = |_: &str| -> Box<dyn Observer> { Box::new(Silent) };
+            check_names(task.entrants(&solvers, &choice)?, &names, baseline.as_deref(), &place)?;
+            let silent = |_: &str, _: u64| -> Box<dyn Observer> { Box::new(Silent) };
             let contest = Contest {
                 model: &model,
                 solvers: &solvers,
                 choice: &choice,
                 given,
                 baseline: baseline.as_deref(),
+                seeds: &seeds,
+                recorded_s: None,
+                origin: origin(date),
                 observer: &silent,
             };
-            within(options.interrupt(interrupt), |session| {
-                comparisons_json(kind, &[task.compare(contest, session)?])
-            })
+            within(options.interrupt(interrupt), |session| task.compare(contest, session))
         })?;
-        Ok(compared?.0)
+        Ok(Comparison { kind, models: vec![compared?.0] })
     }
 }
 

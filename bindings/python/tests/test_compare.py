@@ -27,10 +27,11 @@ def drawn(problem: sw.Problem, seed: int) -> np.ndarray:
 
 
 def test_a_row_for_every_solver_and_seed(problem: sw.Problem) -> None:
-    table = sw.compare(problem, ["heft", round_robin, drawn], seeds=3, time_limit=5, threads=1)
-    assert table.columns.tolist() == ["solver", "seed", "status", "value", "bound", "gap", "seconds", "reason"]
-    assert table["solver"].tolist() == ["heft"] * 3 + ["round_robin"] * 3 + ["drawn"] * 3
-    assert table["seed"].tolist() == [0, 1, 2] * 3
+    table = sw.compare(problem, ["heft", round_robin, drawn], seeds=3, time_limit=5, threads=1).to_dataframe()
+    assert table.columns.tolist() == ["model", "solver", "seed", "status", "value", "bound", "gap", "seconds", "reason"]
+    # No seed changes the plan of heft, while a function may be random without one.
+    assert table["solver"].tolist() == ["heft"] + ["round_robin"] * 3 + ["drawn"] * 3
+    assert table["seed"].tolist() == [0, *([0, 1, 2] * 2)]
     placed = table[table["solver"] == "round_robin"]
     assert placed["value"].nunique() == 1
     for row in table[table["solver"] == "drawn"].itertuples():
@@ -44,7 +45,7 @@ def test_a_row_for_every_solver_and_seed(problem: sw.Problem) -> None:
 
 
 def test_seeds_may_be_listed(problem: sw.Problem) -> None:
-    table = sw.compare(problem, [drawn], seeds=[7, 3])
+    table = sw.compare(problem, [drawn], seeds=[7, 3]).to_dataframe()
     assert table["seed"].tolist() == [7, 3]
 
 
@@ -63,7 +64,7 @@ def test_an_error_is_a_row(problem: sw.Problem) -> None:
     def broken(problem: sw.Problem) -> np.ndarray:
         raise RuntimeError("no idea")
 
-    table = sw.compare(problem, [broken, "heft"])
+    table = sw.compare(problem, [broken, "heft"]).to_dataframe()
     assert table["status"].tolist()[0] == "error"
     assert table["reason"][0] == "RuntimeError: no idea"
     assert np.isnan(table["value"][0]) and np.isfinite(table["value"][1])
@@ -75,7 +76,7 @@ def test_an_infeasible_placement_is_a_row_with_a_reason() -> None:
     def crowded(problem: sw.Problem) -> np.ndarray:
         return np.zeros(len(problem.operators), dtype=int)
 
-    table = sw.compare(problem, [crowded])
+    table = sw.compare(problem, [crowded]).to_dataframe()
     assert table["status"][0] == "infeasible placement"
     assert table["reason"][0] == problem.violations([0] * 12)[0]
 
@@ -93,7 +94,7 @@ def test_priorities_names_and_plans_are_answers(problem: sw.Problem) -> None:
     def plan(problem: sw.Problem) -> sw.Plan:
         return good
 
-    table = sw.compare(problem, {"given": good, "priority": with_priority, "names": names, "plan": plan})
+    table = sw.compare(problem, {"given": good, "priority": with_priority, "names": names, "plan": plan}).to_dataframe()
     values = dict(zip(table["solver"], table["value"]))
     assert values["given"] == pytest.approx(good.value) == values["plan"] == values["priority"]
     assert values["names"] == problem.evaluate(np.asarray(good.device_of)[None])[0]
@@ -101,9 +102,51 @@ def test_priorities_names_and_plans_are_answers(problem: sw.Problem) -> None:
 
 def test_a_plan_has_one_row(problem: sw.Problem) -> None:
     plan = sw.plan(problem, "heft", time_limit=5)
-    table = sw.compare(problem, {"plan": plan, "cpop": "cpop"}, seeds=2, time_limit=2, threads=1)
-    assert table["solver"].tolist() == ["plan", "cpop", "cpop"]
+    table = sw.compare(problem, {"plan": plan, "brkga": "brkga"}, seeds=2, time_limit=1, threads=1).to_dataframe()
+    assert table["solver"].tolist() == ["plan", "brkga", "brkga"]
     assert table["value"][0] == pytest.approx(plan.value)
+
+
+def without_times(table: str) -> list[list[str]]:
+    lines = [line.split(" & ") for line in table.splitlines()]
+    header = next(cells for cells in lines if "time" in cells)
+    return [[cell for at, cell in enumerate(cells) if len(cells) == 1 or at != header.index("time")] for cells in lines]
+
+
+def test_a_table_of_a_paper_is_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    problems = {
+        f"model_{number}": sw.Problem(random_model(12, number), cluster(3), split="free", memory_reserve=0)
+        for number in range(5)
+    }
+    solvers = {"one-device": "one-device", "dpl": "dpl", "heft": "heft", "drawn": drawn}
+    first, second = (sw.compare(problems, solvers, seeds=3, time_limit=None, threads=1) for _ in range(2))
+    latex = first.to_latex()
+    assert without_times(latex) == without_times(second.to_latex())
+    for part in ["1970-01-01T00:00:00Z", "% seeds: 0, 1, 2: ", r"model\_0 & ", r"\textbf{", r" $\pm$ ", r"\toprule"]:
+        assert part in latex, part
+    assert latex.count("& unsupported &") == 10
+    assert "% model_0, heft: " in latex
+    table = first.to_dataframe()
+    assert table.attrs["version"] == sw.__version__ and table.attrs["seeds"] == [0, 1, 2]
+    assert table.attrs["date"] == "1970-01-01T00:00:00Z"
+    assert [model["model"] for model in table.attrs["models"]] == list(problems)
+    assert all("3 × " in model["cluster"] for model in table.attrs["models"])
+    of_drawn = table[(table["solver"] == "drawn") & (table["model"] == "model_0")]["value"]
+    assert len(of_drawn) == 3 and table[table["solver"] == "one-device"]["seed"].tolist() == [0] * 5
+
+
+def test_comparisons_are_added(problem: sw.Problem) -> None:
+    one, other = sw.compare({"a": problem}, ["heft"]), sw.compare({"b": problem}, ["cpop"])
+    both = one + other
+    assert both.to_dataframe()["model"].tolist() == ["a", "b"]
+    assert both.to_latex().count(r"\midrule") == 2
+
+
+@pytest.mark.parametrize("seeds", [0, [], [1, 1]])
+def test_seeds_that_are_none_or_equal_are_refused(problem: sw.Problem, seeds: Any) -> None:
+    with pytest.raises(sw.StagewrightError, match="U001"):
+        sw.compare(problem, ["heft"], seeds=seeds)
 
 
 def test_a_plan_of_another_objective_has_the_value_of_this_one(tmp_path: Path) -> None:
@@ -115,15 +158,15 @@ def test_a_plan_of_another_objective_has_the_value_of_this_one(tmp_path: Path) -
         assert plan.device_of is not None
         plan.save(tmp_path / "plan.json")
         expected = other.evaluate(plan.device_of[None])[0]
-        table = sw.compare(other, {"plan": plan, "file": other.read_plan(tmp_path / "plan.json")})
+        table = sw.compare(other, {"plan": plan, "file": other.read_plan(tmp_path / "plan.json")}).to_dataframe()
         assert table["status"].tolist() == ["feasible"] * 2
         assert table["value"].tolist() == [expected] * 2
     # On one device, a step and a stage have the same value; for the split of dp, they differ.
-    assert sw.plan(period, "dp").value != pytest.approx(sw.compare(step, [sw.plan(period, "dp")])["value"][0])
+    assert sw.plan(period, "dp").value != pytest.approx(sw.compare(step, [sw.plan(period, "dp")]).to_dataframe()["value"][0])
 
 
 def test_a_solver_of_another_objective_is_a_row(problem: sw.Problem) -> None:
-    table = sw.compare(problem, ["dp", "heft", round_robin], time_limit=1)
+    table = sw.compare(problem, ["dp", "heft", round_robin], time_limit=1).to_dataframe()
     assert table["status"].tolist()[:2] == ["unsupported", "optimal"]
     assert table["reason"][0] == "solver `dp` does not support objectives other than throughput"
     with pytest.raises(sw.StagewrightError) as raised:
@@ -134,7 +177,7 @@ def test_a_solver_of_another_objective_is_a_row(problem: sw.Problem) -> None:
 def test_a_name_twice_is_refused(problem: sw.Problem) -> None:
     with pytest.raises(sw.StagewrightError, match="two solvers are called 'heft'"):
         sw.compare(problem, ["heft", "heft"])
-    table = sw.compare(problem, {"first": "heft", "second": "heft"}, time_limit=1)
+    table = sw.compare(problem, {"first": "heft", "second": "heft"}, time_limit=1).to_dataframe()
     assert table["solver"].tolist() == ["first", "second"]
 
 
@@ -145,7 +188,7 @@ def test_an_answer_that_is_no_placement_is_an_error_row(problem: sw.Problem) -> 
     def nothing(problem: sw.Problem) -> None:
         return None
 
-    table = sw.compare(problem, [short, nothing, "heft"], time_limit=1)
+    table = sw.compare(problem, [short, nothing, "heft"], time_limit=1).to_dataframe()
     assert table["status"].tolist()[:2] == ["error", "error"]
     assert table["reason"].notna().tolist()[:2] == [True, True]
 

@@ -28,12 +28,15 @@ def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -
     assert "ms" in str(answer) or " s" in str(answer)
     answer.save_html(tmp_path / "plan.html")
     assert "<html" in (tmp_path / "plan.html").read_text(encoding="utf-8")
-    table = task.compare(time_limit=20, threads=1)
+    table = task.compare(time_limit=20, threads=1).to_dataframe()
     assert isinstance(table, pandas.DataFrame)
     assert list(table["plan"]) == ["best", "megatron", "fsdp", "data-parallel"]
     values = table["value_s"].dropna()
     assert values.iloc[0] == values.min()
     beside = task.compare(["fsdp"], plans={"mine": answer}, baseline="fsdp", time_limit=20, threads=1)
+    assert r"\textbf{" in beside.to_latex() and "% cluster: " in beside.to_latex()
+    beside = beside.to_dataframe()
+    assert "a100" in beside.attrs["models"][0]["cluster"]
     assert list(beside["plan"]) == ["mine", "fsdp"]
     assert beside["value_s"][0] == pytest.approx(answer.value)
     assert beside["speedup"][1] == 1.0
@@ -48,7 +51,7 @@ def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:
     assert (answer.value, answer.status) == (plan.value, plan.status)
     assert sw.Task(model, devices).bounds()["strongest"]["value_s"] <= answer.value
     assert sw.Task(model, devices).check(answer)["holds"]
-    table = sw.Task(model, devices).compare(["dp", "one-device"], plans={"mine": answer}, threads=1)
+    table = sw.Task(model, devices).compare(["dp", "one-device"], plans={"mine": answer}, threads=1).to_dataframe()
     assert table.set_index("name")["value_s"]["mine"] == pytest.approx(answer.value)
     assert set(table["name"]) == {"dp", "one-device", "mine"}
 

@@ -149,16 +149,19 @@ pub struct Capabilities {
     pub counts_simulations: bool,
     /// Whether the solver starts its search from a given plan ([`Context::warm_start`]).
     pub starts_from_plan: bool,
+    /// Whether the seed can change the plan or the bound, if only because a limit cuts the search short.
+    pub depends_on_seed: bool,
 }
 
 impl Default for Capabilities {
-    /// A heuristic whose result does not depend on the thread count or on a given plan.
+    /// A heuristic whose result does not depend on the thread count, on a given plan or on the seed.
     fn default() -> Self {
         Capabilities {
             exact: false,
             deterministic_across_threads: true,
             counts_simulations: false,
             starts_from_plan: false,
+            depends_on_seed: false,
         }
     }
 }

@@ -82,6 +82,37 @@ pub fn markdown(text: &str) -> String {
     shown
 }
 
+/// The text with every character visible, and without effect as markup in a cell or a comment of LaTeX. Letters of other
+/// scripts stay as they are and need an engine that reads them.
+///
+/// ```
+/// use stagewright_core::text::latex;
+/// assert_eq!(latex("a_b & 5% of $x^2$ #1 {~}\n"), r"a\_b \& 5\% of \$x\textasciicircum{}2\$ \#1 \{\textasciitilde{}\}\textbackslash{}n");
+/// assert_eq!(latex("3 ± 1 µs, 2×, x–y…"), r"3 $\pm$ 1 \textmu{}s, 2$\times$, x--y\ldots{}");
+/// ```
+pub fn latex(text: &str) -> String {
+    let mut shown = String::with_capacity(2 * text.len());
+    for character in visible(text).chars() {
+        match character {
+            '#' | '$' | '%' | '&' | '_' | '{' | '}' => shown.extend(['\\', character]),
+            '\\' => shown.push_str(r"\textbackslash{}"),
+            '^' => shown.push_str(r"\textasciicircum{}"),
+            '~' => shown.push_str(r"\textasciitilde{}"),
+            '<' => shown.push_str(r"\textless{}"),
+            '>' => shown.push_str(r"\textgreater{}"),
+            '|' => shown.push_str(r"\textbar{}"),
+            '"' => shown.push_str(r"\textquotedbl{}"),
+            '±' => shown.push_str(r"$\pm$"),
+            '×' => shown.push_str(r"$\times$"),
+            'µ' => shown.push_str(r"\textmu{}"),
+            '–' => shown.push_str("--"),
+            '…' => shown.push_str(r"\ldots{}"),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
 /// A path quoted as one word of a command that users paste into a POSIX shell.
 ///
 /// ```

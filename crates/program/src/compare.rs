@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use stagewright::code::U001;
+use stagewright::core::document::OriginDocument;
 use stagewright::core::solver::{Observer, Silent};
-use stagewright::report::comparison::{Comparison, Contender};
+use stagewright::report::comparison::{Comparison, Contender, facts};
+use stagewright::report::wrap;
 use stagewright::tasks::{
-    self, Contest, Kind, Session, Task, check_names, comparisons_csv, comparisons_json, comparisons_table,
+    self, Contest, Kind, Session, Task, check_names, comparisons_csv, comparisons_json, comparisons_latex,
+    comparisons_table,
 };
 use stagewright::text::markdown;
 
@@ -17,7 +20,7 @@ use super::files::{self, Outputs};
 use super::given::Given;
 use super::progress::Progress;
 use super::resolve::{self, Question, Solving};
-use super::{instances, interrupt, output};
+use super::{instances, interrupt, origin, output};
 
 /// A model of the comparison.
 struct Entry {
@@ -26,15 +29,28 @@ struct Entry {
     task: Box<dyn Task>,
     /// Given plans for the model.
     given: Vec<Contender>,
+    /// The best value recorded in the library for an instance.
+    recorded: Option<f64>,
+}
+
+/// Settings of the comparisons of all models.
+struct Rules<'a> {
+    arguments: &'a CompareArguments,
+    solving: Solving,
+    seeds: Vec<u64>,
+    origin: OriginDocument,
+    verbose: bool,
 }
 
 pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
-    let is_data = arguments.json || arguments.csv || arguments.markdown;
+    let is_data = arguments.json || arguments.csv || arguments.markdown || arguments.latex;
     let outputs = files::outputs(&[
-        ("--json, --csv or --markdown", is_data.then_some(Path::new("-"))),
+        ("--json, --csv, --markdown or --latex", is_data.then_some(Path::new("-"))),
         ("--html", arguments.html.as_deref()),
     ])?;
     let solving = resolve::solving(&arguments.solve)?;
+    let seeds = arguments.seeds.as_deref().map(resolve::seeds).transpose()?.unwrap_or(vec![solving.seed]);
+    let rules = Rules { arguments, solving, seeds, origin: origin::origin()?, verbose };
     let given = Given::parse(&arguments.plan, "--plan")?;
     one_standard_input(arguments, &given)?;
     given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>(), "--plan")?;
@@ -46,9 +62,9 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     let kind = check(arguments, &entries, &given)?;
     let mut comparisons = Vec::new();
     let mut page = None;
-    for Entry { name, task, given } in entries {
+    for entry in entries {
         // After an interrupt too: the given plans of later models are known.
-        let comparison = compare(arguments, &name, &*task, given, &solving, verbose)?;
+        let (comparison, task) = rules.compare(entry)?;
         comparisons.push(comparison);
         page = arguments.html.as_deref().map(|path| (path, task));
     }
@@ -65,7 +81,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
             return true;
         }
         let gap = comparison.rows.iter().find_map(|row| row.gap);
-        solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
+        rules.solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
     };
     Ok(match comparisons.iter().all(is_reached) {
         // A comparison of placements without any plan is a result as well.
@@ -98,7 +114,7 @@ fn check(arguments: &CompareArguments, entries: &[Entry], given: &Given) -> Resu
         entrants.extend(entry.task.entrants(&arguments.solvers, &resolve::choice)?);
     }
     let given: Vec<&str> = given.names().collect();
-    check_names(&entrants, &given, arguments.baseline.as_deref(), &place())?;
+    check_names(entrants, &given, arguments.baseline.as_deref(), &place())?;
     Ok(kind)
 }
 
@@ -112,12 +128,14 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
             ("solvers", !arguments.solvers.is_empty()),
             ("plan", !arguments.plan.is_empty()),
             ("baseline", arguments.baseline.is_some()),
+            ("seeds", arguments.seeds.is_some()),
             ("html", arguments.html.is_some()),
         ],
         ..Question::default()
     };
     let mut opened = resolve::opened(path)?;
     let posed = instances::posed(path, &arguments.around, question.objective, question.parallel)?;
+    let recorded = posed.as_ref().and_then(|posed| posed.value);
     let (around, question) = question.completed(&arguments.around, posed.as_ref());
     let kind = tasks::kind(&mut opened, None, question.is_parallel());
     let files = given.files(kind, &name)?;
@@ -125,38 +143,38 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
     let (task, notes) = tasks::read(kind, request, None)?;
     notes.iter().for_each(|note| output::note(note));
     let given = files.contenders(&name, &*task)?;
-    Ok(Entry { name, task, given })
+    Ok(Entry { name, task, given, recorded })
 }
 
-/// Compares the contenders on a model.
-fn compare(
-    arguments: &CompareArguments,
-    name: &str,
-    task: &dyn Task,
-    given: Vec<Contender>,
-    solving: &Solving,
-    verbose: bool,
-) -> Result<Comparison> {
-    let observer = |contender: &str| -> Box<dyn Observer> {
-        if verbose || arguments.models.len() > 1 {
-            output::note(&format!("{name}: {contender}"));
-        }
-        Box::new(Progress::new(verbose, task.kind()))
-    };
-    let contest = Contest {
-        model: name,
-        solvers: &arguments.solvers,
-        choice: &resolve::choice,
-        given,
-        baseline: arguments.baseline.as_deref(),
-        observer: &observer,
-    };
-    let note = &mut |line: &str| output::note(line);
-    let mut silent = Silent;
-    task.compare(
-        contest,
-        &mut Session::new(solving.options().interrupt(interrupt::watch()), &mut silent, note),
-    )
+impl Rules<'_> {
+    /// Compares the contenders on a model, and returns its task as well.
+    fn compare(&self, entry: Entry) -> Result<(Comparison, Box<dyn Task>)> {
+        let Rules { arguments, verbose, .. } = *self;
+        let Entry { name, task, given, recorded } = entry;
+        let observer = |contender: &str, seed: u64| -> Box<dyn Observer> {
+            if verbose || arguments.models.len() > 1 || self.seeds.len() > 1 {
+                let seed = if self.seeds.len() > 1 { format!(", seed {seed}") } else { String::new() };
+                output::note(&format!("{name}: {contender}{seed}"));
+            }
+            Box::new(Progress::new(verbose, task.kind()))
+        };
+        let contest = Contest {
+            model: &name,
+            solvers: &arguments.solvers,
+            choice: &resolve::choice,
+            given,
+            baseline: arguments.baseline.as_deref(),
+            seeds: &self.seeds,
+            recorded_s: recorded,
+            origin: self.origin.clone(),
+            observer: &observer,
+        };
+        let note = &mut |line: &str| output::note(line);
+        let mut silent = Silent;
+        let options = self.solving.options().interrupt(interrupt::watch());
+        let comparison = task.compare(contest, &mut Session::new(options, &mut silent, note))?;
+        Ok((comparison, task))
+    }
 }
 
 /// Rejects more than one input from standard input.
@@ -190,13 +208,20 @@ fn show(arguments: &CompareArguments, kind: Kind, comparisons: &[Comparison]) ->
     if arguments.csv {
         return output::data(&comparisons_csv(comparisons)?);
     }
+    if arguments.latex {
+        return output::data(&comparisons_latex(comparisons));
+    }
     let (grid, reasons) = comparisons_table(comparisons);
-    let table = if arguments.markdown { grid.markdown() } else { grid.text(output::width()) };
-    let lines = reasons
-        .lines()
-        .map(|line| if arguments.markdown { format!("- {}\n", markdown(line)) } else { format!("{line}\n") });
-    let lines: String = lines.collect();
-    output::result(&if lines.is_empty() { table } else { format!("{table}\n{lines}") })
+    let facts = facts(comparisons);
+    if arguments.markdown {
+        let facts = facts.iter().map(|(name, fact)| format!("{name}: {fact}"));
+        let lines = reasons.lines().map(str::to_owned).chain(facts);
+        let lines: String = lines.map(|line| format!("- {}\n", markdown(&line))).collect();
+        return output::result(&format!("{}\n{lines}", grid.markdown()));
+    }
+    let width = output::width();
+    let reasons = if reasons.is_empty() { reasons } else { format!("{reasons}\n") };
+    output::result(&format!("{}\n{reasons}{}", grid.text(width), wrap::facts(facts, width)))
 }
 
 /// A file's name without folder and extension.

@@ -73,7 +73,7 @@ impl<'a> Question<'a> {
     ) -> (&'a AroundArguments, Question<'a>) {
         match posed {
             None => (around, self),
-            Some(Posed { around, objective, parallel }) => {
+            Some(Posed { around, objective, parallel, .. }) => {
                 (around, Question { objective: Some(objective), parallel: Some(parallel), ..self })
             }
         }
@@ -289,6 +289,9 @@ fn name_of_no_file(path: &Path) -> Option<&str> {
 /// quickly.
 pub(crate) const MAX_THREADS: usize = 512;
 
+/// Maximum number of seeds that are given as a count.
+const MAX_SEEDS: u64 = 1000;
+
 /// Refuses an option whose count is beyond any sensible value.
 pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Result<()> {
     if range.contains(&count) {
@@ -332,6 +335,29 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
         seed: arguments.0.number("seed").unwrap_or(0),
         threads: threads(arguments.threads())?,
     })
+}
+
+/// Parses seeds: a list, or the number of the first ones from 0.
+pub(crate) fn seeds(text: &str) -> Result<Vec<u64>> {
+    let wrong = |cause: String| {
+        Err(CliError::new(U001, cause)
+            .at("--seeds")
+            .help("give a number of seeds, such as 3, or a list: 0,1,2"))
+    };
+    let Ok(given) = text.split(',').map(|seed| seed.trim().parse()).collect::<Result<Vec<u64>, _>>() else {
+        return wrong(format!("`{text}` is neither a number nor a list of seeds"));
+    };
+    let seeds = match given[..] {
+        [count] if count <= MAX_SEEDS => (0..count).collect(),
+        [count] => return wrong(format!("{count} seeds, expected at most {MAX_SEEDS}")),
+        _ => given,
+    };
+    let is_twice = |(index, seed): (usize, &u64)| seeds[..index].contains(seed);
+    match seeds[..] {
+        [] => wrong("no seed".into()),
+        _ if seeds.iter().enumerate().any(is_twice) => wrong(format!("`{text}` has a seed twice")),
+        _ => Ok(seeds),
+    }
 }
 
 /// The cost uncertainty against which the plan should be robust, if any.

@@ -30,6 +30,7 @@ struct Row {
     starts_from_plan: bool,
     counts_simulations: bool,
     deterministic_across_threads: bool,
+    depends_on_seed: bool,
     #[serde(flatten)]
     support: Support,
 }
@@ -65,6 +66,7 @@ fn row(Entry { solver, role }: &Entry) -> Row {
         starts_from_plan: capabilities.starts_from_plan,
         counts_simulations: capabilities.counts_simulations,
         deterministic_across_threads: capabilities.deterministic_across_threads,
+        depends_on_seed: capabilities.depends_on_seed,
         support: Support::of(*solver),
     }
 }
@@ -124,6 +126,7 @@ fn facts_of(row: &Row) -> String {
             ("starts from a plan", yes(row.starts_from_plan)),
             ("counts simulations", yes(row.counts_simulations)),
             ("same for any threads", yes(row.deterministic_across_threads)),
+            ("depends on the seed", yes(row.depends_on_seed)),
         ]);
     }
     found.push(("more", "docs/solvers.md, docs/methods.md".into()));

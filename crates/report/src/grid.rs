@@ -7,7 +7,10 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, Width};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::wrap::{GAP, borderless, facts, finish};
-use stagewright_core::text::{markdown, visible};
+use stagewright_core::text::{latex, markdown, visible};
+
+/// Mark of the best figure of a table, with which its cell begins. LaTeX sets such a figure in bold instead.
+pub const BEST: &str = "* ";
 
 /// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +181,39 @@ impl Grid {
         }
         text
     }
+
+    /// Formats the table as LaTeX with the rules of `booktabs`, on one line per row. With `is_grouped`, the rows of one
+    /// first cell form a group: the cell is written once, and a rule separates the groups.
+    pub fn latex(&self, is_grouped: bool) -> String {
+        let alignment = self.columns.iter().map(|(_, column)| match column {
+            Column::Figures => 'r',
+            Column::Keys | Column::Names | Column::Words | Column::Sentences | Column::Bars => 'l',
+        });
+        let line = |cells: Vec<String>| format!("    {} \\\\\n", cells.join(" & "));
+        let headings = self.columns.iter().map(|(name, _)| latex(name)).collect();
+        let mut text = format!(
+            "\\begin{{tabular}}{{{}}}\n    \\toprule\n{}    \\midrule\n",
+            alignment.collect::<String>(),
+            line(headings)
+        );
+        let mut group: Option<&String> = None;
+        for row in &self.rows {
+            let is_in_group = is_grouped && group.is_some() && group == row.first();
+            if is_grouped && group.is_some() && !is_in_group {
+                text.push_str("    \\midrule\n");
+            }
+            group = row.first();
+            let cell = |(index, cell): (usize, &String)| match cell.strip_prefix(BEST) {
+                _ if index == 0 && is_in_group => String::new(),
+                Some(best) if self.columns[index].1 == Column::Figures => {
+                    format!("\\textbf{{{}}}", latex(best))
+                }
+                _ => latex(cell),
+            };
+            text.push_str(&line(row.iter().enumerate().map(cell).collect()));
+        }
+        text + "    \\bottomrule\n\\end{tabular}\n"
+    }
 }
 
 /// Width of a row with the given column widths.
@@ -247,6 +283,28 @@ mod tests {
     fn cells_of_markdown_stay_in_their_row() {
         let text = example().markdown();
         assert_eq!(text, "| solver | value |\n| --- | ---: |\n| a\\|b\\\\nc | 1 ms |\n| dp | 20 ms |\n");
+    }
+
+    #[test]
+    fn latex_has_the_best_in_bold_and_a_rule_between_groups() {
+        let mut grid = Grid::of(&[(Column::Names, &["model", "solver"]), (Column::Figures, &["value"])]);
+        for (model, solver, value) in [("a_1", "* dp", "* 1 ms"), ("a_1", "x", "10%"), ("b", "dp", "")] {
+            grid.row([model, solver, value].map(str::to_owned));
+        }
+        let rows = [
+            r"\begin{tabular}{llr}",
+            r"    \toprule",
+            r"    model & solver & value \\",
+            r"    \midrule",
+            r"    a\_1 & * dp & \textbf{1 ms} \\",
+            r"     & x & 10\% \\",
+            r"    \midrule",
+            r"    b & dp &  \\",
+            r"    \bottomrule",
+            r"\end{tabular}",
+        ];
+        assert_eq!(grid.latex(true).lines().collect::<Vec<_>>(), rows);
+        assert!(grid.latex(false).contains(r"    a\_1 & x & 10\% \\"));
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(super) fn rate(
 }
 
 /// Formats a rate with enough digits to distinguish plans.
-fn figure(rate: f64) -> String {
+pub(super) fn figure(rate: f64) -> String {
     let digits = match rate {
         0.0..100.0 => 4,
         100.0..10_000.0 => 2,

@@ -2,6 +2,9 @@
 
 use stagewright_core::text::visible;
 
+/// Units of time.
+const TIMES: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+
 /// Seconds as `12.35 ms`.
 ///
 /// ```
@@ -11,7 +14,28 @@ use stagewright_core::text::visible;
 /// assert_eq!(seconds(125.5), "125.50 s");
 /// ```
 pub fn seconds(value: f64) -> String {
-    scaled(value, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")])
+    scaled(value, &TIMES)
+}
+
+/// A mean in seconds and half of its interval, in the unit of the mean: `12.350 ± 0.021 ms`.
+///
+/// ```
+/// use stagewright_report::units::interval;
+/// assert_eq!(interval(0.01235, 2.1e-5), "12.350 ± 0.021 ms");
+/// assert_eq!(interval(0.01235, 0.0), "12.350 ± 0 ms");
+/// assert_eq!(interval(1.0, 2e-6), "1.0000 ± 2.0e-6 s");
+/// ```
+pub fn interval(mean: f64, half: f64) -> String {
+    let (scale, unit) = unit_of(mean, &TIMES);
+    let (mean, half) = (mean / scale, half / scale);
+    let digits = digits_of(mean);
+    let shown = match half {
+        0.0 => "0".into(),
+        // Never rounded to zero.
+        half if half < 0.5 * 0.1_f64.powi(digits as i32) => format!("{half:.1e}"),
+        half => format!("{half:.digits$}"),
+    };
+    format!("{mean:.digits$} ± {shown} {unit}")
 }
 
 /// Bytes as `18.2 GiB`.
@@ -108,19 +132,27 @@ pub fn name(text: &str) -> String {
     visible(&text[..end]).into_owned()
 }
 
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+fn scaled(value: f64, units: &[(f64, &'static str)]) -> String {
     if value == 0.0 {
         return format!("0 {}", units[0].1);
     }
-    let (scale, unit) =
-        units.iter().find(|(scale, _)| value.abs() >= *scale).or(units.last()).copied().unwrap_or((1.0, ""));
+    let (scale, unit) = unit_of(value, units);
     let shown = value / scale;
-    let digits = if shown.abs() < 10.0 {
+    format!("{shown:.digits$} {unit}", digits = digits_of(shown))
+}
+
+/// The largest unit that a value reaches, or else the smallest.
+fn unit_of(value: f64, units: &[(f64, &'static str)]) -> (f64, &'static str) {
+    units.iter().find(|(scale, _)| value.abs() >= *scale).or(units.last()).copied().unwrap_or((1.0, ""))
+}
+
+/// Decimals that give a value about five significant digits.
+fn digits_of(shown: f64) -> usize {
+    if shown.abs() < 10.0 {
         4
     } else if shown.abs() < 100.0 {
         3
     } else {
         2
-    };
-    format!("{shown:.digits$} {unit}")
+    }
 }

@@ -8,7 +8,7 @@ use stagewright_core::calls::assign;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status};
+use stagewright_core::solver::{Capabilities, Context, Plan, Result, Solution, Solver, Status};
 
 use crate::Dp;
 
@@ -27,6 +27,10 @@ impl Solver for MaxLoadSplit {
 
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         (objective.kind() != ObjectiveKind::Latency).then_some("objectives other than latency")
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { depends_on_seed: true, ..Capabilities::default() }
     }
 
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {

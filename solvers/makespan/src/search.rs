@@ -115,6 +115,7 @@ impl Solver for SearchSolver {
         Capabilities {
             counts_simulations: self.counts_simulations,
             starts_from_plan: self.starts_from_plan,
+            depends_on_seed: true,
             ..Capabilities::default()
         }
     }

@@ -60,7 +60,7 @@ impl Solver for Milp {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
+        Capabilities { exact: true, starts_from_plan: true, depends_on_seed: true, ..Capabilities::default() }
     }
 
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {

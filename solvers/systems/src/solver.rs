@@ -144,7 +144,7 @@ impl Solver for Learned {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { counts_simulations: true, ..Capabilities::default() }
+        Capabilities { counts_simulations: true, depends_on_seed: true, ..Capabilities::default() }
     }
 
     /// Without a time limit, simulates 500 placements. Returns the best placement simulated, including the first.

@@ -31,7 +31,7 @@ use super::answer::Sheet;
 use super::compare::Contest;
 use super::options::no_effect;
 use super::{
-    Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
+    Answer, Bounds, Checked, Document, Entered, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task, json,
 };
 use crate::code::X001;
@@ -286,7 +286,7 @@ impl Task for Joint {
         &self,
         list: &[String],
         _choice: &dyn Fn(&str) -> Result<SolverChoice>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<Entered>> {
         rules::entrants(self, list)
     }
 

@@ -13,10 +13,11 @@
 use std::io::{self, Write};
 
 use stagewright_core::document::{
-    JointBoundDocument, JointObjectiveDocument, JointPlanDocument, Parallelism, PlanStatus,
+    JointBoundDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, Parallelism,
+    PlanStatus, ThroughputDocument,
 };
 use stagewright_core::solver::Context;
-use stagewright_report::comparison::{Comparison, Contender, Planned};
+use stagewright_report::comparison::{Comparison, Contender, Entry, Known, Planned, Question as Objective};
 use stagewright_report::html;
 use stagewright_report::html::joint::JointPage;
 use stagewright_report::joint::JointFigures;
@@ -24,10 +25,10 @@ use stagewright_verify::{check_joint, check_joint_layers};
 
 use super::graph::Graph;
 use super::{Joint, Question, unplanned};
-use crate::code::U001;
+use crate::code::{U001, U004};
 use crate::failure::{Failure, Result};
 use crate::tasks::Session;
-use crate::tasks::compare::{Contest, Entrant, listed};
+use crate::tasks::compare::{Contest, Entered, Entrant, listed};
 
 /// Compares contenders.
 ///
@@ -37,30 +38,70 @@ pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<
     let entrants = listed(rules(task)?, contest.solvers, task.place())?;
     let baseline = contest.baseline(&entrants, None);
     let model = contest.model.to_owned();
+    let (objective, setting, figures) = match &task.question {
+        Question::Graph(graph) => {
+            let setting = contest.setting(Some(&graph.cluster), graph.options.as_ref());
+            (&graph.objective, setting, graph.figures())
+        }
+        Question::Layers(layers) => {
+            let setting = contest.setting(layers.cluster(), layers.options());
+            (&layers.objective, setting, JointFigures::default())
+        }
+        Question::Planned(_) => return Err(unplanned()),
+    };
+    let known = Known { question: Objective::Joint(objective), bounds: &[], recorded_s: contest.recorded_s };
     let contenders = contest.solve(entrants, session)?;
-    Ok(Comparison::new(&model, None, contenders, &[], baseline.as_deref()))
+    let compared = Comparison::new(&model, None, contenders, &known, baseline.as_deref())
+        .with_rates(|value| rate(objective, figures, value));
+    Ok(Comparison { setting, ..compared })
+}
+
+/// Batches, samples and tokens per second at a value of the objective; `None` for a value of 0.
+fn rate(objective: &JointObjectiveDocument, figures: JointFigures, value: f64) -> Option<ThroughputDocument> {
+    let samples_of_batch = objective.global_batch as f64;
+    let seconds_of_batch = match objective.kind {
+        JointObjectiveKind::Iteration => value,
+        JointObjectiveKind::TimePerSample => value * samples_of_batch,
+    };
+    let batches_per_s = 1.0 / seconds_of_batch;
+    let samples_per_s = Some(batches_per_s * samples_of_batch);
+    let tokens_per_s = samples_per_s.zip(figures.tokens).map(|(samples, tokens)| samples * tokens);
+    batches_per_s.is_finite().then_some(ThroughputDocument { batches_per_s, samples_per_s, tokens_per_s })
 }
 
 /// Names of the rules of a list.
 ///
 /// # Errors
 /// As [`Task::entrants`](crate::tasks::Task::entrants) says.
-pub(super) fn entrants(task: &Joint, list: &[String]) -> Result<Vec<String>> {
+pub(super) fn entrants(task: &Joint, list: &[String]) -> Result<Vec<Entered>> {
     let entrants = listed(rules(task)?, list, task.place())?;
-    Ok(entrants.into_iter().map(|entrant| entrant.name).collect())
+    Ok(entrants.into_iter().map(Entrant::entered).collect())
 }
 
-/// The rules that apply to a question.
+/// The rules that apply only to training graphs.
+const OF_GRAPHS: [&str; 3] = ["megatron", "fsdp", "data-parallel"];
+
+/// The rules for a question.
 fn rules(task: &Joint) -> Result<Vec<Entrant<'_>>> {
     fn entrant<'t>(
         name: &str,
         solve: impl Fn(&mut Context<'_>) -> Result<JointPlanDocument> + 't,
     ) -> Entrant<'t> {
         let solve = move |context: &mut Context<'_>| Ok(Planned::Joint(Box::new(solve(context)?)));
-        Entrant { name: name.to_owned(), solve: Box::new(solve) }
+        Entrant { name: name.to_owned(), solve: Ok(Box::new(solve)), depends_on_seed: false }
     }
     let graph = match &task.question {
-        Question::Layers(layers) => return Ok(vec![entrant("best", |context| layers.solve(context))]),
+        Question::Layers(layers) => {
+            let of_graphs = OF_GRAPHS.iter().map(|&name| {
+                let cause = format!("the rule `{name}` does not support files of Piper");
+                let refusal = Failure::new(U004, cause).at((task.place())("solvers")).help("compare `best`");
+                Entrant { name: name.to_owned(), solve: Err(refusal), depends_on_seed: false }
+            });
+            return Ok([entrant("best", |context| layers.solve(context))]
+                .into_iter()
+                .chain(of_graphs)
+                .collect());
+        }
         Question::Planned(_) => return Err(unplanned()),
         Question::Graph(graph) => graph,
     };
@@ -166,7 +207,7 @@ pub(super) fn given(task: &Joint, name: &str, label: &str, plan: JointPlanDocume
         .collect();
     breaks.sort_unstable();
     breaks.dedup();
-    Ok(Contender { name: name.to_owned(), plan: Planned::Joint(Box::new(plan)), given: Some(breaks) })
+    Ok(Contender { name: name.to_owned(), entry: Entry::Given(Planned::Joint(Box::new(plan)), breaks) })
 }
 
 /// Writes a page of the best plan, with the comparison.

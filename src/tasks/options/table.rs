@@ -388,6 +388,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("solvers", EITHER),
     of_command("plan", EITHER),
     of_command("baseline", EITHER),
+    of_command("seeds", EITHER),
 ];
 
 #[cfg(test)]

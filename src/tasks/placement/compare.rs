@@ -3,15 +3,17 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use stagewright_core::code::Code;
 use stagewright_core::document::{ObjectiveKind, Schedule, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{BOUNDS_SHARE, Context, Stop};
 use stagewright_formats::{Imported, PlanFile as PlacementFile};
-use stagewright_report::comparison::{Comparison, Contender, Planned};
-use stagewright_report::document::{Provenance, plan_document};
+use stagewright_report::comparison::{Comparison, Contender, Entry, Known, Planned, Question, Setting};
+use stagewright_report::document::Provenance;
 use stagewright_report::html::{self, Page};
 use stagewright_report::step::Step;
+use stagewright_report::throughput::throughput;
 
 use super::{Asked, Chosen, Placement, cluster_name, judge, model_name, step_problem};
 use crate::bounds;
@@ -20,7 +22,7 @@ use crate::failure::{Failure, Result};
 use crate::placement::placement;
 use crate::reading::Place;
 use crate::registry::{self, Role, SOLVERS};
-use crate::tasks::compare::{Contest, Entrant, is_without_solvers};
+use crate::tasks::compare::{Contest, Entered, Entrant, Solve, is_without_solvers};
 use crate::tasks::{COMMAND, Session, SolverChoice};
 
 /// Solver that speed-ups are relative to, if it takes part and no other baseline is asked for.
@@ -45,8 +47,8 @@ pub fn groups() -> impl Iterator<Item = &'static str> {
 struct Named {
     /// Name in the list.
     name: String,
-    /// Name of the solver.
-    solver: String,
+    /// Name of the solver; the error for a group of which no solver supports the objective.
+    solver: Result<String>,
     objective: Objective,
     /// Whether the solver is a member of a listed group.
     is_member: bool,
@@ -64,15 +66,28 @@ pub(super) fn compare(
 ) -> Result<Comparison> {
     let asked = task.asked()?;
     let named = named(contest.solvers, asked.problem.objective(), &task.place)?;
-    let problems = problems(asked, &named).map_err(|error| Failure::problem(&task.label, &error))?;
-    let mut entrants = Vec::with_capacity(named.len());
+    let mut chosen = Vec::with_capacity(named.len());
     for entrant in &named {
-        let chosen = entrant.chosen(contest.choice, &task.place)?;
-        let Some(problem) = problems.iter().find(|problem| *problem.objective() == entrant.objective) else {
-            continue;
+        chosen.push(entrant.chosen(contest.choice, &task.place)?);
+    }
+    let supported = named.iter().zip(&chosen).filter(|(_, chosen)| chosen.is_ok());
+    let problems = problems(asked, supported.map(|(entrant, _)| entrant.objective))
+        .map_err(|error| Failure::problem(&task.label, &error))?;
+    let mut entrants = Vec::with_capacity(named.len());
+    for (entrant, chosen) in named.iter().zip(chosen) {
+        let depends_on_seed =
+            chosen.as_ref().is_ok_and(|chosen| chosen.solver.capabilities().depends_on_seed);
+        let problem = problems.iter().find(|problem| *problem.objective() == entrant.objective);
+        let solve = match (chosen, problem) {
+            (Err(refusal), _) => Err(refusal),
+            (Ok(_), None) => continue,
+            (Ok(chosen), Some(problem)) => {
+                let solve =
+                    move |context: &mut Context<'_>| solved(asked, problem, &chosen, context, &task.place);
+                Ok(Box::new(solve) as Box<Solve<'_>>)
+            }
         };
-        let solve = move |context: &mut Context<'_>| solved(problem, &chosen, context, &task.place);
-        entrants.push(Entrant { name: entrant.name.clone(), solve: Box::new(solve) });
+        entrants.push(Entrant { name: entrant.name.clone(), solve, depends_on_seed });
     }
     let model = contest.model.to_owned();
     let baseline = contest.baseline(&entrants, Some(USUAL));
@@ -83,12 +98,22 @@ pub(super) fn compare(
         (problem.objective().to_document(None), bound.value)
     });
     let proved: Vec<_> = proved.collect();
-    let contenders = contest.solve(entrants, session)?;
     let cluster = asked.problem.cluster().document();
-    Ok(Comparison::new(&model, Some(cluster), contenders, &proved, baseline.as_deref()))
+    let setting = contest.setting(Some(cluster), asked.options.as_ref());
+    let question = asked.problem.objective().to_document(None);
+    let known =
+        Known { question: Question::Placement(&question), bounds: &proved, recorded_s: contest.recorded_s };
+    let contenders = contest.solve(entrants, session)?;
+    let compared = Comparison::new(&model, Some(cluster), contenders, &known, baseline.as_deref())
+        .with_rates(|value| throughput(&question, value, asked.batch, asked.problem.graph().document()));
+    let sources = match compared.leader() {
+        Some((_, Planned::Placement(plan))) => asked.sources(plan),
+        _ => None,
+    };
+    Ok(Comparison { setting: Setting { sources, ..setting }, ..compared })
 }
 
-/// Names of the solvers of a list, each of which supports the objective.
+/// The solvers of a list.
 ///
 /// # Errors
 /// As [`Task::entrants`](crate::tasks::Task::entrants) says.
@@ -96,28 +121,45 @@ pub(super) fn entrants(
     task: &Placement,
     list: &[String],
     choice: &dyn Fn(&str) -> Result<SolverChoice>,
-) -> Result<Vec<String>> {
+) -> Result<Vec<Entered>> {
     let named = named(list, task.asked()?.problem.objective(), &task.place)?;
-    named.iter().try_for_each(|entrant| entrant.chosen(choice, &task.place).map(drop))?;
-    Ok(named.into_iter().map(|entrant| entrant.name).collect())
+    let entered = named.into_iter().map(|entrant| {
+        let refusal = entrant.chosen(choice, &task.place)?.err();
+        Ok(Entered { name: entrant.name, refusal })
+    });
+    entered.collect()
 }
 
 impl Named {
-    /// The solver, if it supports the objective.
-    fn chosen(&self, choice: &dyn Fn(&str) -> Result<SolverChoice>, place: &Place) -> Result<Chosen> {
-        Chosen::new(&choice(&self.solver)?, &self.objective, place)
-            .map_err(|error| if self.is_member { error } else { error.at(place("solvers")) })
+    /// The solver, or the error of one that does not support the objective (U004).
+    fn chosen(&self, choice: &dyn Fn(&str) -> Result<SolverChoice>, place: &Place) -> Result<Result<Chosen>> {
+        let solver = match &self.solver {
+            Ok(solver) => solver,
+            Err(refusal) => return Ok(Err(refusal.clone())),
+        };
+        let chosen = Chosen::new(&choice(solver)?, &self.objective, place)
+            .map_err(|error| if self.is_member { error } else { error.at(place("solvers")) });
+        match chosen {
+            Err(refusal) if refusal.code() == Code::from(U004) => Ok(Err(refusal)),
+            chosen => chosen.map(Ok),
+        }
     }
 }
 
 /// The plan of a solver.
-fn solved(problem: &Problem, chosen: &Chosen, context: &mut Context<'_>, place: &Place) -> Result<Planned> {
+fn solved(
+    asked: &Asked,
+    problem: &Problem,
+    chosen: &Chosen,
+    context: &mut Context<'_>,
+    place: &Place,
+) -> Result<Planned> {
     let started = Instant::now();
     let seed = context.seed();
     let solution = chosen.solve_in(problem, context, place)?;
     let provenance =
         Provenance { solver: chosen.label.clone(), seconds: started.elapsed().as_secs_f64(), seed };
-    Ok(Planned::Placement(Box::new(plan_document(problem, &solution, provenance))))
+    Ok(Planned::Placement(Box::new(asked.document(problem, &solution, provenance))))
 }
 
 /// A given plan, evaluated by the independent checker under the rules of the question.
@@ -133,7 +175,7 @@ pub(super) fn given(asked: &Asked, name: &str, label: &str, file: PlacementFile<
     let (plan, breaks) = judged.map_err(|error| {
         Failure::new(error.code(), error.to_string()).at(label).help("correct the plan, or leave it out")
     })?;
-    Ok(Contender { name: name.to_owned(), plan: Planned::Placement(Box::new(plan)), given: Some(breaks) })
+    Ok(Contender { name: name.to_owned(), entry: Entry::Given(Planned::Placement(Box::new(plan)), breaks) })
 }
 
 /// Writes a page of the best plan, with the comparison; nothing if there is no plan.
@@ -170,11 +212,14 @@ pub(super) fn page(
 }
 
 /// The problem itself, for given plans, and those of entrants with another split.
-fn problems(asked: &Asked, named: &[Named]) -> Result<Vec<Problem>, stagewright_core::problem::ProblemError> {
+fn problems(
+    asked: &Asked,
+    objectives: impl Iterator<Item = Objective>,
+) -> Result<Vec<Problem>, stagewright_core::problem::ProblemError> {
     let mut problems = vec![asked.problem.clone()];
-    for entrant in named {
-        if !problems.iter().any(|problem| *problem.objective() == entrant.objective) {
-            problems.push(asked.problem.with_objective(entrant.objective)?);
+    for objective in objectives {
+        if !problems.iter().any(|problem| *problem.objective() == objective) {
+            problems.push(asked.problem.with_objective(objective)?);
         }
     }
     Ok(problems)
@@ -209,14 +254,15 @@ fn named(list: &[String], objective: &Objective, place: &Place) -> Result<Vec<Na
         if names.is_empty() {
             let supporting = registry::supporting(&objective).join(", ");
             let cause = format!("no solver of the group `{name}` supports the objective");
-            return Err(Failure::new(U004, cause)
+            let refusal = Failure::new(U004, cause)
                 .at(place("solvers"))
-                .help(format!("use some of {supporting}, or another objective")));
+                .help(format!("use some of {supporting}, or another objective"));
+            named.push(Named { name: entry.clone(), solver: Err(refusal), objective, is_member });
         }
         for solver in names {
             let name = format!("{solver}{suffix}");
             if !named.iter().any(|entrant| entrant.name == name) {
-                named.push(Named { name, solver: solver.to_owned(), objective, is_member });
+                named.push(Named { name, solver: Ok(solver.to_owned()), objective, is_member });
             }
         }
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stagewright_core::document::{
     BatchDocument, BoundDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
-    PlanDocument, Split,
+    PlanDocument, SourcesDocument, Split,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement as Assignment;
@@ -34,8 +34,8 @@ use stagewright_report::wrap::facts;
 
 use super::compare::Contest;
 use super::{
-    Answer, Bounds, Checked, Document, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, Shown,
-    Size, SolverChoice, Task, is_same_objective, json,
+    Answer, Bounds, Checked, Document, Entered, Explaining, Kind, ObjectiveOptions, PlanFile, Request,
+    Session, Shown, Size, SolverChoice, Task, is_same_objective, json,
 };
 use crate::bounds::{self, Proving};
 use crate::code::{U001, U003, U004, X001};
@@ -295,6 +295,26 @@ pub(super) fn as_notes(notes: Vec<String>) -> Vec<String> {
 }
 
 impl Asked {
+    /// The plan document of a solution of the problem, perhaps under another split, with the options of the model, the rate and
+    /// the sources of the costs.
+    fn document(&self, problem: &Problem, solution: &Solution, provenance: Provenance) -> PlanDocument {
+        let mut document = plan_document(problem, solution, provenance);
+        document.model.clone_from(&self.options);
+        let placement = solution.plan.as_ref().map(|plan| &plan.placement);
+        document.sources =
+            placement.and_then(|placement| reading::sources(problem, placement, &self.coverage));
+        document.throughput = solution
+            .value()
+            .and_then(|value| throughput(&document.objective, value, self.batch, problem.graph().document()));
+        document
+    }
+
+    /// Where the seconds of the operators of a plan come from; `None` if the plan is no placement of this model.
+    fn sources(&self, plan: &PlanDocument) -> Option<SourcesDocument> {
+        let placement = crate::placement::placement(&self.problem, plan).ok()?;
+        reading::sources(&self.problem, &placement, &self.coverage)
+    }
+
     /// The placement to start from, transferred to this model if it belongs to another.
     fn start(&self, session: &mut Session<'_>) -> Result<Option<Assignment>> {
         let Some((label, plan)) = &self.start else { return Ok(None) };
@@ -397,20 +417,13 @@ impl Task for Placement {
             seconds: elapsed.as_secs_f64(),
             seed: session.options.settings.seed,
         };
-        let mut document = plan_document(problem, &solution, provenance);
+        let mut document = asked.document(problem, &solution, provenance);
         document.robust = robust;
         selected::write(&asked.selection, problem, second, &mut document);
         if solution.status == Status::Infeasible && session.with_diagnosis {
             let why = asked.diagnosis(chosen, elapsed, session);
             document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
         }
-        let placement = solution.plan.as_ref().map(|plan| &plan.placement);
-        document.model.clone_from(&asked.options);
-        document.sources =
-            placement.and_then(|placement| reading::sources(problem, placement, &asked.coverage));
-        document.throughput = solution.value().and_then(|value| {
-            throughput(&document.objective, value, asked.batch, problem.graph().document())
-        });
         let of_worst_case = document.robust.as_ref().map(|robust| robust.gap);
         let hint = hint_of_layers(problem, &solution, &self.place);
         let idle = selected::idle(problem, &solution, &self.place);
@@ -491,7 +504,7 @@ impl Task for Placement {
         &self,
         list: &[String],
         choice: &dyn Fn(&str) -> Result<SolverChoice>,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Vec<Entered>> {
         selected::refuse(&self.asked()?.selection)?;
         compare::entrants(self, list, choice)
     }

@@ -14,7 +14,7 @@ of ``problem.operators`` and ``problem.devices``. Errors are raised as ``Stagewr
 from __future__ import annotations
 
 from ._native import __version__, export_targets, families
-from .comparison import compare
+from .comparison import Comparison, compare
 from .errors import StagewrightError, StagewrightWarning
 from .models import Graph, Model, cluster, from_torch, from_torch_training, load, workload
 from .plans import Check, Export, Plan, check, plan, solvers
@@ -25,6 +25,7 @@ from .tasks import Answer, Task
 __all__ = [
     "Answer",
     "Check",
+    "Comparison",
     "Export",
     "Graph",
     "Model",

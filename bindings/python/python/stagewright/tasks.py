@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _native
+from .comparison import Comparison, chosen_seeds, now
 from .models import _plain
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Task:
@@ -162,9 +160,10 @@ class Task:
         *,
         plans: Mapping[str, Answer | Mapping[str, Any]] | None = None,
         baseline: str | None = None,
+        seeds: int | Sequence[int] = 1,
         time_limit: float | None = 60.0,
         threads: int | None = None,
-    ) -> pd.DataFrame:
+    ) -> Comparison:
         """Compares solvers or expert rules, and plans of your own.
 
         Args:
@@ -173,18 +172,18 @@ class Task:
                 ``data-parallel``; by default all of them. ``["none"]`` compares plans alone.
             plans: Plans by name, which the independent checker evaluates.
             baseline: The row that speed-ups are relative to.
+            seeds: Number of seeds, or the seeds themselves, of each solver that depends on one. Values are means.
             time_limit: Seconds for each solve; ``None`` for no limit.
             threads: Number of threads; by default one per processor.
 
         Returns:
-            A row for each contender, as the program's ``compare --json`` prints it.
+            The comparison. Its table has a row for each contender, as the program's ``compare --json`` prints it.
         """
-        import pandas as pd
-
         given = [(name, _text(plan)) for name, plan in (plans or {}).items()]
         limits = _limits(time_limit, 0.0, 0, threads)
-        found = json.loads(self._native.compare(limits, list(solvers), given, baseline))
-        return pd.DataFrame(found if isinstance(found, list) else found["models"][0]["rows"])
+        chosen = chosen_seeds(seeds)
+        found = self._native.compare(limits, list(solvers), given, baseline, chosen, now())
+        return Comparison(found, chosen)
 
     def __repr__(self) -> str:
         return f"<stagewright.Task: {self.kind}>"

@@ -68,4 +68,7 @@ pub(crate) struct TableArguments {
     /// Write the table as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) out_markdown: Option<PathBuf>,
+    /// Write the tables by solver as LaTeX, for the package booktabs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out_latex: Option<PathBuf>,
 }

@@ -278,7 +278,7 @@ pub(crate) struct ConvertArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// Model files: details for one model, values for several
+    /// Model files: details for one model; values and gaps for several, in LaTeX also the details
     #[arg(value_name = "MODEL", required = true)]
     pub(crate) models: Vec<PathBuf>,
     #[command(flatten)]
@@ -299,6 +299,10 @@ pub(crate) struct CompareArguments {
     /// underscore that gives one. A plan for one model takes precedence over a plan for any
     #[arg(long, value_name = "[MODEL:][NAME=]FILE", help_heading = "Taking part")]
     pub(crate) plan: Vec<String>,
+    /// Run every solver that depends on a seed with several: a number, which counts from seed 0, or a list such as 1,2,3.
+    /// The value is then the mean, with the 95% interval of Student's t
+    #[arg(long, value_name = "N|LIST", conflicts_with = "seed", help_heading = "Taking part")]
+    pub(crate) seeds: Option<String>,
     /// Solver or plan that speed-ups are relative to [default: one-device]
     #[arg(long, value_name = "NAME", help_heading = "Taking part")]
     pub(crate) baseline: Option<String>,
@@ -311,6 +315,9 @@ pub(crate) struct CompareArguments {
     /// Print the result as Markdown
     #[arg(long, group = "shape")]
     pub(crate) markdown: bool,
+    /// Print the result as a table of a paper in LaTeX, for the package booktabs
+    #[arg(long, group = "shape")]
+    pub(crate) latex: bool,
     /// Write an HTML page of the best plan with the comparison, for one model
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

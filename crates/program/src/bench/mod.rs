@@ -29,7 +29,7 @@ use super::args::{BenchArguments, BenchCommand, TableArguments};
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
-use super::{external, interrupt, output, resolve};
+use super::{external, interrupt, origin, output, resolve};
 use baseline::Baseline;
 use case::{Case, Row};
 use journal::Journal;
@@ -93,6 +93,7 @@ fn outputs(arguments: &TableArguments) -> Result<Outputs> {
     files::outputs(&[
         ("--out-markdown", arguments.out_markdown.as_deref()),
         ("--out-csv", arguments.out_csv.as_deref()),
+        ("--out-latex", arguments.out_latex.as_deref()),
     ])
 }
 
@@ -136,6 +137,9 @@ impl Bench {
         }
         if let Some(path) = &arguments.out_csv {
             files::write(path, &table::csv(all)?)?;
+        }
+        if let Some(path) = &arguments.out_latex {
+            files::write(path, &summary::latex(&summaries, &self.suite.name, &origin::origin()?))?;
         }
         if let Some(folder) = &arguments.plots {
             let name = &self.suite.name;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use rand::RngExt;
+use stagewright::core::document::OriginDocument;
 use stagewright::core::{seed, tolerance};
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::seconds;
@@ -202,15 +203,34 @@ pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
     Some(Mean { value, interval: Some([means[outside], means[DRAWS - 1 - outside]]) })
 }
 
+/// Figures of the tables by solver.
+const MEANS: &str = "Geometric means with 95% intervals over inputs.";
+
 /// Formats the tables of all objectives as Markdown.
 pub(super) fn markdown(summaries: &[Summary]) -> String {
-    let mut text = String::new();
-    for group in summaries.chunk_by(|left, right| left.objective == right.objective) {
-        let objective = &group[0].objective;
-        let title = title_of(objective);
-        text.push_str(&format!(
-            "\n## By solver{title}\n\nGeometric means with 95% intervals over inputs.\n\n"
-        ));
+    let tables = of_objectives(summaries).map(|(objective, grid)| {
+        format!("\n## By solver{}\n\n{MEANS}\n\n{}", title_of(objective), grid.markdown())
+    });
+    tables.collect()
+}
+
+/// Formats the tables of all objectives as LaTeX, with comments that state the suite, the program and the objectives.
+pub(super) fn latex(summaries: &[Summary], suite: &str, origin: &OriginDocument) -> String {
+    let words = [origin.command.as_deref(), origin.date.as_deref()];
+    let mut comments = vec!["Needs \\usepackage{booktabs}.".to_owned(), text::visible(suite).into_owned()];
+    comments.extend([MEANS.to_owned(), format!("stagewright {}", origin.version)]);
+    comments.extend(words.into_iter().flatten().map(|word| text::visible(word).into_owned()));
+    let head: String = comments.iter().map(|line| format!("% {line}\n")).collect();
+    let tables = of_objectives(summaries).map(|(objective, grid)| {
+        let objective = if objective.is_empty() { "default" } else { objective };
+        format!("% objective: {}\n{}", text::visible(objective), grid.latex(false))
+    });
+    head + &tables.collect::<Vec<_>>().join("\n")
+}
+
+/// The objectives with their tables.
+fn of_objectives(summaries: &[Summary]) -> impl Iterator<Item = (&str, Grid)> {
+    summaries.chunk_by(|left, right| left.objective == right.objective).map(|group| {
         let mut grid = Grid::of(&[
             (Column::Names, &["solver"]),
             (
@@ -230,9 +250,8 @@ pub(super) fn markdown(summaries: &[Summary]) -> String {
                 summary.seconds.map(seconds).unwrap_or_default(),
             ]);
         }
-        text.push_str(&grid.markdown());
-    }
-    text
+        (group[0].objective.as_str(), grid)
+    })
 }
 
 /// End of the heading of a table about one objective.

@@ -17,7 +17,7 @@ use stagewright::core::bound::strongest_before;
 use stagewright::core::document::{PROBLEM_SCHEMA, ProblemDocument};
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status};
+use stagewright::core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
 use stagewright::core::tolerance;
 use stagewright::formats::{Format, Imported, PlanFile};
 use stagewright::placement::placement;
@@ -153,6 +153,10 @@ impl Solver for External {
 
     fn unsupported(&self, _: &Objective) -> Option<&'static str> {
         None
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { depends_on_seed: true, ..Capabilities::default() }
     }
 
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -25,6 +25,8 @@ pub(crate) struct Posed {
     pub(crate) objective: ObjectiveArguments,
     /// Parallelism of a joint plan.
     pub(crate) parallel: ParallelArguments,
+    /// The best value recorded in the library; `None` if the question is another.
+    pub(crate) value: Option<f64>,
 }
 
 /// The given options completed by those of the instance that a path names; `None` for any other path. A note says if they
@@ -39,8 +41,9 @@ pub(crate) fn posed(
     let library = Library::open(None)?;
     let entry = library.find(name)?;
     let own = Posed::of(entry, path)?;
-    let posed = own.with(around, objective, parallel);
+    let mut posed = own.with(around, objective, parallel);
     if let Some(difference) = posed.difference(&own, entry) {
+        posed.value = None;
         output::note(&format!("note: {difference}: the value cannot be compared with the library's"));
     }
     Ok(Some(posed))
@@ -50,7 +53,12 @@ impl Posed {
     /// The question of an instance. The cluster is left out, because it is in the model.
     fn of(entry: &Entry, path: &Path) -> Result<Posed> {
         let own = model::question(entry, path)?;
-        Ok(Posed { around: own.model.around, objective: own.objective, parallel: own.parallel })
+        Ok(Posed {
+            around: own.model.around,
+            objective: own.objective,
+            parallel: own.parallel,
+            value: entry.value,
+        })
     }
 
     /// The question of given options, with these defaults.
@@ -75,7 +83,7 @@ impl Posed {
             surroundings: Surroundings(around.surroundings.0.or(&surroundings.0)),
             import: ImportArguments(around.import.0.or(&import.0)),
         };
-        Posed { around, objective, parallel }
+        Posed { around, objective, parallel, value: self.value }
     }
 
     /// Description of the difference from the question of an instance; `None` if there is none.

@@ -4,11 +4,12 @@ use super::{Comparison, Row};
 
 /// Columns of the CSV file for placements.
 const PLACEMENTS: &str = "model,contender,status,breaks,split,value_s,bound_s,gap,seconds,memory_bytes,memory_share,\
-                          communication_s,idle_share,speedup";
+                          communication_s,idle_share,speedup,interval_s,runs,best_s,\
+                          best_known_s,samples_per_s,tokens_per_s,reason";
 
 /// Columns of the CSV file for joint plans.
 const JOINT: &str = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch,schedule,chunks,model,status,breaks,gap,seconds,\
-                     memory_bytes,memory_share,speedup";
+                     memory_bytes,memory_share,speedup,best_known_s,samples_per_s,tokens_per_s,reason";
 
 /// Returns comparisons of plans of one kind as comma-separated values, with empty cells for missing values. Rows of joint plans
 /// keep the order in which they entered.
@@ -25,7 +26,7 @@ pub fn csv(comparisons: &[Comparison]) -> Result<String, csv::Error> {
         let rows: Vec<_> =
             if is_joint { comparison.as_entered().collect() } else { comparison.rows.iter().collect() };
         for row in rows {
-            writer.write_record(columns.iter().map(|column| cell(&comparison.model, row, column)))?;
+            writer.write_record(columns.iter().map(|column| cell(comparison, row, column)))?;
         }
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
@@ -33,13 +34,13 @@ pub fn csv(comparisons: &[Comparison]) -> Result<String, csv::Error> {
 }
 
 /// The value of a row in a column, empty if there is none.
-fn cell(model: &str, row: &Row, column: &str) -> String {
+fn cell(comparison: &Comparison, row: &Row, column: &str) -> String {
     fn shown<T: ToString>(value: Option<T>) -> String {
         value.map(|value| value.to_string()).unwrap_or_default()
     }
     let degrees = row.degrees.as_ref();
     match column {
-        "model" => model.to_owned(),
+        "model" => comparison.model.clone(),
         "contender" | "plan" => row.name.clone(),
         "status" => row.status.name().to_owned(),
         "breaks" => row.breaks.join(" "),
@@ -53,6 +54,13 @@ fn cell(model: &str, row: &Row, column: &str) -> String {
         "communication_s" => shown(row.communication_s),
         "idle_share" => shown(row.idle_share),
         "speedup" => shown(row.speedup),
+        "interval_s" => shown(row.interval_s),
+        "runs" => row.runs.len().to_string(),
+        "best_s" => shown(row.best_s()),
+        "best_known_s" => shown(comparison.best_known_s),
+        "samples_per_s" => shown(row.throughput.as_ref().and_then(|rate| rate.samples_per_s)),
+        "tokens_per_s" => shown(row.throughput.as_ref().and_then(|rate| rate.tokens_per_s)),
+        "reason" => row.reason.clone().unwrap_or_default(),
         "stages" => shown(degrees.map(|degrees| degrees.stages).filter(|&stages| stages > 0)),
         "tp" => degrees
             .map(|degrees| degrees.tensor.iter().map(u32::to_string).collect::<Vec<_>>().join("/"))

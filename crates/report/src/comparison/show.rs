@@ -1,62 +1,158 @@
 //! Comparisons as tables.
 
-use super::{Comparison, Row, Status};
-use crate::grid::{Column, Grid};
-use crate::units::{bytes, name, percent, seconds};
 use stagewright_core::text::visible;
 
-/// Mark of the best value.
-const BEST: &str = "* ";
+use super::{Comparison, Row, Status, facts};
+use crate::grid::{BEST, Column, Grid};
+use crate::throughput::figure;
+use crate::units::{bytes, interval, name, percent, seconds};
+
+/// Cell of a row in a column.
+type Show = fn(&Comparison, &Row) -> String;
 
 /// Table of the contenders on one model, one row each.
 pub fn contenders(comparison: &Comparison) -> Grid {
-    let rows = &comparison.rows;
-    let has_splits = rows.windows(2).any(|pair| pair[0].split != pair[1].split);
-    let has_degrees = rows.iter().any(|row| row.degrees.is_some());
-    let has_speedups = comparison.baseline.is_some();
-    let mut columns = vec![("contender", Column::Names)];
-    columns.extend(has_splits.then_some(("split", Column::Words)));
-    columns.push(("value", Column::Figures));
-    columns.extend(has_speedups.then_some(("speed-up", Column::Figures)));
-    let figures = ["bound", "gap", "time", "memory", "of it"];
-    columns.extend(figures.map(|name| (name, Column::Figures)));
-    match has_degrees {
-        true => {
-            let degrees = ["stages", "tp", "dp", "ep", "ZeRO", "microbatch"];
-            columns.extend(degrees.map(|name| (name, Column::Figures)));
-            columns.push(("schedule", Column::Words));
-        }
-        false => columns.extend(["communication", "idle"].map(|name| (name, Column::Figures))),
+    let memory: [(&str, Column, Show); 2] = [
+        ("memory", Column::Figures, |_, row| shown(row.memory_bytes, bytes)),
+        ("of it", Column::Figures, |_, row| shown(row.memory_share, percent)),
+    ];
+    let times: [(&str, Column, Show); 2] = [
+        ("communication", Column::Figures, |_, row| shown(row.communication_s, seconds)),
+        ("idle", Column::Figures, |_, row| shown(row.idle_share, percent)),
+    ];
+    let all = std::slice::from_ref(comparison);
+    let has_degrees = has(all, |row| row.degrees.is_some());
+    let mut columns = first_columns(all);
+    columns.extend(figures(all, false));
+    columns.extend(memory);
+    columns.extend(if has_degrees { degree_columns() } else { times.to_vec() });
+    columns.extend(rates(all));
+    columns.push(("result", Column::Words, |_, row| result(row)));
+    table(&columns, [(comparison, comparison.rows.iter().collect())])
+}
+
+/// The comparisons as a table of a paper in LaTeX, for `booktabs`: a row for each model and contender, in the order in which
+/// the contenders entered, with the best value of each model in bold. Comments state how the table was made, and why some
+/// contenders have no plan.
+pub fn paper(comparisons: &[Comparison]) -> String {
+    let mut columns = first_columns(comparisons);
+    let has_models = comparisons.len() > 1;
+    if has_models {
+        columns.insert(0, ("model", Column::Names, |comparison, _| name(&comparison.model)));
     }
-    columns.push(("result", Column::Words));
-    let mut grid = Grid::new(columns);
-    let best = comparison.best();
-    for row in rows {
-        let mark = if row.is_as_good_as(best) { BEST } else { "" };
-        let mut cells = vec![name(&row.name)];
-        if has_splits {
-            cells.push(row.split.map(|split| split.name().into()).unwrap_or_default());
+    columns.extend(figures(comparisons, true));
+    if has(comparisons, |row| row.degrees.is_some()) {
+        columns.extend(degree_columns());
+    }
+    columns.extend(rates(comparisons));
+    let groups = comparisons.iter().map(|comparison| (comparison, comparison.as_entered().collect()));
+    let table = table(&columns, groups).latex(has_models);
+    let mut comments = vec!["Needs \\usepackage{booktabs}.".to_owned()];
+    let facts = facts(comparisons).into_iter();
+    comments.extend(facts.map(|(name, fact)| format!("{name}: {}", visible(&fact))));
+    comments.extend(reasons(comparisons).lines().map(str::to_owned));
+    let comments: String = comments.iter().map(|line| format!("% {line}\n")).collect();
+    comments + &table
+}
+
+fn table<'a>(
+    columns: &[(&'static str, Column, Show)],
+    groups: impl IntoIterator<Item = (&'a Comparison, Vec<&'a Row>)>,
+) -> Grid {
+    let mut grid = Grid::new(columns.iter().map(|&(heading, column, _)| (heading, column)));
+    for (comparison, rows) in groups {
+        for row in rows {
+            grid.row(columns.iter().map(|(_, _, show)| show(comparison, row)));
         }
-        cells.push(row.value_s.map(|value| format!("{mark}{}", seconds(value))).unwrap_or_default());
-        if has_speedups {
-            cells.push(row.speedup.map(times).unwrap_or_default());
-        }
-        let shown = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
-        cells.extend([
-            shown(row.bound_s, &seconds),
-            shown(row.gap, &percent),
-            shown(row.seconds, &seconds),
-            shown(row.memory_bytes, &bytes),
-            shown(row.memory_share, &percent),
-        ]);
-        match has_degrees {
-            true => cells.extend(degrees(row)),
-            false => cells.extend([shown(row.communication_s, &seconds), shown(row.idle_share, &percent)]),
-        }
-        cells.push(result(row));
-        grid.row(cells);
     }
     grid
+}
+
+fn has(comparisons: &[Comparison], is_so: impl Fn(&Row) -> bool) -> bool {
+    comparisons.iter().flat_map(|comparison| &comparison.rows).any(is_so)
+}
+
+fn shown(value: Option<f64>, show: fn(f64) -> String) -> String {
+    value.map(show).unwrap_or_default()
+}
+
+/// The contender and its split, if there are several.
+fn first_columns(comparisons: &[Comparison]) -> Vec<(&'static str, Column, Show)> {
+    let mut splits =
+        comparisons.iter().flat_map(|comparison| &comparison.rows).filter(|row| row.value_s.is_some());
+    let first = splits.next().map(|row| row.split);
+    let has_splits = splits.any(|row| Some(row.split) != first);
+    let mut columns: Vec<(&'static str, Column, Show)> =
+        vec![("contender", Column::Names, |_, row| name(&row.name))];
+    if has_splits {
+        let split: Show = |_, row| row.split.map(|split| split.name().into()).unwrap_or_default();
+        columns.push(("split", Column::Words, split));
+    }
+    columns
+}
+
+/// Values, bounds and times; with `is_paper`, also the best known value, and the outcome in place of a missing value.
+fn figures(comparisons: &[Comparison], is_paper: bool) -> Vec<(&'static str, Column, Show)> {
+    let mut columns: Vec<(&'static str, Column, Show)> = vec![match is_paper {
+        true => ("value", Column::Figures, |comparison, row| match row.value_s {
+            Some(_) => marked(comparison, row),
+            None => row.status.name().into(),
+        }),
+        false => ("value", Column::Figures, marked),
+    }];
+    if comparisons.iter().any(|comparison| comparison.baseline.is_some()) {
+        columns.push(("speed-up", Column::Figures, |_, row| shown(row.speedup, times)));
+    }
+    if is_paper {
+        columns
+            .push(("best known", Column::Figures, |comparison, _| shown(comparison.best_known_s, seconds)));
+    }
+    columns.push(("bound", Column::Figures, |_, row| shown(row.bound_s, seconds)));
+    columns.push(("gap", Column::Figures, |_, row| shown(row.gap, percent)));
+    columns.push(("time", Column::Figures, |_, row| shown(row.seconds, seconds)));
+    columns
+}
+
+/// Samples and tokens per second, if they are known.
+fn rates(comparisons: &[Comparison]) -> Vec<(&'static str, Column, Show)> {
+    let samples = |row: &Row| row.throughput.as_ref()?.samples_per_s;
+    let tokens = |row: &Row| row.throughput.as_ref()?.tokens_per_s;
+    let mut columns: Vec<(&'static str, Column, Show)> = Vec::new();
+    if has(comparisons, |row| samples(row).is_some()) {
+        columns.push(("samples/s", Column::Figures, |_, row| {
+            shown(row.throughput.as_ref().and_then(|rate| rate.samples_per_s), figure)
+        }));
+    }
+    if has(comparisons, |row| tokens(row).is_some()) {
+        columns.push(("tokens/s", Column::Figures, |_, row| {
+            shown(row.throughput.as_ref().and_then(|rate| rate.tokens_per_s), figure)
+        }));
+    }
+    columns
+}
+
+fn degree_columns() -> Vec<(&'static str, Column, Show)> {
+    vec![
+        ("stages", Column::Figures, |_, row| degrees(row)[0].clone()),
+        ("tp", Column::Figures, |_, row| degrees(row)[1].clone()),
+        ("dp", Column::Figures, |_, row| degrees(row)[2].clone()),
+        ("ep", Column::Figures, |_, row| degrees(row)[3].clone()),
+        ("ZeRO", Column::Figures, |_, row| degrees(row)[4].clone()),
+        ("microbatch", Column::Figures, |_, row| degrees(row)[5].clone()),
+        ("schedule", Column::Words, |_, row| degrees(row)[6].clone()),
+    ]
+}
+
+/// The value of a row with its interval, marked if it is the best; empty without a plan.
+fn marked(comparison: &Comparison, row: &Row) -> String {
+    let mark = if row.is_as_good_as(comparison.best()) { BEST } else { "" };
+    value(row).map(|value| format!("{mark}{value}")).unwrap_or_default()
+}
+
+/// The value of a row with its interval.
+pub(crate) fn value(row: &Row) -> Option<String> {
+    let value = row.value_s?;
+    Some(row.interval_s.map_or_else(|| seconds(value), |half| interval(value, half)))
 }
 
 /// Degrees of parallelism of a row, empty without a plan.
@@ -80,25 +176,33 @@ fn degrees(row: &Row) -> [String; 7] {
 /// Outcome of a contender in a few words.
 fn result(row: &Row) -> String {
     match row.status {
+        Status::Solved(_) if row.solved() > 0 && !row.is_complete() => {
+            format!("{} for {} of {} seeds", row.status.name(), row.solved(), row.runs.len())
+        }
         Status::Invalid if row.breaks.is_empty() => "invalid".into(),
         Status::Invalid => format!("breaks {}", row.breaks.join(", ")),
         Status::Given => "as given".into(),
-        Status::Solved(_) => row.status.name().into(),
+        Status::Solved(_) | Status::Unsupported | Status::Failed => row.status.name().into(),
     }
 }
 
-/// Reasons why contenders have no plan, one line each.
-pub fn reasons(comparison: &Comparison) -> String {
-    let rows = comparison.rows.iter().filter(|row| row.value_s.is_none());
-    let reasons = rows.filter_map(|row| {
-        let first = row.reason.as_deref()?.lines().next()?;
-        Some(format!("{}: {}\n", name(&row.name), visible(first)))
+/// Reasons why contenders have no plan, or none for some seed, one line each.
+pub fn reasons(comparisons: &[Comparison]) -> String {
+    let is_single = comparisons.len() == 1;
+    let reasons = comparisons.iter().flat_map(|comparison| {
+        let rows = comparison.rows.iter().filter(|row| row.solved() == 0 || !row.is_complete());
+        rows.filter_map(move |row| {
+            let first = row.reason.as_deref()?.lines().next()?;
+            let model = if is_single { String::new() } else { format!("{}, ", name(&comparison.model)) };
+            Some(format!("{model}{}: {}\n", name(&row.name), visible(first)))
+        })
     });
     reasons.collect()
 }
 
-/// Table of values for several models: one row per model, one column per contender, and in the last row each
-/// contender's geometric mean speed-up over the baseline.
+/// Table of values for several models: one row per model, one column per contender with its value and, after a comma, the gap to
+/// the bound; then the best known value and the bound, and in the last row each contender's geometric mean speed-up over the
+/// baseline.
 pub fn models(comparisons: &[Comparison]) -> Grid {
     let mut names: Vec<&str> = Vec::new();
     for row in comparisons.iter().flat_map(|comparison| &comparison.entered) {
@@ -107,7 +211,8 @@ pub fn models(comparisons: &[Comparison]) -> Grid {
         }
     }
     let columns = names.iter().map(|&name| (name, Column::Figures));
-    let mut grid = Grid::new([("model", Column::Names)].into_iter().chain(columns));
+    let of_question = [("best known", Column::Figures), ("bound", Column::Figures)];
+    let mut grid = Grid::new([("model", Column::Names)].into_iter().chain(columns).chain(of_question));
     let row_of =
         |comparison: &'_ Comparison, name: &str| comparison.rows.iter().position(|row| row.name == name);
     for comparison in comparisons {
@@ -116,14 +221,16 @@ pub fn models(comparisons: &[Comparison]) -> Grid {
             let Some(row) = row_of(comparison, name).map(|index| &comparison.rows[index]) else {
                 return String::new();
             };
-            match row.value_s {
-                Some(value) if row.status == Status::Invalid => format!("({})", seconds(value)),
-                Some(value) if row.is_as_good_as(best) => format!("{BEST}{}", seconds(value)),
-                Some(value) => seconds(value),
-                None => row.status.name().into(),
+            let Some(value) = value(row) else { return row.status.name().into() };
+            if row.status == Status::Invalid {
+                return format!("({value})");
             }
+            let mark = if row.is_as_good_as(best) { BEST } else { "" };
+            let gap = row.gap.map(|gap| format!(", {}", percent(gap))).unwrap_or_default();
+            format!("{mark}{value}{gap}")
         });
-        grid.row([name(&comparison.model)].into_iter().chain(cells));
+        let known = [comparison.best_known_s, comparison.bound_s].map(|value| shown(value, seconds));
+        grid.row([name(&comparison.model)].into_iter().chain(cells).chain(known));
     }
     if comparisons.iter().any(|comparison| comparison.baseline.is_some()) {
         let means = names.iter().map(|name| {
@@ -137,7 +244,8 @@ pub fn models(comparisons: &[Comparison]) -> Grid {
                 count => format!("{} of {count}", times((sum / f64::from(count)).exp())),
             }
         });
-        grid.row(["mean speed-up".to_owned()].into_iter().chain(means));
+        let blank = [String::new(), String::new()];
+        grid.row(["mean speed-up".to_owned()].into_iter().chain(means).chain(blank));
     }
     grid
 }

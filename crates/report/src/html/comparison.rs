@@ -5,7 +5,9 @@ use std::fmt::Write;
 use super::markup::{self, escape};
 use super::names::visible;
 use super::shell::Section;
-use crate::comparison::{Comparison, Row};
+use super::summary;
+use crate::comparison::{Comparison, Row, facts};
+use crate::units::interval;
 
 /// Columns after the name, each with whether it contains words rather than numbers.
 const COLUMNS: [(&str, bool); 9] = [
@@ -54,6 +56,9 @@ pub(super) fn section(comparison: &Comparison) -> Section {
         markup.push_str("</tr>\n");
     }
     markup.push_str("</tbody></table>\n</div>\n");
+    let facts = facts(std::slice::from_ref(comparison));
+    let facts: Vec<_> = facts.into_iter().map(|(name, fact)| (name, escape(&visible(&fact)))).collect();
+    markup.push_str(&summary::facts(&facts));
     Section { id: "comparison", title: "Comparison", markup }
 }
 
@@ -65,7 +70,10 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     let share = row.memory_share.map(|share| format!(" <small>{}</small>", markup::percent(share)));
     [
         format!("{}{split}{}", row.status.name(), broken(row)),
-        seconds(row.value_s),
+        match (row.value_s, row.interval_s) {
+            (Some(value), Some(half)) => escape(&interval(value, half)),
+            (value, _) => seconds(value),
+        },
         seconds(row.bound_s),
         percent(row.gap),
         row.speedup.map(|speedup| format!("{speedup:.2}×")).unwrap_or_default(),

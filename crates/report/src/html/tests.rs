@@ -461,14 +461,17 @@ fn a_comparison_is_a_table() {
         memory_share: value.map(|_| 0.125),
         communication_s: value.map(|_| 0.0),
         idle_share: value.map(|_| 0.25),
+        interval_s: None,
         speedup: value.map(|value| 2.0 / value),
+        throughput: None,
+        runs: Vec::new(),
         reason: value.is_none().then(|| "no time\nat all".into()),
         degrees: None,
         plan: None,
     };
     let rows = vec![row("<fast>", Some(1.0)), row("slow", Some(2.0)), row("none", None)];
     let comparison =
-        Comparison { model: "chain".into(), baseline: Some("slow".into()), rows, entered: Vec::new() };
+        Comparison { model: "chain".into(), baseline: Some("slow".into()), rows, ..Comparison::default() };
     let markup = super::comparison::section(&comparison).markup;
     assert_eq!(markup.matches("<tr>").count(), 4);
     assert_eq!(markup.matches("<td").count(), 27);

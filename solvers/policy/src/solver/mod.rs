@@ -160,7 +160,7 @@ impl Solver for Policy {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { starts_from_plan: self.parts.floor, ..Capabilities::default() }
+        Capabilities { starts_from_plan: self.parts.floor, depends_on_seed: true, ..Capabilities::default() }
     }
 
     /// Without a time limit, stops after about twice as many simulations as the other searches, or the same number of

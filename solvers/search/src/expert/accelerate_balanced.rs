@@ -23,6 +23,7 @@ pub static ACCELERATE_BALANCED: ExpertRule = ExpertRule {
     name: "accelerate-balanced",
     summary: "accelerators filled in turn up to an equal share of parameters (accelerate; baseline)",
     missing_feature: None,
+    depends_on_seed: false,
     place,
 };
 

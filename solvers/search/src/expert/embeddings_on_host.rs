@@ -22,6 +22,7 @@ pub static EMBEDDINGS_ON_HOST: ExpertRule = ExpertRule {
     name: "embeddings-on-host",
     summary: "embeddings on the host, one accelerator per layer, round-robin (baseline)",
     missing_feature: None,
+    depends_on_seed: false,
     place,
 };
 

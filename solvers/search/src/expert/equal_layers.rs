@@ -17,6 +17,7 @@ pub static EQUAL_LAYERS: ExpertRule = ExpertRule {
     name: "equal-layers",
     summary: "equal numbers of layers per accelerator (Megatron-LM, torchtitan; baseline)",
     missing_feature: None,
+    depends_on_seed: false,
     place,
 };
 

@@ -15,6 +15,7 @@ pub static EQUAL_PARAMETERS: ExpertRule = ExpertRule {
     name: "equal-parameters",
     summary: "stages of layers with balanced parameters (DeepSpeed; baseline)",
     missing_feature: None,
+    depends_on_seed: false,
     place,
 };
 

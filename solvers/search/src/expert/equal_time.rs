@@ -17,6 +17,7 @@ pub static EQUAL_TIME: ExpertRule = ExpertRule {
     name: "equal-time",
     summary: "stages of layers with balanced compute time (torchgpipe; baseline)",
     missing_feature: None,
+    depends_on_seed: false,
     place,
 };
 

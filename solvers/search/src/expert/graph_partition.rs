@@ -22,6 +22,7 @@ pub static GRAPH_PARTITION: ExpertRule = ExpertRule {
     name: "graph-partition",
     summary: "graph partitions with balanced compute and few transfers (METIS; baseline)",
     missing_feature: multilevel::MISSING_FEATURE,
+    depends_on_seed: true,
     place,
 };
 

@@ -21,6 +21,7 @@ pub static LAYER_PER_DEVICE: ExpertRule = ExpertRule {
     name: "layer-per-device",
     summary: "one accelerator per layer, round-robin (expert placement of recurrent models; baseline)",
     missing_feature: None,
+    depends_on_seed: false,
     place,
 };
 

@@ -40,7 +40,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status};
+use stagewright_core::solver::{Capabilities, Context, Plan, Result, Solution, Solver, Status};
 
 pub use accelerate_balanced::ACCELERATE_BALANCED;
 pub use embeddings_on_host::EMBEDDINGS_ON_HOST;
@@ -57,6 +57,8 @@ pub struct ExpertRule {
     summary: &'static str,
     /// Cargo feature that the rule needs and this build lacks, if any.
     missing_feature: Option<&'static str>,
+    /// Whether the placement depends on the seed.
+    depends_on_seed: bool,
     /// The placement of a problem, with the seed of random choices, or the reason why there is none.
     place: fn(&Problem, u64) -> Result<Placed, String>,
 }
@@ -72,6 +74,10 @@ impl Solver for ExpertRule {
 
     fn missing_feature(&self) -> Option<&'static str> {
         self.missing_feature
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { depends_on_seed: self.depends_on_seed, ..Capabilities::default() }
     }
 
     /// Every rule supports the makespan; latency, with calls assigned to the rule's split; and the throughput of any

@@ -78,7 +78,7 @@ impl Solver for Local {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { starts_from_plan: true, ..Capabilities::default() }
+        Capabilities { starts_from_plan: true, depends_on_seed: true, ..Capabilities::default() }
     }
 
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {

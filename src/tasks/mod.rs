@@ -11,6 +11,7 @@
 //! [`Document`], and its column in [`options`].
 
 mod answer;
+mod cluster;
 mod compare;
 mod document;
 mod export;
@@ -37,6 +38,7 @@ use placement::Chosen;
 
 use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
+pub use cluster::ClusterSource;
 pub use compare::{Contest, check_names, comparisons_csv, comparisons_json, comparisons_table};
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};

@@ -31,6 +31,7 @@ mod machine;
 mod man;
 mod measured;
 mod model_options;
+mod origin;
 mod output;
 mod plan;
 mod policy;

@@ -195,7 +195,7 @@ impl Placement {
         let place = request.place.clone();
         let rules = request.objective.clone();
         if is_planned {
-            let (documents, notes) = Documents::read(request)?;
+            let (documents, notes) = Documents::read(request, true)?;
             let label = documents.label.clone();
             let question = Question::Planned(Box::new(documents), rules);
             return Ok((Placement { question, label, place }, as_notes(notes)));
@@ -207,7 +207,7 @@ impl Placement {
             choice => Some(Chosen::new(choice, &objective, &place)?),
         };
         let start = request.start.take();
-        let (documents, notes) = Documents::read(request)?;
+        let (documents, notes) = Documents::read(request, false)?;
         let start = match &start {
             None => None,
             Some(Input { label, bytes }) => {

@@ -26,6 +26,7 @@ mod costs;
 mod graph;
 mod joint;
 mod names;
+mod origin;
 mod pins;
 mod piper;
 mod plan;
@@ -54,6 +55,7 @@ pub use joint::{
 pub use names::{
     BOUND_SOURCES, JOINT_BOUND_SOURCES, ROBUST_BOUND_SOURCES, STOP_REASONS, STRATEGY_BOUND_SOURCES,
 };
+pub use origin::OriginDocument;
 pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};
 pub use plan::{

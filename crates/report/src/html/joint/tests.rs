@@ -62,8 +62,11 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
         bound: JointBoundDocument { value_s: Some(18.0), source: "bound".into() },
         gap: Some(0.25),
         seconds: 0.1,
+        origin: None,
         stop: None,
         reason: None,
+        throughput: None,
+        sources: None,
         execution: Some(JointExecutionDocument {
             microbatch: 3,
             microbatches,

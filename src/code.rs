@@ -57,7 +57,7 @@ stagewright_core::codes! {
 
         /// missing cluster
         ///
-        /// The model does not contain a cluster, so the devices are unknown. Give one: a file, a name, or devices:
+        /// Neither the model nor a plan that is read contains a cluster, so the devices are unknown. Give one: a file, a name, or devices:
         ///
         /// ```text
         /// stagewright plan model.json --cluster 8xa100

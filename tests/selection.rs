@@ -146,11 +146,17 @@ fn selections_agree_with_brute_force() {
         {
             assert!(second.bound <= goal * (1.0 + 1e-9), "{number}: {second:?}, {goal}");
             assert!(second.value >= goal * (1.0 - 1e-9), "{number}: {second:?}, {goal}");
-            assert!(!is_decided(&problem) || same(second.value, goal) || goal == 0.0, "{number}: {second:?}, {goal}");
+            assert!(
+                !is_decided(&problem) || same(second.value, goal) || goal == 0.0,
+                "{number}: {second:?}, {goal}"
+            );
             with_second += 1;
         }
         if is_decided(&problem) {
-            assert!(best.is_some_and(|best| same(best, value) || value == 0.0), "{number}: {best:?}, {value}");
+            assert!(
+                best.is_some_and(|best| same(best, value) || value == 0.0),
+                "{number}: {best:?}, {value}"
+            );
             decided += 1;
         }
     }
@@ -168,7 +174,11 @@ fn false_claims_are_refused() {
         let plan = document(&problem, &selection, &found);
         let (Some(claimed), false) = (plan.second_goal.clone(), plan.devices.is_empty()) else { continue };
         let report = checked(&problem, &plan);
-        assert!(report.holds() && report.second_goal == Some(Verdict::NotVerified), "{:?}", report.violations);
+        assert!(
+            report.holds() && report.second_goal == Some(Verdict::NotVerified),
+            "{:?}",
+            report.violations
+        );
         let forged = |index: usize, change: &dyn Fn(&mut PlanDocument), refused: &mut [u32; 5]| {
             let mut forged = plan.clone();
             change(&mut forged);
@@ -178,7 +188,12 @@ fn false_claims_are_refused() {
             }
         };
         let goal = |value: f64, plan: &mut PlanDocument| {
-            let second = stagewright_core::document::SecondGoalDocument { value, gap: 0.0, bound: value, ..claimed.clone() };
+            let second = stagewright_core::document::SecondGoalDocument {
+                value,
+                gap: 0.0,
+                bound: value,
+                ..claimed.clone()
+            };
             plan.second_goal = Some(second);
         };
         forged(0, &|plan| goal(claimed.value + 1.0, plan), &mut refused);

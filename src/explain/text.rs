@@ -8,9 +8,10 @@ use crate::report::table;
 use crate::report::units::{bytes, name, percent, seconds};
 use crate::report::wrap::facts;
 
-/// Renders the whole explanation for a terminal `width` characters wide. `known` is the value expressed as a
-/// throughput.
+/// Renders the whole explanation for a terminal `width` characters wide. `origin` says where the figures come from, and
+/// `known` is the value expressed as a throughput.
 pub fn text(
+    origin: Vec<(&'static str, String)>,
     objective: &ObjectiveDocument,
     explanation: &Explanation,
     what_ifs: &[WhatIf],
@@ -23,6 +24,7 @@ pub fn text(
         ("value", table::value_line(objective, explanation.value_s, known)),
     ];
     lines.push(("bound", bound(explanation, what_ifs)));
+    lines.extend(origin);
     let of_each = if objective.schedule == Schedule::None { "" } else { " a microbatch" };
     lines.extend(explanation.bottlenecks.iter().map(|it| ("bottleneck", parts(it, of_each))));
     lines.extend(explanation.tight.iter().map(|it| ("tight", tight(it))));

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::{ClusterDocument, CostsDocument, SourcesDocument};
+use stagewright_core::cost::operator_seconds;
+use stagewright_core::document::{ClusterDocument, CostsDocument, GraphDocument, SourcesDocument};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_costs::{Costs, Coverage, Source, apply};
@@ -39,15 +40,33 @@ pub fn measured(
     Ok(coverage)
 }
 
-/// Shares of a plan's compute time by source of cost; `None` if all of it is measured, or there is no compute time.
+/// Shares of a placement's compute time by source of cost; `None` if there is no compute time.
 pub fn sources(problem: &Problem, placement: &Placement, coverage: &Coverage) -> Option<SourcesDocument> {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let on = |op| cluster.kind(cluster.kind_of(placement.device_of(op))).class.as_str();
+    let operators = graph.operators().map(|op| (op.index(), on(op)));
+    sources_on(graph.document(), cluster.document(), operators, coverage)
+}
+
+/// Shares of the operators' seconds by source of cost, for operators given by their index in the graph, each with the
+/// name of its device class. `None` if they take no time, or a class cannot run its operator.
+pub fn sources_on<'c>(
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    operators: impl IntoIterator<Item = (usize, &'c str)>,
+    coverage: &Coverage,
+) -> Option<SourcesDocument> {
     let mut sums: BTreeMap<Source, f64> = BTreeMap::new();
-    for op in problem.graph().operators() {
-        let pool = problem.pool_of(placement.device_of(op));
-        let class = &problem.cluster().kind(problem.pools()[pool].kind).class;
-        let source = coverage.operators.get(class)?.get(op.index()).copied().flatten()?;
-        *sums.entry(source).or_default() += problem.seconds(op, pool).unwrap_or(0.0);
+    for (index, class) in operators {
+        let source = coverage.operators.get(class)?.get(index).copied().flatten()?;
+        let seconds = operator_seconds(&graph.operators[index], class, cluster.classes.get(class))?;
+        *sums.entry(source).or_default() += seconds;
     }
+    shares(&sums)
+}
+
+/// Shares of a sum of seconds; `None` if it is zero.
+fn shares(sums: &BTreeMap<Source, f64>) -> Option<SourcesDocument> {
     let total: f64 = sums.values().sum();
     let share = |source| sums.get(&source).map_or(0.0, |sum| sum / total);
     let shares = SourcesDocument {
@@ -56,7 +75,7 @@ pub fn sources(problem: &Problem, placement: &Placement, coverage: &Coverage) ->
         fitted: share(Source::Fitted),
         guessed: share(Source::Guessed),
     };
-    (total > 0.0 && shares.measured < 1.0).then_some(shares)
+    (total > 0.0).then_some(shares)
 }
 
 /// Number of times, in seconds, that a model states for its operators, over all classes.

@@ -24,7 +24,7 @@ use stagewright_formats::{Foreign, ImportOptions, Imported, import_file, import_
 
 use crate::failure::Result;
 use crate::files::{Input, LARGEST, Opened, too_large, unreadable};
-pub use measured::{measured, sources};
+pub use measured::{measured, sources, sources_on};
 pub use options::{ModelOptions, Place, import_options, suit};
 
 /// Reads a model and returns it with its label for errors. A large file is read only as far as its format needs.

@@ -1,8 +1,8 @@
 //! A plan document of any kind.
 
 use stagewright_core::document::{
-    JOINT_PLAN_SCHEMA, JointPlanDocument, ModelOptionsDocument, PlanDocument, PlanStatus,
-    STRATEGY_PLAN_SCHEMA, StrategyPlanDocument,
+    ClusterDocument, JOINT_PLAN_SCHEMA, JointPlanDocument, ModelOptionsDocument, OriginDocument,
+    PlanDocument, PlanStatus, STRATEGY_PLAN_SCHEMA, StrategyPlanDocument,
 };
 use stagewright_formats::{
     PlanFile as PlacementFile, import_joint_plan, import_strategy_plan, write_joint_plan, write_plan,
@@ -105,6 +105,16 @@ impl Document {
         }
     }
 
+    /// Records the program that made the plan.
+    pub fn set_origin(&mut self, origin: OriginDocument) {
+        let place = match self {
+            Document::Placement(plan) => &mut plan.origin,
+            Document::Joint(plan) => &mut plan.origin,
+            Document::Strategies(plan) => &mut plan.origin,
+        };
+        *place = Some(origin);
+    }
+
     /// The document as JSON, as it is written to files.
     pub fn json(&self) -> String {
         match self {
@@ -163,6 +173,15 @@ impl<'a> PlanFile<'a> {
         match self {
             PlanFile::Placement { file, .. } => file.native()?.model.as_ref(),
             PlanFile::Whole(_, Document::Joint(plan)) => plan.options.as_ref(),
+            PlanFile::Whole(..) => None,
+        }
+    }
+
+    /// The cluster that the plan was made for, if the plan keeps it.
+    pub fn cluster(&self) -> Option<&ClusterDocument> {
+        match self {
+            PlanFile::Placement { file, .. } => file.native()?.cluster.as_ref(),
+            PlanFile::Whole(_, Document::Joint(plan)) => plan.cluster.as_ref(),
             PlanFile::Whole(..) => None,
         }
     }

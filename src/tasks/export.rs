@@ -22,8 +22,8 @@ pub fn has_target(kind: Kind, to: &str, place: &Place) -> Result<()> {
     }
 }
 
-/// Writes a plan for a runtime. The model and the cluster are not needed if the plan has everything that its target
-/// needs.
+/// Writes a plan for a runtime. The model is not needed if the plan has everything that its target needs. Without a
+/// cluster, that of the plan applies, or else the model's own.
 ///
 /// # Errors
 /// An unknown target (E001), a plan that needs its model (S006), or one that the runtime cannot execute.
@@ -58,6 +58,7 @@ pub fn export(
         }
     };
     let own = graph.as_ref().and_then(|graph| graph.document().cluster.as_ref());
-    let placed = Placed::new(&plan, graph.as_ref(), cluster.or(own));
+    let cluster = cluster.or(plan.cluster.as_ref()).or(own);
+    let placed = Placed::new(&plan, graph.as_ref(), cluster);
     placed.and_then(|placed| target.export(&placed)).map_err(|error| unwritten(label, &error))
 }

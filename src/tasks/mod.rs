@@ -11,6 +11,7 @@
 //! [`Document`], and its column in [`options`].
 
 mod answer;
+mod cluster;
 mod compare;
 mod document;
 mod export;
@@ -37,13 +38,15 @@ use placement::Chosen;
 
 use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
+pub use cluster::ClusterSource;
 pub use compare::{
     Contest, Entered, check_names, comparisons_csv, comparisons_json, comparisons_latex, comparisons_table,
 };
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
 pub use request::{
-    ObjectiveOptions, ParallelOptions, Request, SelectionOptions, SolverChoice, is_same_objective, objective_of,
+    ObjectiveOptions, ParallelOptions, Request, SelectionOptions, SolverChoice, is_same_objective,
+    objective_of,
 };
 
 /// The kind of a question, and of the plan that answers it.

@@ -22,8 +22,11 @@ use crate::reading::{self, ModelOptions, Place};
 pub struct Request {
     /// The model: a file or its content, with its label in errors.
     pub model: Opened,
-    /// The cluster with its label in errors; `None` if the model has its own.
+    /// The cluster that the user gave, with its label in errors.
     pub cluster: Option<(String, ClusterDocument)>,
+    /// The cluster that a plan keeps, with its label in errors: the default for a question about the plan. Any other
+    /// question takes it only if neither the user nor the model has a cluster.
+    pub kept_cluster: Option<(String, ClusterDocument)>,
     /// Devices that operators are restricted to.
     pub pins: Option<PinsDocument>,
     /// How the model is read.

@@ -156,8 +156,10 @@ fn one_device_has_the_value_of_all_its_work() {
             gap: None,
             seconds: 0.0,
             seed: 0,
+            origin: None,
             stop: None,
             reason: None,
+            cluster: None,
             pins: Default::default(),
             devices: vec![DeviceDocument {
                 name: "acc0".into(),

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stagewright::code::{U001, X001};
+use stagewright::code::{U001, U002, X001};
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::solver::{Observer, Silent};
 use stagewright::costs::import;
@@ -112,6 +112,7 @@ impl Asked {
                 Some(name) => Some((name.clone(), cluster_of(name)?)),
                 None => None,
             },
+            kept_cluster: None,
             pins: match &self.pins {
                 Some(text) => Some(import_pins("pins", text.as_bytes())?),
                 None => None,
@@ -188,7 +189,12 @@ impl Task {
             let asked: Asked = arguments(text)?;
             let kind = asked.kind()?;
             // Inputs are read here once, so that unreadable ones are refused where they are given.
-            let (_, notes) = tasks::read(kind, asked.request()?, None)?;
+            let notes = match tasks::read(kind, asked.request()?, None) {
+                Ok((_, notes)) => notes,
+                // Plans keep their cluster, so questions about them need none.
+                Err(error) if error.code() == U002.into() => Vec::new(),
+                Err(error) => return Err(error),
+            };
             Ok::<Task, Failure>(Task { asked: Arc::new(asked), kind, notes })
         };
         Ok(interruptible(py, |_| read())??)
@@ -310,7 +316,7 @@ impl Task {
 }
 
 impl Asked {
-    /// The request, with the options stored in a plan as defaults, as in the program.
+    /// The request, with the options and the cluster stored in a plan as defaults, as in the program.
     fn with_options_of(&self, plan: Option<&PlanFile<'_>>) -> Result<Request, Failure> {
         let mut request = self.request()?;
         if let Some(Ok(Value::Object(mut kept))) = plan.and_then(PlanFile::options).map(serde_json::to_value)
@@ -318,6 +324,8 @@ impl Asked {
             kept.extend(self.options.clone());
             request.options.document = arguments(&Value::Object(kept).to_string())?;
         }
+        request.kept_cluster =
+            plan.and_then(PlanFile::cluster).map(|cluster| ("plan".into(), cluster.clone()));
         Ok(request)
     }
 

@@ -186,3 +186,27 @@ def test_text_shows_status_and_figures(plan: sw.Plan) -> None:
     assert "optimal" in str(plan) and "gpu0" in str(plan)
     assert repr(plan).startswith("<stagewright.Plan optimal")
     assert plan.value is not None and math.isfinite(plan.value)
+
+
+def test_a_plan_is_checked_on_the_cluster_that_it_keeps(tmp_path: Path) -> None:
+    model = chain()
+    problem = sw.Problem(model, cluster(2), split="free")
+    plan = problem.place([0, 0, 0, 0, 0, 1])
+    assert plan.to_dict()["cluster"] == problem.cluster
+    assert plan.check() and plan.check(model) == sw.check(problem, plan)
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    again = sw.Problem.of_plan(model, path)
+    assert (again.cluster, again.objective) == (problem.cluster, problem.objective)
+    assert again.read_plan(path).check(model).value == plan.value
+    # The claims of a plan are about its own cluster, and one that is given wins.
+    document = plan.to_dict()
+    document["cluster"]["kinds"][0]["count"] = 1
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(sw.StagewrightError, match="L001"):
+        sw.Problem.of_plan(model, path).read_plan(path)
+    assert sw.check(problem, problem.read_plan(path))
+    # Plans of earlier releases keep no cluster.
+    del document["cluster"]
+    with pytest.raises(sw.StagewrightError, match="U002"):
+        sw.Problem.of_plan(model, document)

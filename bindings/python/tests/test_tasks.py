@@ -50,7 +50,11 @@ def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:
     plan = sw.plan(sw.Problem(sw.load(model), str(devices)), threads=1)
     assert (answer.value, answer.status) == (plan.value, plan.status)
     assert sw.Task(model, devices).bounds()["strongest"]["value_s"] <= answer.value
-    assert sw.Task(model, devices).check(answer)["holds"]
+    assert sw.Task(model, devices).check(answer)["cluster"]["source"] == "given"
+    kept = sw.Task(model).check(answer)
+    assert kept["holds"] and kept["cluster"]["source"] == "plan"
+    with pytest.raises(sw.StagewrightError, match="U002"):
+        sw.Task(model).solve(threads=1)
     table = sw.Task(model, devices).compare(["dp", "one-device"], plans={"mine": answer}, threads=1).to_dataframe()
     assert table.set_index("name")["value_s"]["mine"] == pytest.approx(answer.value)
     assert set(table["name"]) == {"dp", "one-device", "mine"}

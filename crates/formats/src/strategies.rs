@@ -51,6 +51,7 @@ pub fn import_strategy_plan(label: &str, bytes: &[u8]) -> Result<StrategyPlanDoc
         gap: None,
         seconds: 0.0,
         seed: 0,
+        origin: None,
         stop: None,
         strategies: Notation::Json.read(label, text)?,
     })

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use stagewright::clusters::{self, Comments, comments};
-use stagewright::core::document::{ClassDocument, ClusterDocument, KindDocument, LinkDocument};
+use stagewright::core::document::{ClassDocument, ClusterDocument, KindDocument};
+use stagewright::report::devices::{link as figures, peaks_of};
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bandwidth, bytes_closely, datasheet, seconds};
 use stagewright::report::wrap::{facts, lines};
 
 use super::args::ClustersArguments;
-use super::devices::peaks;
 use super::error::Result;
 use super::exit::Exit;
 use super::files::{at_most_one_standard, is_standard};
@@ -125,16 +125,9 @@ fn facts_of_kind(kind: &KindDocument) -> String {
 
 fn facts_of_class(class: &ClassDocument) -> String {
     let mut parts = Vec::new();
-    match (class.peaks.is_empty(), class.peak_flops) {
-        (true, peak) => parts.extend(peak.map(|peak| format!("{} TFLOP/s", datasheet(peak / 1e12)))),
-        (false, _) => parts.push(format!("{} TFLOP/s", peaks(class.peaks.iter()))),
-    }
+    parts.extend(peaks_of(class).map(|peaks| format!("{peaks} TFLOP/s")));
     parts.extend(class.efficiency.map(|share| format!("{} of the peak reached", datasheet(share))));
     parts.extend(class.memory_bandwidth.map(bandwidth));
     parts.push(format!("{} to launch an operator", seconds(class.launch_overhead_s)));
     parts.join("; ")
-}
-
-fn figures(link: LinkDocument) -> String {
-    format!("{}, {} latency", bandwidth(link.bandwidth), seconds(link.latency_s))
 }

@@ -85,7 +85,7 @@ fn cluster_text(label: &str, cluster: ClusterDocument, arguments: &ConvertArgume
 
 /// Converts a model to the requested notation.
 pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
-    let (label, model) = resolve::opened_model(opened, &model_options(&arguments.import, None)?)?;
+    let (label, model) = resolve::opened_model(opened, &model_options(&arguments.import, Kept::default())?)?;
     let mut model = model.graph;
     if let Some(path) = &arguments.cluster {
         model.cluster = Some(resolve::cluster_file(path)?.1);

@@ -2,6 +2,7 @@
 
 use stagewright::clusters::{self, Device, Link, devices};
 use stagewright::core::document::KernelFitDocument;
+use stagewright::report::devices::peaks;
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bandwidth, bytes, bytes_closely, datasheet, seconds};
 use stagewright::report::wrap::{facts, lines};
@@ -48,12 +49,6 @@ fn list(devices: &[&Device]) -> String {
         ]);
     }
     grid.text(output::width())
-}
-
-/// Peaks in TFLOP per second by precision, as `fp32 19.5, bf16 312`.
-pub(super) fn peaks<'p>(peaks: impl Iterator<Item = (&'p clusters::Precision, &'p f64)>) -> String {
-    let shown = peaks.map(|(precision, peak)| format!("{precision} {}", datasheet(peak / 1e12)));
-    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// The whole record of a device.

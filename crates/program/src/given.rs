@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use stagewright::code::U001;
-use stagewright::core::document::ModelOptionsDocument;
+use stagewright::core::document::{ClusterDocument, ModelOptionsDocument};
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
 use stagewright::tasks::{Kind, PlanFile, Task};
@@ -139,23 +139,29 @@ struct PlanOfModel<'a> {
     input: Input,
     /// The import options stored in the plan.
     options: Option<ModelOptionsDocument>,
+    /// The cluster stored in the plan.
+    cluster: Option<ClusterDocument>,
 }
 
 impl Files<'_> {
-    /// The import options of the first plan that stores any. Notes report plans with different options.
-    pub(crate) fn kept(&self) -> Option<Kept<'_>> {
-        let mut all = self
-            .files
-            .iter()
-            .filter_map(|file| Some(Kept { label: &file.input.label, options: file.options.as_ref()? }));
-        let first = all.next()?;
-        for other in all.filter(|other| other.options != first.options) {
+    /// The import options of the first plan that stores any, and the cluster of the first plan that stores one. Notes report
+    /// plans with different options.
+    pub(crate) fn kept(&self) -> Kept<'_> {
+        let labelled = |file| {
+            let PlanOfModel { input, options, .. }: &PlanOfModel<'_> = file;
+            Some((input.label.as_str(), options.as_ref()?))
+        };
+        let mut all = self.files.iter().filter_map(labelled);
+        let options = all.next();
+        for (plan, _) in all.filter(|(_, other)| options.is_some_and(|(_, first)| *other != first)) {
+            let first = options.map_or("", |(first, _)| first);
             output::note(&format!(
-                "note: {} and {} were made with different options of the model; those of the first apply",
-                first.label, other.label
+                "note: {first} and {plan} were made with different options of the model; those of the first apply"
             ));
         }
-        Some(first)
+        let mut clusters =
+            self.files.iter().filter_map(|file| Some((file.input.label.as_str(), file.cluster.as_ref()?)));
+        Kept { options, cluster: clusters.next() }
     }
 
     /// Evaluates the plans with the independent checker, under the rules of the comparison.
@@ -195,8 +201,9 @@ impl Plan {
 
     fn open(&self, kind: Kind, path: &Path) -> Result<PlanOfModel<'_>> {
         let input = read(path)?;
-        let options = PlanFile::read(kind, &input.label, &input.bytes)?.options().cloned();
-        Ok(PlanOfModel { plan: self, input, options })
+        let file = PlanFile::read(kind, &input.label, &input.bytes)?;
+        let (options, cluster) = (file.options().cloned(), file.cluster().cloned());
+        Ok(PlanOfModel { plan: self, input, options, cluster })
     }
 
     /// Handles a plan that cannot be read or evaluated. This is an error, unless the path is a pattern: then it is only

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use stagewright::code::{U001, X001};
-use stagewright::core::document::ModelOptionsDocument;
+use stagewright::core::document::{ClusterDocument, ModelOptionsDocument};
 use stagewright::reading::ModelOptions;
 use stagewright::tasks::PlanFile;
 
@@ -17,17 +17,20 @@ use super::args::{AroundArguments, ImportArguments, Surroundings};
 use super::error::{CliError, Result, option};
 use super::{output, quantity};
 
-/// Options stored in a plan, with the name of the plan for errors.
-#[derive(Debug, Clone, Copy)]
+/// The options and the cluster stored in plans, each with the name of its plan for errors.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Kept<'a> {
-    pub(crate) label: &'a str,
-    pub(crate) options: &'a ModelOptionsDocument,
+    pub(crate) options: Option<(&'a str, &'a ModelOptionsDocument)>,
+    pub(crate) cluster: Option<(&'a str, &'a ClusterDocument)>,
 }
 
 impl<'a> Kept<'a> {
-    /// The options stored in a plan file, if there are any.
-    pub(crate) fn of(plan: &'a PlanFile<'_>) -> Option<Kept<'a>> {
-        plan.options().map(|options| Kept { label: plan.label(), options })
+    /// What a plan file stores.
+    pub(crate) fn of(plan: &'a PlanFile<'_>) -> Kept<'a> {
+        Kept {
+            options: plan.options().map(|options| (plan.label(), options)),
+            cluster: plan.cluster().map(|cluster| (plan.label(), cluster)),
+        }
     }
 }
 
@@ -82,23 +85,23 @@ fn bytes(text: &str) -> Result<u64> {
 }
 
 /// Merges the options of the command line with those of a plan, which they override. A note reports each difference.
-pub(crate) fn model_options(arguments: &ImportArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
+pub(crate) fn model_options(arguments: &ImportArguments, kept: Kept<'_>) -> Result<ModelOptions> {
     merged(typed(arguments, None)?, kept)
 }
 
 /// Merges the options of the command line, including the memory reserve and files of measurements, with those of a
 /// plan, which they override.
-pub(crate) fn model_options_around(around: &AroundArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
+pub(crate) fn model_options_around(around: &AroundArguments, kept: Kept<'_>) -> Result<ModelOptions> {
     merged(typed(&around.import, Some(&around.surroundings))?, kept)
 }
 
-fn merged(typed: Map<String, Value>, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
+fn merged(typed: Map<String, Value>, kept: Kept<'_>) -> Result<ModelOptions> {
     // A switch that is off is the default for every format, so it does not count as given.
     let is_on = |value: &Value| *value != Value::Bool(false);
     let given: BTreeSet<String> =
         typed.iter().filter(|(_, value)| is_on(value)).map(|(name, _)| name.clone()).collect();
-    let mut all = kept.map(|kept| fields(kept.options)).unwrap_or_default();
-    let plan = kept.map(|kept| kept.label.to_owned()).unwrap_or_default();
+    let mut all = kept.options.map(|(_, options)| fields(options)).unwrap_or_default();
+    let plan = kept.options.map(|(plan, _)| plan.to_owned()).unwrap_or_default();
     for (name, value) in typed {
         let said = all.insert(name.clone(), value.clone());
         if let Some(said) = said.filter(|said| *said != value) {
@@ -151,7 +154,7 @@ mod tests {
             memory_reserve: Some(5),
             ..ModelOptionsDocument::default()
         };
-        let kept = Some(Kept { label: "plan.json", options: &kept });
+        let kept = Kept { options: Some(("plan.json", &kept)), cluster: None };
         let options = model_options(&given(&["--batch", "16"]), kept).expect("options");
         assert_eq!(options.document.batch, Some(16));
         assert!(options.document.whole_layers);
@@ -162,20 +165,20 @@ mod tests {
 
     #[test]
     fn nothing_said_is_nothing_kept() {
-        assert_eq!(model_options(&given(&[]), None).expect("options").kept(), None);
+        assert_eq!(model_options(&given(&[]), Kept::default()).expect("options").kept(), None);
     }
 
     #[test]
     fn a_switch_that_is_off_overrides_a_plan() {
         let kept = ModelOptionsDocument { tied_together: true, ..ModelOptionsDocument::default() };
-        let kept = Some(Kept { label: "plan.json", options: &kept });
+        let kept = Kept { options: Some(("plan.json", &kept)), cluster: None };
         let options = model_options(&given(&["--tied", "copy"]), kept).expect("options");
         assert!(!options.document.tied_together && options.given.is_empty());
     }
 
     #[test]
     fn every_dimension_has_one_size() {
-        let sizes = |words| Some(model_options(&given(words), None).ok()?.document.dims);
+        let sizes = |words| Some(model_options(&given(words), Kept::default()).ok()?.document.dims);
         let expected = [("batch".to_owned(), 2), ("past".to_owned(), 8)].into();
         assert_eq!(sizes(&["--dim", "batch=2", "--dim", "past=8", "--dim", "batch=2"]), Some(expected));
         assert_eq!(sizes(&["--dim", "batch=2", "--dim", "batch=3"]), None);

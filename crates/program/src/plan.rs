@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::recorder::Recorder;
 use super::resolve::{self, Question};
-use super::{interrupt, output, policy};
+use super::{interrupt, origin, output, policy};
 
 /// Maximum value of `--simulations`, which is far more than a machine can run.
 const MAX_SIMULATIONS: u64 = 1 << 53;
@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     if let Some(simulations) = arguments.simulations {
         resolve::count("--simulations", simulations, 0..=MAX_SIMULATIONS)?;
     }
+    let origin = origin::origin()?;
     let options =
         solving.options().simulations(arguments.simulations).robust(resolve::robustness(arguments)?);
     let task = resolve::task(&arguments.model, question(arguments, &|| solver(arguments)))?;
@@ -34,7 +35,8 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     let note = &mut |line: &str| output::note(line);
     let session = Session::new(options.interrupt(interrupt::watch()), &mut recorder, note);
     let mut session = Session { with_diagnosis: true, ..session };
-    let answer = task.solve(&mut session)?;
+    let mut answer = task.solve(&mut session)?;
+    answer.document.set_origin(origin);
     let convergence = recorder.finish();
     // The files are written after the plan is printed, so that a full disk does not lose the result.
     print(&answer, arguments, outputs)?;

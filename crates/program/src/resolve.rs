@@ -85,13 +85,13 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Builds the request of a command for an opened model. Options stored in a plan are the defaults.
+/// Builds the request of a command for an opened model. The options and the cluster stored in a plan are the defaults.
 pub(crate) fn request(
     kind: Kind,
     model: Opened,
     around: &AroundArguments,
     question: Question<'_>,
-    kept: Option<Kept<'_>>,
+    kept: Kept<'_>,
 ) -> Result<Request> {
     let options = model_options_around(around, kept)?;
     let objective = question.objective.map(ObjectiveArguments::options).transpose()?.unwrap_or_default();
@@ -119,6 +119,7 @@ pub(crate) fn request(
     Ok(Request {
         model,
         cluster: around.cluster().map(cluster_file).transpose()?,
+        kept_cluster: kept.cluster.map(|(plan, cluster)| (plan.to_owned(), cluster.clone())),
         pins,
         costs: measured::documents(&options.document.costs)?,
         options,
@@ -147,12 +148,13 @@ pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result
     let posed = instances::posed(model, around, question.objective, question.parallel)?;
     let (around, question) = question.completed(around, posed.as_ref());
     let kind = tasks::kind(&mut opened, None, question.is_parallel());
-    let (task, notes) = tasks::read(kind, request(kind, opened, around, question, None)?, None)?;
+    let (task, notes) = tasks::read(kind, request(kind, opened, around, question, Kept::default())?, None)?;
     notes.iter().for_each(|note| output::note(note));
     Ok(task)
 }
 
-/// Reads a plan and its problem, and returns the plan with its label. Options stored in the plan are the defaults.
+/// Reads a plan and its problem, and returns the plan with its label. The options and the cluster stored in the plan are
+/// the defaults.
 pub(crate) fn planned_task(
     arguments: &ModelArguments,
     plan: &Path,
@@ -163,18 +165,18 @@ pub(crate) fn planned_task(
     planned_input(arguments, &read(plan)?, question, true)
 }
 
-/// Reads the problem of a plan in memory, and returns the plan with its label. Options stored in the plan are the
-/// defaults if `keeps_options` is true.
+/// Reads the problem of a plan in memory, and returns the plan with its label. The options and the cluster stored in the
+/// plan are the defaults if `is_trusted` is true.
 pub(crate) fn planned_input(
     ModelArguments { model, around }: &ModelArguments,
     Input { label, bytes }: &Input,
     question: Question<'_>,
-    keeps_options: bool,
+    is_trusted: bool,
 ) -> Result<(Box<dyn Task>, Document, String)> {
     let mut opened = opened(model)?;
     let kind = tasks::kind(&mut opened, Some(bytes), false);
     let file = PlanFile::read(kind, label, bytes)?;
-    let kept = Kept::of(&file).filter(|_| keeps_options);
+    let kept = if is_trusted { Kept::of(&file) } else { Kept::default() };
     let request = request(kind, opened, around, question, kept)?;
     let (task, notes) = tasks::read(kind, request, Some(&file))?;
     notes.iter().for_each(|note| output::note(note));
@@ -182,13 +184,14 @@ pub(crate) fn planned_input(
     Ok((task, document, label.clone()))
 }
 
-/// Reads the files of a placement problem and a plan for it. Options stored in the plan are the defaults.
+/// Reads the files of a placement problem and a plan for it. The options and the cluster stored in the plan are the
+/// defaults.
 pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Documents, PlanDocument, String)> {
     let ModelArguments { model, around } = arguments;
     at_most_one_standard(&[Some(model), around.cluster(), around.pins(), Some(plan)])?;
     let Input { label, bytes } = read(plan)?;
     let file = PlanFile::read(Kind::Placement, &label, &bytes)?;
-    let documents = documents_of(model, around, Kept::of(&file))?;
+    let documents = documents_of(model, around, Some(Kept::of(&file)))?;
     let plan = placed(file, &documents.model, Some(&documents.cluster))?;
     Ok((documents, plan, label))
 }
@@ -205,25 +208,23 @@ pub(crate) fn placed(
     }
 }
 
-/// Reads the files of a problem for one model. Options stored in a plan are the defaults.
+/// Reads the files of a problem for one model, or for the plan that stores the given defaults.
 pub(crate) fn documents_of(
     path: &Path,
     around: &AroundArguments,
     kept: Option<Kept<'_>>,
 ) -> Result<Documents> {
     at_most_one_standard(&[Some(path), around.cluster(), around.pins()])?;
-    let (documents, notes) =
-        Documents::read(request(Kind::Placement, opened(path)?, around, Question::default(), kept)?)?;
+    let is_planned = kept.is_some();
+    let kept = kept.unwrap_or_default();
+    let request = request(Kind::Placement, opened(path)?, around, Question::default(), kept)?;
+    let (documents, notes) = Documents::read(request, is_planned)?;
     output::notes(&notes);
     Ok(documents)
 }
 
 /// Reads a model. A large file is loaded only as far as its format needs.
-pub(crate) fn model(
-    path: &Path,
-    arguments: &ImportArguments,
-    kept: Option<Kept<'_>>,
-) -> Result<(String, Imported)> {
+pub(crate) fn model(path: &Path, arguments: &ImportArguments, kept: Kept<'_>) -> Result<(String, Imported)> {
     let options = model_options(arguments, kept)?;
     opened_model(opened(path)?, &options)
 }

@@ -2,7 +2,7 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{
-    BoundDocument, DeviceDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, UplinkDocument,
+    BoundDocument, DeviceDocument, ObjectiveKind, OriginDocument, PLAN_SCHEMA, PlanDocument, UplinkDocument,
 };
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Solution, Status};
@@ -32,12 +32,14 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         gap: solution.gap(),
         seconds: provenance.seconds,
         seed: provenance.seed,
+        origin: Some(OriginDocument::of_library()),
         stop: solution.stop.map(|stop| stop.name().into()),
         // A name cannot break a line, so each of several reasons has one line.
         reason: solution.reason.as_deref().map(|reason| visible(reason).into_owned()),
         model: None,
         throughput: None,
         sources: None,
+        cluster: Some(problem.cluster().document().clone()),
         pins: problem.pins().clone(),
         devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),

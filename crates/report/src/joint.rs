@@ -2,18 +2,17 @@
 
 use stagewright_core::document::{
     ClusterDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
-    KindDocument, Schedule,
+    KindDocument, Schedule, ThroughputDocument,
 };
 
-use super::units::percent;
+use super::throughput::words;
+use super::units::{percent, seconds};
 
 /// Figures of a model that its plan does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct JointFigures {
     /// FLOP of a sample in both passes; 0 if unknown.
     pub flop: f64,
-    /// Tokens of a sample.
-    pub tokens: Option<f64>,
 }
 
 /// The objective in words.
@@ -55,7 +54,7 @@ pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
 }
 
 /// Devices that a stage is on.
-fn devices_of(stage: &JointStageDocument) -> u64 {
+pub(super) fn devices_of(stage: &JointStageDocument) -> u64 {
     u64::from(stage.data) * u64::from(stage.tensor)
 }
 
@@ -70,7 +69,10 @@ pub fn devices(plan: &JointPlanDocument) -> (u64, Option<u64>) {
 }
 
 /// The kind of the devices of a stage; where stages name no kind, the first kind that is not a host.
-fn kind_of<'c>(stage: &JointStageDocument, cluster: &'c ClusterDocument) -> Option<&'c KindDocument> {
+pub(super) fn kind_of<'c>(
+    stage: &JointStageDocument,
+    cluster: &'c ClusterDocument,
+) -> Option<&'c KindDocument> {
     let mut kinds = cluster.kinds.iter().filter(|kind| !kind.host);
     match &stage.kind {
         Some(name) => kinds.find(|kind| kind.name == *name),
@@ -84,23 +86,25 @@ pub fn limit(plan: &JointPlanDocument, stage: &JointStageDocument) -> Option<f64
     Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
 }
 
-/// Samples and tokens per second, and the model's FLOP as a share of the devices' peak. `None` without a plan for an
-/// iteration.
-pub fn rate(plan: &JointPlanDocument, figures: JointFigures) -> Option<String> {
-    let value = plan.objective.value_s.filter(|&value| value > 0.0)?;
-    if plan.objective.kind != JointObjectiveKind::Iteration {
-        return None;
+/// A value with its throughput, in samples and tokens per second if they are known.
+pub fn value_line(value: f64, known: Option<&ThroughputDocument>) -> String {
+    match rate(known) {
+        Some(rate) => format!("{}, {rate}", seconds(value)),
+        None => seconds(value),
     }
-    let samples = plan.objective.global_batch as f64 / value;
-    let mut text = format!("{samples:.3} samples/s");
-    if let Some(tokens) = figures.tokens {
-        text.push_str(&format!(", {:.0} tokens/s", samples * tokens));
-    }
+}
+
+/// A throughput in words.
+pub(super) fn rate(known: Option<&ThroughputDocument>) -> Option<String> {
+    known.map(|known| words(known, "microbatches"))
+}
+
+/// The model's FLOP of all samples as a share of the peak of the plan's devices. `None` if one of them is not known.
+pub fn utilisation(plan: &JointPlanDocument, figures: JointFigures) -> Option<String> {
+    let samples = plan.throughput?.samples_per_s?;
     let peak = peak(plan);
-    if figures.flop > 0.0 && peak > 0.0 {
-        text.push_str(&format!(", {} of the peak of its devices", percent(samples * figures.flop / peak)));
-    }
-    Some(text)
+    (figures.flop > 0.0 && peak > 0.0)
+        .then(|| format!("{} of the peak of its devices", percent(samples * figures.flop / peak)))
 }
 
 /// Peak of the devices of a plan, in FLOP per second, from the peaks of their classes.

@@ -2,6 +2,7 @@
 
 pub mod comparison;
 pub mod convergence;
+pub mod devices;
 pub mod document;
 pub mod grid;
 pub mod html;

@@ -2,8 +2,8 @@
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
-    PlanDocument, RequirementsDocument, RobustDocument, Schedule, SecondGoal, SourcesDocument, ThroughputDocument,
-    Training,
+    PlanDocument, RequirementsDocument, RobustDocument, Schedule, SecondGoal, SourcesDocument,
+    ThroughputDocument, Training,
 };
 
 use super::grid::{Column, Grid};

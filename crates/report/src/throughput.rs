@@ -5,7 +5,8 @@
 //! known.
 
 use stagewright_core::document::{
-    BatchDocument, GraphDocument, ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument,
+    BatchDocument, GraphDocument, JointExecutionDocument, JointObjectiveDocument, JointObjectiveKind,
+    ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument,
 };
 
 /// Returns the throughput for a value. `None` if the objective is not throughput or the value is 0, and for a graph of
@@ -26,6 +27,32 @@ pub fn throughput(
     Some(ThroughputDocument { batches_per_s: batches, samples_per_s: samples, tokens_per_s: tokens })
 }
 
+/// Returns the throughput of a joint plan for a value, with the tokens of a sample if they are known: of an iteration in
+/// microbatches and samples over all copies; of the time per sample in microbatches, because a file of Piper does not say
+/// how many samples a microbatch has. `None` if the value is not positive and finite.
+pub fn joint_throughput(
+    objective: &JointObjectiveDocument,
+    execution: Option<&JointExecutionDocument>,
+    value: f64,
+    tokens: Option<f64>,
+) -> Option<ThroughputDocument> {
+    let per_second = Some(1.0 / value).filter(|rate| *rate > 0.0 && rate.is_finite())?;
+    match (objective.kind, execution) {
+        (JointObjectiveKind::TimePerSample, _) => {
+            Some(ThroughputDocument { batches_per_s: per_second, samples_per_s: None, tokens_per_s: None })
+        }
+        (JointObjectiveKind::Iteration, Some(execution)) => {
+            let samples = objective.global_batch as f64 * per_second;
+            Some(ThroughputDocument {
+                batches_per_s: samples / f64::from(execution.microbatch.max(1)),
+                samples_per_s: Some(samples),
+                tokens_per_s: tokens.map(|tokens| samples * tokens),
+            })
+        }
+        (JointObjectiveKind::Iteration, None) => None,
+    }
+}
+
 /// Batches per second, or microbatches under a schedule; `None` if the objective is not throughput or the value is 0.
 fn batches(objective: &ObjectiveDocument, value: f64) -> Option<f64> {
     let microbatches = match objective.schedule {
@@ -43,17 +70,26 @@ pub(super) fn rate(
     known: Option<&ThroughputDocument>,
 ) -> Option<String> {
     let batches = batches(objective, value)?;
-    let batch = if objective.schedule == Schedule::None { "batches" } else { "microbatches" };
+    let is_whole = objective.schedule == Schedule::None;
     let Some(known) = known else {
-        let unit = if objective.schedule == Schedule::None { "" } else { " microbatches" };
+        let unit = if is_whole { "" } else { " microbatches" };
         return Some(format!("{batches:.4}{unit} per second"));
     };
+    let known = ThroughputDocument { batches_per_s: batches, ..*known };
+    Some(words(&known, if is_whole { "batches" } else { "microbatches" }))
+}
+
+/// Throughput in words: in samples and tokens per second if they are known, otherwise in batches, which `unit` names.
+pub(super) fn words(known: &ThroughputDocument, unit: &str) -> String {
     let rates = [(known.samples_per_s, "samples"), (known.tokens_per_s, "tokens")];
     let words: Vec<String> = rates
         .iter()
         .filter_map(|&(rate, unit)| Some(format!("{} {unit} per second", figure(rate?))))
         .collect();
-    Some(if words.is_empty() { format!("{} {batch} per second", figure(batches)) } else { words.join(", ") })
+    match words.is_empty() {
+        true => format!("{} {unit} per second", figure(known.batches_per_s)),
+        false => words.join(", "),
+    }
 }
 
 /// Formats a rate with enough digits to distinguish plans.
@@ -92,7 +128,7 @@ mod tests {
         Some(BatchDocument { samples: NonZeroU64::new(samples)?, tokens })
     }
 
-    fn words(
+    fn said_of(
         objective: &Objective,
         value: f64,
         batch: Option<BatchDocument>,
@@ -108,7 +144,7 @@ mod tests {
         let plain = Objective::default();
         let samples = of(8, None);
         let tokens = of(8, NonZeroU64::new(128));
-        let said = |batch, schema| words(&plain, 0.5, batch, schema).expect("a rate");
+        let said = |batch, schema| said_of(&plain, 0.5, batch, schema).expect("a rate");
         assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 per second");
         assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 batches per second");
         assert_eq!(said(samples, GRAPH_SCHEMA), "16.0000 samples per second");
@@ -119,7 +155,7 @@ mod tests {
     fn an_iteration_runs_all_microbatches() {
         let schedule = Throughput { schedule: Schedule::OneFOneB, microbatches: 4, ..Throughput::default() };
         let batch = of(2, None);
-        let said = |batch, schema| words(&schedule.into(), 2.0, batch, schema).expect("a rate");
+        let said = |batch, schema| said_of(&schedule.into(), 2.0, batch, schema).expect("a rate");
         assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 microbatches per second");
         assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 microbatches per second");
         assert_eq!(said(batch, GRAPH_SCHEMA), "4.0000 samples per second");
@@ -129,7 +165,7 @@ mod tests {
     fn a_step_has_no_rate() {
         let step = Objective::from(ObjectiveKind::Makespan);
         let batch = of(2, None);
-        assert_eq!(words(&step, 2.0, batch, GRAPH_SCHEMA_2), None);
-        assert_eq!(words(&Objective::default(), 0.0, batch, GRAPH_SCHEMA_2), None);
+        assert_eq!(said_of(&step, 2.0, batch, GRAPH_SCHEMA_2), None);
+        assert_eq!(said_of(&Objective::default(), 0.0, batch, GRAPH_SCHEMA_2), None);
     }
 }

@@ -258,8 +258,11 @@ impl Case {
             bound: JointBoundDocument { value_s: None, source: "none".into() },
             gap: None,
             seconds: 0.0,
+            origin: None,
             stop: None,
             reason: None,
+            throughput: None,
+            sources: None,
             execution: Some(execution),
             stages,
         }

@@ -32,6 +32,7 @@ fn document(problem: &Problem, solution: &Solution) -> StrategyPlanDocument {
         gap: None,
         seconds: 0.0,
         seed: 0,
+        origin: None,
         stop: None,
         strategies: solution.strategies.clone().unwrap_or_default(),
     }

@@ -2,17 +2,22 @@
 
 use serde::Serialize;
 use stagewright_core::document::JointPlanDocument;
+use stagewright_report::throughput::joint_throughput;
 use stagewright_verify::{CheckError, JointReport, JointVerdict, check_joint, check_joint_layers};
 
+use super::graph::tokens;
 use super::{Joint, PlannedModel, text};
-use crate::code::U002;
 use crate::failure::{Failure, Result};
+use crate::tasks::cluster::ClusterSummary;
 use crate::tasks::{Checked, Session, Shown, json};
 
 /// The report as JSON.
 #[derive(Serialize)]
 struct Summary {
     holds: bool,
+    /// The cluster for which the plan was checked; absent if the devices are those of a file of Piper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<ClusterSummary>,
     value_s: Option<f64>,
     bound: &'static str,
     violations: Vec<String>,
@@ -36,36 +41,42 @@ pub(super) fn check(
     };
     let report = match model {
         PlannedModel::Layers { document, .. } => {
-            let plan = match task.given_cluster() {
-                Some(cluster) => JointPlanDocument { cluster: Some(cluster.clone()), ..plan.clone() },
+            let plan = match task.given_devices()? {
+                Some(cluster) => JointPlanDocument { cluster: Some(cluster), ..plan.clone() },
                 None => plan.clone(),
             };
             check_joint_layers(document, &plan).map_err(wrong)?
         }
         PlannedModel::Graph { imported, .. } => {
-            let Some(cluster) = task.cluster_of(&plan) else {
-                return Err(Failure::new(U002, "no cluster given, and the plan contains none")
-                    .at(label)
-                    .help(format!("give one with {}", task.place()("cluster"))));
-            };
-            let (graph, cluster, notes) = task.priced(imported, cluster)?;
-            notes.iter().for_each(|note| session.note(note));
-            check_joint(&graph, &cluster, &plan).map_err(wrong)?
+            let joined = task.joined(imported, &plan, label)?;
+            joined.notes.iter().for_each(|note| session.note(note));
+            check_joint(&joined.graph, &joined.cluster, &plan).map_err(wrong)?
         }
     };
     let summary = Summary {
         holds: report.holds(),
+        cluster: task.cluster_summary(&plan),
         value_s: report.value_s,
         bound: verdict(&report),
         violations: report.violations.iter().map(ToString::to_string).collect(),
     };
+    let cluster = match &summary.cluster {
+        Some(cluster) => cluster.text(),
+        None => "that of the file of Piper".to_owned(),
+    };
+    let tokens = task.planned_graph().and_then(|(_, imported)| tokens(&imported.graph));
+    let throughput = report
+        .value_s
+        .and_then(|value| joint_throughput(&plan.objective, plan.execution.as_ref(), value, tokens));
     Ok(Checked {
         holds: summary.holds,
         value: report.value_s,
         bound: plan.bound.value_s,
         is_proved: summary.bound == "verified",
         violations: summary.violations.clone(),
-        shown: Shown::new(json(&summary)?, move |width| text::checked(&plan, &report, width)),
+        shown: Shown::new(json(&summary)?, move |width| {
+            text::checked(&plan, &report, throughput.as_ref(), &cluster, width)
+        }),
     })
 }
 

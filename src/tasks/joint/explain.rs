@@ -2,21 +2,26 @@
 
 use serde::Serialize;
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointPartsDocument, JointPlanDocument, JointStageDocument, ServerDocument,
+    ClusterDocument, GraphDocument, JointPartsDocument, JointPlanDocument, JointStageDocument,
+    ServerDocument, SourcesDocument,
 };
 use stagewright_core::memory::set_memory;
 use stagewright_core::solver::Silent;
 use stagewright_formats::layers;
 use stagewright_joint::iteration;
 use stagewright_report::grid::{Column, Grid};
-use stagewright_report::joint::{limit, pipeline_devices};
+use stagewright_report::joint::{limit, pipeline_devices, value_line};
+use stagewright_report::table;
+use stagewright_report::throughput::joint_throughput;
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 
-use super::{Joint, failed, refused, request_of};
+use super::graph::{sources, tokens};
+use super::{Joined, Joint, failed, refused, request_of};
 use crate::code::U008;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
+use crate::tasks::cluster::ClusterSummary;
 use crate::tasks::{Explaining, Session, Shown, json};
 
 /// An explanation as JSON.
@@ -30,6 +35,10 @@ struct Document<'p> {
     slowest: usize,
     stages: Vec<Stage<'p>>,
     what_ifs: Vec<WhatIf>,
+    /// The cluster that the plan is explained for.
+    cluster: Option<&'p ClusterSummary>,
+    /// Where the seconds of the operators come from.
+    sources: Option<&'p SourcesDocument>,
 }
 
 #[derive(Serialize)]
@@ -66,10 +75,11 @@ pub(super) fn explain(
         let help = "plan a training graph; `check` lists the times and the memory of the stages of this plan";
         return Err(nothing("the plan is for a file of Piper, whose times have no parts", help));
     };
-    let (Some(value), Some(cluster)) = (plan.objective.value_s, task.cluster_of(&plan)) else {
+    let Some(value) = plan.objective.value_s else {
         return Err(nothing("the plan has no value to explain", "`check` lists every violation"));
     };
-    let (graph, cluster, notes) = task.priced(imported, cluster)?;
+    let summary = task.cluster_summary(&plan);
+    let Joined { graph, cluster, coverage, notes } = task.joined(imported, &plan, label)?;
     // Shares of memory refer to the devices of this cluster.
     plan.cluster = Some(cluster.clone());
     notes.iter().for_each(|note| session.note(note));
@@ -79,16 +89,21 @@ pub(super) fn explain(
         iteration::Problem::new(&graph, &names, cluster, request.clone())
             .map_err(|error| refused(model, &error, task.place()))
     };
-    let parts = problem(&cluster)?.parts(&plan).ok_or_else(|| {
+    let own = problem(&cluster)?;
+    let parts = own.parts(&plan).ok_or_else(|| {
         nothing("the plan is not one of the model and its cluster", "`check` lists every violation")
     })?;
+    plan.sources = sources(&own, &graph, &cluster, &coverage, &plan);
+    plan.throughput = joint_throughput(&plan.objective, plan.execution.as_ref(), value, tokens(&graph));
     let mut what_ifs = Vec::new();
     for (change, cluster) in changes(&graph, &cluster, &plan).into_iter().filter(|_| asked.what_if) {
         let value = solved(&problem(&cluster)?, session, task.place())?;
         what_ifs.push(WhatIf { change, value_s: value });
     }
-    let json = json(&document(&plan, value, &parts, what_ifs.clone()))?;
-    Ok(Shown::new(json, move |width| text(&document(&plan, value, &parts, what_ifs.clone()), &plan, width)))
+    let json = json(&document(&plan, value, &parts, what_ifs.clone(), summary.as_ref()))?;
+    Ok(Shown::new(json, move |width| {
+        text(&document(&plan, value, &parts, what_ifs.clone(), summary.as_ref()), &plan, width)
+    }))
 }
 
 /// The value of the best plan of a changed problem.
@@ -146,6 +161,7 @@ fn document<'p>(
     value: f64,
     parts: &[JointPartsDocument],
     what_ifs: Vec<WhatIf>,
+    cluster: Option<&'p ClusterSummary>,
 ) -> Document<'p> {
     let stage = |(stage, parts): (&'p JointStageDocument, &JointPartsDocument)| Stage {
         kind: stage.kind.as_deref(),
@@ -167,6 +183,8 @@ fn document<'p>(
         slowest,
         stages: plan.stages.iter().zip(parts).map(stage).collect(),
         what_ifs,
+        cluster,
+        sources: plan.sources.as_ref(),
     }
 }
 
@@ -181,7 +199,10 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     let update: f64 = of_slowest().filter_map(|stage| plan.stages[stage].update_s).sum();
     let stages: Vec<String> = of_slowest().map(|stage| stage.to_string()).collect();
     let name = if stages.len() == 1 { "slowest stage" } else { "slowest stages" };
-    let mut lines = vec![("value", seconds(value)), (name, stages.join(", "))];
+    let mut lines = vec![("value", value_line(value, plan.throughput.as_ref()))];
+    lines.extend(document.cluster.map(|cluster| ("cluster", cluster.text())));
+    lines.extend(document.sources.map(|shares| ("costs", table::sources(shares))));
+    lines.push((name, stages.join(", ")));
     let parts: [Part; 6] = [
         ("compute", |parts| parts.compute_s),
         ("recomputation", |parts| parts.recompute_s),

@@ -5,20 +5,22 @@ use std::collections::BTreeMap;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointObjectiveDocument, JointObjectiveKind,
-    JointPartsDocument, JointPlanDocument, ModelOptionsDocument, Parallelism, Pass, PlanStatus,
-    RecomputeWorkspace, Schedule,
+    JointPartsDocument, JointPlanDocument, ModelOptionsDocument, OriginDocument, Parallelism, Pass,
+    PlanStatus, RecomputeWorkspace, Schedule, SourcesDocument,
 };
 use stagewright_core::graph::Graph as CoreGraph;
 use stagewright_core::solver::Context;
 use stagewright_core::tolerance;
+use stagewright_costs::Coverage;
 use stagewright_formats::layers;
 use stagewright_joint::iteration;
 use stagewright_report::joint::JointFigures;
+use stagewright_report::throughput::joint_throughput;
 
 use super::{bound_document, failed, refused, request_of};
 use crate::code::U001;
 use crate::failure::{Failure, Result};
-use crate::reading::Place;
+use crate::reading::{self, Place};
 use crate::tasks::options::no_effect;
 use crate::tasks::placement::Documents;
 use crate::tasks::{ParallelOptions, Request};
@@ -31,6 +33,8 @@ pub(super) struct Graph {
     pub(super) cluster: ClusterDocument,
     pub(super) options: Option<ModelOptionsDocument>,
     pub(super) objective: JointObjectiveDocument,
+    /// Sources of the operators' seconds.
+    coverage: Coverage,
     problem: iteration::Problem,
     place: Place,
 }
@@ -60,8 +64,8 @@ impl Graph {
         if schedules.is_empty() {
             schedules.push(Schedule::OneFOneB);
         }
-        let (documents, notes) = Documents::read(request)?;
-        let Documents { label, model, cluster, cluster_label, options, .. } = documents;
+        let (documents, notes) = Documents::read(request, false)?;
+        let Documents { label, model, cluster, cluster_label, options, coverage, .. } = documents;
         let graph = model.graph;
         CoreGraph::from_document(graph.clone()).map_err(|error| Failure::graph(&label, &error))?;
         Cluster::from_document(cluster.clone()).map_err(|error| Failure::cluster(&cluster_label, &error))?;
@@ -77,16 +81,24 @@ impl Graph {
         let names = layers::layer_names(&graph);
         let problem = iteration::Problem::new(&graph, &names, &cluster, request_of(&objective))
             .map_err(|error| refused(&label, &error, &place))?;
-        Ok((Graph { label, graph, cluster, options, objective, problem, place }, notes))
+        Ok((Graph { label, graph, cluster, options, objective, coverage, problem, place }, notes))
     }
 
-    /// FLOP and tokens of the model per sample, from which rates are computed.
+    /// FLOP of the model per sample, from which the utilisation is computed.
     pub(super) fn figures(&self) -> JointFigures {
         let passes = self.graph.operators.iter().filter(|operator| operator.pass != Pass::Update);
         let flop: f64 = passes.filter_map(|operator| operator.flop).sum();
         let samples = self.graph.batch.map_or(1.0, |batch| batch.samples.get() as f64);
-        let tokens = self.graph.batch.and_then(|batch| batch.tokens).map(|tokens| tokens.get() as f64);
-        JointFigures { flop: flop / samples, tokens }
+        JointFigures { flop: flop / samples }
+    }
+
+    /// Adds the rate of a plan, and where its figures come from.
+    pub(super) fn complete(&self, mut plan: JointPlanDocument) -> JointPlanDocument {
+        let (value, execution) = (plan.objective.value_s, plan.execution.as_ref());
+        plan.throughput =
+            value.and_then(|value| joint_throughput(&plan.objective, execution, value, tokens(&self.graph)));
+        plan.sources = sources(&self.problem, &self.graph, &self.cluster, &self.coverage, &plan);
+        plan
     }
 
     /// The question with additional degrees fixed.
@@ -132,7 +144,7 @@ impl Graph {
             ..self.without_plan("")
         };
         let objective = JointObjectiveDocument { value_s: solution.value, ..plan.objective };
-        Ok(JointPlanDocument { objective, ..plan })
+        Ok(self.complete(JointPlanDocument { objective, ..plan }))
     }
 
     /// The document that there is no plan, with the reason.
@@ -151,10 +163,38 @@ impl Graph {
             bound: bound_document(None, iteration::NAME),
             gap: None,
             seconds: 0.0,
+            origin: Some(OriginDocument::of_library()),
             stop: None,
             reason: Some(reason.to_owned()),
+            throughput: None,
+            sources: None,
             execution: None,
             stages: Vec::new(),
         }
     }
+}
+
+/// Tokens of a sample of a model, if known.
+pub(super) fn tokens(graph: &GraphDocument) -> Option<f64> {
+    graph.batch.and_then(|batch| batch.tokens).map(|tokens| tokens.get() as f64)
+}
+
+/// Where the seconds of a plan's operators come from; `None` without a plan for the problem.
+pub(super) fn sources(
+    problem: &iteration::Problem,
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    coverage: &Coverage,
+    plan: &JointPlanDocument,
+) -> Option<SourcesDocument> {
+    let mut layers = problem.layers().into_iter();
+    let mut operators = Vec::new();
+    for stage in &plan.stages {
+        let kind = cluster.kinds.iter().find(|kind| Some(&kind.name) == stage.kind.as_ref())?;
+        for listed in &stage.layers {
+            let (_, of_layer) = layers.next().filter(|(name, _)| *name == listed.layer)?;
+            operators.extend(of_layer.into_iter().map(|operator| (operator, kind.class.as_str())));
+        }
+    }
+    reading::sources_on(graph, cluster, operators, coverage)
 }

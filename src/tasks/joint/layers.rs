@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{
     ClusterDocument, JOINT_PLAN_SCHEMA, JointLayerDocument, JointObjectiveDocument, JointObjectiveKind,
-    JointPlanDocument, JointStageDocument, ModelOptionsDocument, Parallelism, PiperDocument,
+    JointPlanDocument, JointStageDocument, ModelOptionsDocument, OriginDocument, Parallelism, PiperDocument,
+    SourcesDocument,
 };
 use stagewright_core::solver::{Context, Status};
 use stagewright_core::tolerance;
 use stagewright_formats::piper::{self, configuration_names, layer_names};
 use stagewright_formats::{Format, import_piper};
 use stagewright_joint::sample;
+use stagewright_report::throughput::joint_throughput;
 
 use super::{bound_document, failed};
 use crate::code::U001;
@@ -161,6 +163,7 @@ impl Layers {
                 ..JointStageDocument::default()
             }
         };
+        let objective = JointObjectiveDocument { value_s: solution.value, ..self.objective.clone() };
         Ok(JointPlanDocument {
             schema: JOINT_PLAN_SCHEMA.into(),
             status: solution.status.into(),
@@ -168,10 +171,14 @@ impl Layers {
             model: self.label.clone(),
             options: self.options.clone(),
             cluster: self.cluster.clone(),
-            objective: JointObjectiveDocument { value_s: solution.value, ..self.objective.clone() },
+            throughput: objective.value_s.and_then(|value| joint_throughput(&objective, None, value, None)),
+            // The file has a measured time for every configuration.
+            sources: solution.value.map(|_| SourcesDocument { measured: 1.0, ..SourcesDocument::default() }),
+            objective,
             bound: bound_document(solution.bound, sample::NAME),
             gap: solution.value.zip(solution.bound).map(|(value, bound)| tolerance::gap(value, bound)),
             seconds: context.elapsed().as_secs_f64(),
+            origin: Some(OriginDocument::of_library()),
             stop: solution.stop.map(|reason| reason.name().to_owned()),
             reason: (solution.status == Status::Infeasible)
                 .then(|| "no stages fit into the memory of the devices at any degrees".to_owned()),

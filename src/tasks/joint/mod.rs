@@ -15,10 +15,12 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointBoundDocument, JointObjectiveDocument, JointObjectiveKind,
-    JointPartsDocument, JointPlanDocument, PiperDocument, PlanStatus, Schedule,
+    ClusterDocument, CostsDocument, GraphDocument, JointBoundDocument, JointObjectiveDocument,
+    JointObjectiveKind, JointPartsDocument, JointPlanDocument, ModelOptionsDocument, PiperDocument,
+    PlanStatus, Schedule,
 };
 use stagewright_core::solver::SolveError;
+use stagewright_costs::Coverage;
 use stagewright_formats::{Format, Imported, import_piper, is_piper};
 use stagewright_joint::iteration;
 use stagewright_report::comparison::{Comparison, Contender};
@@ -28,16 +30,17 @@ use stagewright_report::html::joint::JointPage;
 use stagewright_report::joint::JointFigures;
 
 use super::answer::Sheet;
+use super::cluster::{ClusterSummary, is_same, made_for_another};
 use super::compare::Contest;
 use super::options::no_effect;
 use super::{
-    Answer, Bounds, Checked, Document, Entered, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
-    SolverChoice, Task, json,
+    Answer, Bounds, Checked, ClusterSource, Document, Entered, Explaining, Kind, PlanFile, Request, Session,
+    Shown, Size, SolverChoice, Task, json,
 };
-use crate::code::X001;
+use crate::code::{U002, X001};
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
-use crate::reading::{self, Place};
+use crate::reading::{self, ModelOptions, Place};
 use graph::Graph;
 use layers::Layers;
 
@@ -57,10 +60,20 @@ enum Question {
 /// The documents of a plan.
 struct Planned {
     model: PlannedModel,
-    /// The cluster of the request, which replaces the plan's.
-    cluster: Option<ClusterDocument>,
-    costs: Vec<(String, stagewright_core::document::CostsDocument)>,
+    /// The cluster of the request with its label, which replaces the plan's.
+    cluster: Option<(String, ClusterDocument)>,
+    options: ModelOptionsDocument,
+    costs: Vec<(String, CostsDocument)>,
     place: Place,
+}
+
+/// The documents of a plan of a training graph, prepared for each other.
+struct Joined {
+    graph: GraphDocument,
+    cluster: ClusterDocument,
+    /// Sources of the operators' seconds.
+    coverage: Coverage,
+    notes: Vec<String>,
 }
 
 /// The model of a plan, as it was read.
@@ -115,7 +128,7 @@ impl Joint {
     fn planned(&self) -> Result<&PlannedModel> {
         match &self.question {
             Question::Planned(planned) => Ok(&planned.model),
-            _ => Err(Failure::new(X001, "the question was read for no plan")),
+            _ => Err(planned_for_none()),
         }
     }
 
@@ -127,32 +140,48 @@ impl Joint {
         }
     }
 
-    /// The cluster of the request.
-    fn given_cluster(&self) -> Option<&ClusterDocument> {
-        match &self.question {
+    /// The cluster of the request with the memory reserve of the plan, for a file of Piper.
+    fn given_devices(&self) -> Result<Option<ClusterDocument>> {
+        let Question::Planned(planned) = &self.question else { return Err(planned_for_none()) };
+        Ok(planned.cluster.clone().map(|(_, mut cluster)| {
+            reading::reserve(&mut cluster, &planned.options);
+            cluster
+        }))
+    }
+
+    /// The cluster of a report about a plan, with its source; `None` if the devices are those of a file of Piper.
+    fn cluster_summary(&self, plan: &JointPlanDocument) -> Option<ClusterSummary> {
+        let given = match &self.question {
             Question::Planned(planned) => planned.cluster.as_ref(),
             _ => None,
+        };
+        match (given, &plan.cluster) {
+            (Some((label, cluster)), _) => Some(ClusterSummary::new(ClusterSource::Given, cluster, label)),
+            (None, Some(cluster)) => Some(ClusterSummary::new(ClusterSource::Plan, cluster, "")),
+            (None, None) => None,
         }
     }
 
-    /// The cluster of the request, or else the plan's.
-    fn cluster_of(&self, plan: &JointPlanDocument) -> Option<ClusterDocument> {
-        self.given_cluster().or(plan.cluster.as_ref()).cloned()
-    }
-
-    /// Copies of a graph and a cluster with the measurements of the request applied, and notes on them.
-    fn priced(
-        &self,
-        imported: &Imported,
-        mut cluster: ClusterDocument,
-    ) -> Result<(GraphDocument, ClusterDocument, Vec<String>)> {
-        let mut imported = imported.clone();
-        let mut notes = Vec::new();
-        if let Question::Planned(planned) = &self.question {
-            let Planned { costs, place, .. } = &**planned;
-            reading::measured(&mut imported, &mut cluster, costs.clone(), &mut notes, |name| place(name))?;
+    /// The graph and the cluster of a plan, prepared for each other, with notes on the costs and on another cluster than the
+    /// plan's.
+    fn joined(&self, imported: &Imported, plan: &JointPlanDocument, label: &str) -> Result<Joined> {
+        let Question::Planned(planned) = &self.question else { return Err(planned_for_none()) };
+        let given = planned.cluster.as_ref().map(|(_, cluster)| cluster);
+        let Some(mut cluster) = given.or(plan.cluster.as_ref()).cloned() else {
+            return Err(Failure::new(U002, "no cluster given, and the plan contains none")
+                .at(label)
+                .help(format!("give one with {}", self.place()("cluster"))));
+        };
+        let (mut imported, mut notes) = (imported.clone(), Vec::new());
+        let Planned { options, costs, place, model, .. } = &**planned;
+        let place = |name: &str| place(name);
+        let costs = costs.clone();
+        let coverage =
+            reading::join(model.label(), &mut imported, &mut cluster, options, costs, &mut notes, place)?;
+        if plan.cluster.as_ref().is_some_and(|kept| !is_same(&cluster, kept)) {
+            notes.push(made_for_another(label));
         }
-        Ok((imported.graph, cluster, super::placement::as_notes(notes)))
+        Ok(Joined { graph: imported.graph, cluster, coverage, notes: super::placement::as_notes(notes) })
     }
 
     fn solved(&self, session: &mut Session<'_>) -> Result<JointPlanDocument> {
@@ -168,6 +197,11 @@ impl Joint {
 /// The error of a question that was read for a plan, which has no objective of its own.
 fn unplanned() -> Failure {
     Failure::new(X001, "a plan's question is the plan's own")
+}
+
+/// The error of a question that was read without a plan.
+fn planned_for_none() -> Failure {
+    Failure::new(X001, "the question was read for no plan")
 }
 
 impl Planned {
@@ -192,8 +226,8 @@ impl Planned {
                 PlannedModel::Graph { label, imported: Box::new(imported) }
             }
         };
-        let cluster = cluster.map(|(_, cluster)| cluster);
-        let planned = Planned { model, cluster, costs, place: options.place.clone() };
+        let ModelOptions { document: options, place, .. } = options;
+        let planned = Planned { model, cluster, options, costs, place };
         Ok((planned, super::placement::as_notes(notes)))
     }
 }
@@ -217,7 +251,7 @@ impl Task for Joint {
                     PlannedModel::Graph { imported, .. } => imported.graph.operators.len(),
                     PlannedModel::Layers { document, .. } => document.nodes.len(),
                 },
-                devices: planned.cluster.as_ref().map(count),
+                devices: planned.cluster.as_ref().map(|(_, cluster)| count(cluster)),
             },
         })
     }

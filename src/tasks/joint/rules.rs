@@ -197,6 +197,10 @@ pub(super) fn given(task: &Joint, name: &str, label: &str, plan: JointPlanDocume
         stage.state_bytes = figures.state_bytes;
         stage.activation_bytes = figures.activation_bytes;
     }
+    (plan.throughput, plan.sources) = (None, None);
+    if let Question::Graph(graph) = &task.question {
+        plan = graph.complete(plan);
+    }
     plan.reason = report.value_s.is_none().then(|| "the plan cannot be evaluated".to_owned());
     // Claims of the plan about its stages were for its own question.
     let mut breaks: Vec<String> = report

@@ -1,9 +1,12 @@
 //! Joint plans for a terminal.
 
-use stagewright_core::document::{JointObjectiveKind, JointPlanDocument, JointStageDocument, Schedule};
+use stagewright_core::document::{
+    JointObjectiveKind, JointPlanDocument, JointStageDocument, Schedule, ThroughputDocument,
+};
 use stagewright_core::text::visible;
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::joint::{self, JointFigures};
+use stagewright_report::table::sources;
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 use stagewright_verify::{JointReport, JointVerdict};
@@ -18,10 +21,15 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
     if plan.objective.schedules.iter().any(|&schedule| schedule != Schedule::OneFOneB) {
         lines.push(("schedules", joint::schedules(&plan.objective)));
     }
-    lines.push(("value", plan.objective.value_s.map_or_else(|| "no plan".into(), seconds)));
+    let value = match plan.objective.value_s {
+        Some(value) => joint::value_line(value, plan.throughput.as_ref()),
+        None => "no plan".into(),
+    };
+    lines.push(("value", value));
     lines.push(("bound", bound_text(plan)));
     lines.extend(plan.gap.map(|gap| ("gap", percent(gap))));
-    lines.extend(joint::rate(plan, figures).map(|rate| ("rate", rate)));
+    lines.extend(joint::utilisation(plan, figures).map(|share| ("utilisation", share)));
+    lines.extend(plan.sources.as_ref().map(|shares| ("costs", sources(shares))));
     if let Some(execution) = &plan.execution {
         let count = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let mut text = format!(
@@ -130,14 +138,24 @@ pub(super) fn bound(plan: &JointPlanDocument, width: Option<u16>) -> String {
 }
 
 /// Formats the result of a check.
-pub(super) fn checked(plan: &JointPlanDocument, report: &JointReport, width: Option<u16>) -> String {
+pub(super) fn checked(
+    plan: &JointPlanDocument,
+    report: &JointReport,
+    throughput: Option<&ThroughputDocument>,
+    cluster: &str,
+    width: Option<u16>,
+) -> String {
     let verdict = match report.bound {
         JointVerdict::NoClaim => "not claimed",
         JointVerdict::NotVerified => "not verified",
         JointVerdict::Refuted => "refuted",
         _ => "verified",
     };
-    let mut lines = vec![("value", report.value_s.map_or_else(|| "none".into(), seconds))];
+    let value = match report.value_s {
+        Some(value) => joint::value_line(value, throughput),
+        None => "none".into(),
+    };
+    let mut lines = vec![("cluster", cluster.to_owned()), ("value", value)];
     lines.extend(plan.objective.value_s.map(|value| ("claimed", seconds(value))));
     lines.push(("bound", format!("{}: {verdict}", bound_text(plan))));
     let has_plan = !plan.stages.is_empty();

@@ -90,7 +90,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         EITHER,
         File("CLUSTER"),
         "Cluster: a TOML or JSON file, a built-in name such as dgx-a100, or devices such as 8xa100 or \
-         4xv100:fp32+1xepyc-7742. Optional if the model carries its own",
+         4xv100:fp32+1xepyc-7742. Optional if the model carries its own, or the plan that is read keeps it",
     ),
     option(
         Group::Surroundings,

@@ -25,6 +25,7 @@ use super::explain::both;
 use super::{Documents, Placement};
 use crate::bounds;
 use crate::failure::{Failure, Result};
+use crate::tasks::cluster::ClusterSummary;
 use crate::tasks::{Checked, Session, Shown, is_same_objective, json};
 
 /// Maximum time for the strongest bound; the finished report waits for it.
@@ -38,6 +39,7 @@ struct Finding {
     claimed: Option<ObjectiveDocument>,
     strongest: Option<LowerBound>,
     throughput: Option<ThroughputDocument>,
+    cluster: ClusterSummary,
 }
 
 /// Verifies a plan.
@@ -70,7 +72,8 @@ pub(super) fn check(
     };
     let throughput =
         report.value_s.and_then(|value| throughput(&plan.objective, value, documents.batch(), graph));
-    let finding = Finding { plan, report, claimed, strongest, throughput };
+    let cluster = documents.cluster_summary();
+    let finding = Finding { plan, report, claimed, strongest, throughput, cluster };
     let violations = finding.report.violations.iter().map(ToString::to_string).collect();
     Ok(Checked {
         holds: finding.report.holds(),
@@ -115,13 +118,14 @@ fn set_aside(plan: &mut PlanDocument) -> bool {
 
 /// The report for a terminal of `width` characters.
 fn text(finding: &Finding, width: Option<u16>) -> String {
-    let Finding { plan, report, claimed, strongest, throughput } = finding;
+    let Finding { plan, report, claimed, strongest, throughput, cluster } = finding;
     let value = match report.value_s {
         Some(value) => table::value_line(&plan.objective, value, throughput.as_ref()),
         None if plan.devices.is_empty() => "no plan to evaluate".into(),
         None => "none: the placement cannot be evaluated".into(),
     };
-    let mut lines = vec![("objective", table::objective(&plan.objective)), ("value", value)];
+    let mut lines =
+        vec![("cluster", cluster.text()), ("objective", table::objective(&plan.objective)), ("value", value)];
     let loads: Vec<f64> = report.devices.iter().map(|device| device.load_s).collect();
     if let Some(bubble) = report.value_s.and_then(|value| table::bubble(&plan.objective, value, &loads)) {
         lines.push(("bubble", bubble));
@@ -238,6 +242,8 @@ fn verdict(bound: &BoundVerdict) -> String {
 #[derive(Serialize)]
 struct Summary<'a> {
     holds: bool,
+    /// The cluster for which the plan was checked.
+    cluster: &'a ClusterSummary,
     objective: &'a ObjectiveDocument,
     /// The objective that the plan's own claims are about, if it differs and the claims were therefore not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -308,10 +314,11 @@ struct ViolationSummary<'a> {
 }
 
 fn summary(finding: &Finding) -> Summary<'_> {
-    let Finding { plan, report, claimed, strongest, .. } = finding;
+    let Finding { plan, report, claimed, strongest, cluster, .. } = finding;
     let bound = |verdict, by, limit_s| BoundSummary { verdict, by, limit_s };
     Summary {
         holds: report.holds(),
+        cluster,
         // States the claimed value and the rules used for checking.
         objective: &plan.objective,
         claims_not_compared: claimed.as_ref(),

@@ -12,7 +12,8 @@ use stagewright_formats::{Imported, expand_pins};
 use crate::code::U002;
 use crate::failure::{Failure, Result};
 use crate::reading;
-use crate::tasks::Request;
+use crate::tasks::cluster::{ClusterSummary, is_same, made_for_another};
+use crate::tasks::{ClusterSource, Request};
 
 /// The documents of a problem, with their labels in errors.
 #[derive(Clone)]
@@ -25,6 +26,8 @@ pub struct Documents {
     pub cluster_label: String,
     /// The cluster.
     pub cluster: ClusterDocument,
+    /// Where the cluster comes from.
+    pub cluster_source: ClusterSource,
     /// The pins, if a file was given.
     pub pins: Option<PinsDocument>,
     /// The import options to store in a plan; `None` if all are defaults.
@@ -46,39 +49,69 @@ pub struct Parts {
 }
 
 impl Documents {
-    /// Reads the documents of a request, and returns notes on them.
+    /// Reads the documents of a request, and returns notes on them. With `is_planned`, the question is about the plan whose
+    /// cluster the request keeps, so that cluster goes before the model's own.
     ///
     /// # Errors
     /// A model that is not valid, no cluster (U002), or measurements that contradict one another.
-    pub fn read(request: Request) -> Result<(Documents, Vec<String>)> {
+    pub fn read(request: Request, is_planned: bool) -> Result<(Documents, Vec<String>)> {
         let mut notes = Vec::new();
-        let Request { model, cluster, pins, options, costs, place, .. } = request;
+        let Request { model, cluster, kept_cluster, pins, options, costs, place, .. } = request;
         let (label, mut model) = reading::model(model, &options, &mut notes)?;
-        let (cluster_label, mut cluster) = match cluster {
-            Some(given) => given,
-            None => match &model.graph.cluster {
-                Some(cluster) => (label.clone(), cluster.clone()),
-                None => {
-                    let cause = "no cluster given, and the model contains none";
-                    let help = format!(
-                        "give one with {}: a file, or a name such as dgx-a100 or 8xa100",
-                        place("cluster")
-                    );
-                    return Err(Failure::new(U002, cause).at(label).help(help));
-                }
-            },
-        };
         let pins = match pins {
             Some(pins) => Some(expand_pins(&place("pins"), pins, &model.graph)?),
             None => None,
         };
-        let document = &options.document;
-        let coverage =
-            reading::join(&label, &mut model, &mut cluster, document, costs, &mut notes, |name| place(name))?;
-        Ok((
-            Documents { label, model, cluster_label, cluster, pins, options: options.kept(), coverage },
-            notes,
-        ))
+        let join = |model: &mut Imported, cluster: &mut ClusterDocument, notes: &mut Vec<String>| {
+            let costs = costs.clone();
+            reading::join(&label, model, cluster, &options.document, costs, notes, |name| place(name))
+        };
+        let given = cluster.map(|(label, cluster)| (ClusterSource::Given, label, cluster));
+        let kept = kept_cluster
+            .as_ref()
+            .map(|(plan, cluster)| (ClusterSource::Plan, format!("{plan}: cluster"), cluster.clone()));
+        let own = model.graph.cluster.clone().map(|own| (ClusterSource::Model, label.clone(), own));
+        let mut defaults = [own, kept];
+        if is_planned
+            && given.is_none()
+            && let [Some((_, _, own)), Some((_, _, kept))] = &defaults
+        {
+            // A plan for the model's own cluster is checked with that of the model, which needs no trust in the plan.
+            let (mut model, mut own) = (model.clone(), own.clone());
+            let is_own = join(&mut model, &mut own, &mut Vec::new()).is_ok() && is_same(&own, kept);
+            if !is_own {
+                notes.push(format!(
+                    "{label} contains another cluster than the plan keeps: the plan's applies"
+                ));
+                defaults.swap(0, 1);
+            }
+        }
+        let found = defaults.into_iter().fold(given, Option::or);
+        let Some((cluster_source, cluster_label, mut cluster)) = found else {
+            let cause = "no cluster given, and the model contains none";
+            let help =
+                format!("give one with {}: a file, or a name such as dgx-a100 or 8xa100", place("cluster"));
+            return Err(Failure::new(U002, cause).at(label).help(help));
+        };
+        let coverage = join(&mut model, &mut cluster, &mut notes)?;
+        match (cluster_source, &kept_cluster) {
+            (ClusterSource::Given, Some((plan, kept))) if is_planned && !is_same(&cluster, kept) => {
+                notes.push(made_for_another(plan));
+            }
+            (ClusterSource::Plan, Some((plan, _))) if !is_planned => {
+                notes.push(format!("no cluster is given, so that of {plan} applies"));
+            }
+            _ => {}
+        }
+        let options = options.kept();
+        let documents =
+            Documents { label, model, cluster_label, cluster, cluster_source, pins, options, coverage };
+        Ok((documents, notes))
+    }
+
+    /// The cluster with its source, for reports.
+    pub(in crate::tasks) fn cluster_summary(&self) -> ClusterSummary {
+        ClusterSummary::new(self.cluster_source, &self.cluster, &self.cluster_label)
     }
 
     /// The samples and tokens in a batch of the model, if known.

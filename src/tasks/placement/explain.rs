@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    ObjectiveDocument, PinTargets, PinsDocument, PlanDocument, ThroughputDocument,
+    ObjectiveDocument, PinTargets, PinsDocument, PlanDocument, SourcesDocument, ThroughputDocument,
 };
 use stagewright_core::placement::Placement as Assignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Limits, Settings};
 use stagewright_formats::calls::assign_calls;
 use stagewright_formats::placement::placement;
+use stagewright_report::table;
 use stagewright_report::throughput::throughput;
 use stagewright_report::units::percent;
 
@@ -23,6 +24,8 @@ use crate::explain::{
     Explanation, Sensitivity, WhatIf, as_it_is, changes, explain as explained, sensitivity, text, what_if,
 };
 use crate::failure::{Failure, Result};
+use crate::reading;
+use crate::tasks::cluster::ClusterSummary;
 use crate::tasks::{Explaining, Session, Shown, json, objective_of};
 
 /// An explanation as JSON.
@@ -36,6 +39,10 @@ struct Document {
     /// Absent if the what-ifs are skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     sensitivity: Option<Sensitivity>,
+    cluster: ClusterSummary,
+    /// Where the seconds of the operators come from; absent if they take no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sources: Option<SourcesDocument>,
     #[serde(skip)]
     throughput: Option<ThroughputDocument>,
 }
@@ -45,7 +52,9 @@ const SCHEMA: &str = "stagewright.explanation/1";
 impl Document {
     fn text(&self, width: Option<u16>) -> String {
         let (sensitivity, known) = (self.sensitivity.as_ref(), self.throughput.as_ref());
-        text(&self.objective, &self.explanation, &self.what_ifs, sensitivity, known, width)
+        let mut origin = vec![("cluster", self.cluster.text())];
+        origin.extend(self.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
+        text(origin, &self.objective, &self.explanation, &self.what_ifs, sensitivity, known, width)
     }
 }
 
@@ -87,7 +96,18 @@ pub(super) fn explain(
     };
     let objective = problem.objective().to_document(Some(explanation.value_s));
     let throughput = throughput(&objective, explanation.value_s, batch, problem.graph().document());
-    let document = Document { schema: SCHEMA, objective, explanation, what_ifs, sensitivity, throughput };
+    let (cluster, sources) =
+        (documents.cluster_summary(), reading::sources(&problem, &placement, &documents.coverage));
+    let document = Document {
+        schema: SCHEMA,
+        objective,
+        explanation,
+        what_ifs,
+        sensitivity,
+        cluster,
+        sources,
+        throughput,
+    };
     Ok(Shown::new(json(&document)?, move |width| document.text(width)))
 }
 

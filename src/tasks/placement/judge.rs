@@ -24,6 +24,9 @@ pub fn judge(
     plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
     plan.gap = None;
     plan.pins = pins.cloned().unwrap_or_default();
+    plan.cluster = Some(cluster.clone());
+    // Those of the file are for the question that the plan was made for.
+    (plan.sources, plan.throughput) = (None, None);
     assign_calls(graph, cluster, &mut plan);
     let report = check(graph, cluster, pins, &plan)?;
     plan.objective.value_s = report.value_s;

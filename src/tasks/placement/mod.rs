@@ -45,8 +45,8 @@ use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::nearest::instead;
 use crate::reading::{self, Place};
-use crate::solve::Options;
 use crate::selection::{self, Selection};
+use crate::solve::Options;
 use crate::{portfolio, registry, robust};
 pub use compare::groups;
 pub use documents::{Documents, Parts};
@@ -199,7 +199,7 @@ impl Placement {
         let place = request.place.clone();
         let rules = request.objective.clone();
         if is_planned {
-            let (documents, notes) = Documents::read(request)?;
+            let (documents, notes) = Documents::read(request, true)?;
             let label = documents.label.clone();
             let question = Question::Planned(Box::new(documents), rules);
             return Ok((Placement { question, label, place }, as_notes(notes)));
@@ -212,7 +212,7 @@ impl Placement {
         };
         let start = request.start.take();
         let chosen_by = std::mem::take(&mut request.selection);
-        let (documents, notes) = Documents::read(request)?;
+        let (documents, notes) = Documents::read(request, false)?;
         let selection = selected::selection(&chosen_by, &documents.model.graph, &place)?;
         let start = match &start {
             None => None,
@@ -401,7 +401,8 @@ impl Task for Placement {
         let mut second = None;
         let (solution, robust) = match uncertainty {
             None => {
-                let found = selection::solve(problem, &asked.selection, solver, &mut context).map_err(failed)?;
+                let found =
+                    selection::solve(problem, &asked.selection, solver, &mut context).map_err(failed)?;
                 second = found.second;
                 (found.solution, None)
             }

@@ -43,7 +43,8 @@ pub(super) fn selection(
     }
     let second = match (within, then) {
         (Some(within), Some(_)) if !(0.0..=1.0).contains(within) => {
-            return Err(wrong("within", format!("the share is {within}")).help("give a share such as 1%, at most 100%"));
+            return Err(wrong("within", format!("the share is {within}"))
+                .help("give a share such as 1%, at most 100%"));
         }
         (Some(within), Some(goal)) => Some(Second { goal: *goal, within: *within }),
         (None, None) => None,
@@ -54,7 +55,10 @@ pub(super) fn selection(
             return Err(wrong("then", "a second goal without a share".into()).help(option("within")));
         }
     };
-    Ok(Selection { requirements: Requirements { stages: *stages, all_devices: *all_devices, alone: groups }, second })
+    Ok(Selection {
+        requirements: Requirements { stages: *stages, all_devices: *all_devices, alone: groups },
+        second,
+    })
 }
 
 /// Refuses a selection where it has no effect: in comparisons.

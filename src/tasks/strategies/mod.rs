@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use stagewright_core::document::{
-    STRATEGY_PLAN_SCHEMA, StrategyBoundDocument, StrategyPlanDocument, StrategyProblemDocument,
+    OriginDocument, STRATEGY_PLAN_SCHEMA, StrategyBoundDocument, StrategyPlanDocument,
+    StrategyProblemDocument,
 };
 use stagewright_core::solver::Status;
 use stagewright_core::tolerance;
@@ -247,6 +248,7 @@ fn document(problem: &Problem, solution: &Solution, seed: u64, took: f64) -> Str
         gap: known.map(|(cost, bound)| tolerance::gap(cost as f64, bound)),
         seconds: took,
         seed,
+        origin: Some(OriginDocument::of_library()),
         stop: solution.stop.map(|reason| reason.name().to_owned()),
         strategies: solution.strategies.clone().unwrap_or_default(),
     }

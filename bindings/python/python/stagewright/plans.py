@@ -15,6 +15,7 @@ from . import _native
 from .models import _plain
 
 if TYPE_CHECKING:
+    from .models import Model
     from .problems import Problem
 
 
@@ -131,6 +132,18 @@ class Plan:
         """The plan as a document of ``stagewright.plan/1``."""
         document: dict[str, Any] = json.loads(self._native.to_json())
         return document
+
+    def check(self, model: Model | None = None) -> Check:
+        """Checks the plan with code that is independent of the solvers, on the cluster and with the options that the plan
+        document keeps. :func:`check` checks it on another cluster.
+
+        Args:
+            model: The model; by default that of the plan's problem.
+        """
+        from .problems import Problem
+
+        model = self._problem.model if model is None else model
+        return check(Problem.of_plan(model, self.to_dict()), self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan document, which every command of the program reads."""

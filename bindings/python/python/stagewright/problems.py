@@ -99,6 +99,40 @@ class Problem:
         }
         self._begin(model, json.dumps(arguments, default=_plain))
 
+    @classmethod
+    def of_plan(cls, model: Model, plan: PathLike | Mapping[str, Any]) -> Problem:
+        """The problem that a plan answers: its cluster, objective, pins, measurements and memory reserve.
+
+        ``read_plan`` of that problem reads the plan itself.
+
+        Args:
+            model: The model of the plan.
+            plan: A plan document, or its file.
+
+        Raises:
+            StagewrightError: If the plan keeps no cluster, as plans of earlier releases, and the model contains none.
+        """
+        if isinstance(plan, Mapping):
+            document = dict(plan)
+        else:
+            with open(plan, encoding="utf-8") as file:
+                document = json.load(file)
+        rules = {name: value for name, value in document["objective"].items() if name != "value_s"}
+        if rules["kind"] != "throughput":
+            rules.pop("split", None)
+        kept = document.get("model", {})
+        arguments = {
+            "cluster": json.dumps(document["cluster"]) if "cluster" in document else None,
+            "cluster_name": None,
+            "objective": rules,
+            "pins": json.dumps(document["pins"]) if "pins" in document else None,
+            "costs": kept.get("costs", []),
+            "memory_reserve": kept.get("memory_reserve"),
+        }
+        problem = cls.__new__(cls)
+        problem._begin(model, json.dumps(arguments, default=_plain))
+        return problem
+
     def _begin(self, model: Model, arguments: str) -> None:
         self._model, self._arguments = model, arguments
         self._native = _native.Problem(model._native, arguments)

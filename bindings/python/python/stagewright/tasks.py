@@ -20,7 +20,8 @@ class Task:
 
     Args:
         model: The file, in any format that the program reads.
-        cluster: A name such as ``dgx-a100`` or ``64xh100``, or a file; not for strategy problems.
+        cluster: A name such as ``dgx-a100`` or ``64xh100``, or a file; not for strategy problems. By default the model's
+            own; :meth:`check`, :meth:`explain` and :meth:`compare` use that of the plan if there is none.
         parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,dp,pp,recompute``.
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterDocument, ModelOptionsDocument, PlanStatus, Schedule};
+use super::{
+    ClusterDocument, ModelOptionsDocument, OriginDocument, PlanStatus, Schedule, SourcesDocument,
+    ThroughputDocument,
+};
 
 /// The value of `schema` in a joint plan.
 pub const JOINT_PLAN_SCHEMA: &str = "stagewright.joint-plan/1";
@@ -36,12 +39,22 @@ pub struct JointPlanDocument {
     pub gap: Option<f64>,
     /// Solve time in seconds.
     pub seconds: f64,
+    /// The program that wrote the plan; absent in plans of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginDocument>,
     /// Reason why the search stopped before a proof (`time`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
     /// Reason why there is no plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The rate of the plan; absent without a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<ThroughputDocument>,
+    /// Where the seconds of the operators come from, each operator undivided and on the devices of its stage; absent
+    /// without a plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<SourcesDocument>,
     /// How every stage runs the batch; null without a plan, and for `time-per-sample`, where stages differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<JointExecutionDocument>,

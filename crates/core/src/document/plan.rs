@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PinsDocument, Precision, RequirementsDocument, SecondGoalDocument};
+use super::{
+    ClusterDocument, OriginDocument, PinsDocument, Precision, RequirementsDocument, SecondGoalDocument,
+};
 
 /// The value of `schema` in a plan document.
 pub const PLAN_SCHEMA: &str = "stagewright.plan/1";
@@ -30,6 +32,9 @@ pub struct PlanDocument {
     pub seconds: f64,
     /// Seed of the solve.
     pub seed: u64,
+    /// The program that wrote the plan; absent in plans of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginDocument>,
     /// Reason why the search stopped before a proof (`time`, `memory`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
@@ -42,9 +47,13 @@ pub struct PlanDocument {
     /// The rate of the plan, for throughput, if the unit that it counts is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputDocument>,
-    /// Where the seconds of the plan's operators come from; absent if all of them are measured.
+    /// Where the seconds of the plan's operators come from; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourcesDocument>,
+    /// The cluster that the plan is for, with its measured links and its memory reserves; absent in plans of earlier
+    /// releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterDocument>,
     /// The pins of the plan.
     #[serde(default, skip_serializing_if = "no_pins")]
     pub pins: PinsDocument,

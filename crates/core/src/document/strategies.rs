@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::origin::OriginDocument;
 use super::plan::PlanStatus;
 
 /// The value of `schema` in a strategy plan.
@@ -82,6 +83,9 @@ pub struct StrategyPlanDocument {
     pub seconds: f64,
     /// Seed of the solve.
     pub seed: u64,
+    /// The program that wrote the plan; absent in plans of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<OriginDocument>,
     /// Reason why the search stopped before a proof (`time`, `gap`, `interrupted`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,

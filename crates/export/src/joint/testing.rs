@@ -36,8 +36,11 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
         bound: JointBoundDocument { value_s: Some(1.0), source: "search".into() },
         gap: Some(0.0),
         seconds: 0.1,
+        origin: None,
         stop: None,
         reason: None,
+        throughput: None,
+        sources: None,
         execution: Some(JointExecutionDocument {
             microbatch: 1,
             microbatches: 8,

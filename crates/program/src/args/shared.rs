@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use stagewright::tasks::options::read;
 use stagewright::code::U001;
+use stagewright::tasks::options::read;
 use stagewright::tasks::{ObjectiveOptions, ParallelOptions, SelectionOptions};
 
 use super::{

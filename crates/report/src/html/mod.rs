@@ -22,6 +22,7 @@ mod groups;
 pub mod joint;
 mod markup;
 mod names;
+mod origin;
 pub mod run;
 mod scene;
 mod shell;
@@ -41,6 +42,7 @@ use super::comparison::Comparison;
 use super::convergence::Convergence;
 use super::steady::Steady;
 use super::step::Step;
+use origin::Origin;
 
 /// Contents of a page.
 #[derive(Debug, Clone, Copy)]
@@ -76,6 +78,7 @@ pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
         step::section(page, steady.as_ref()),
         page.convergence.and_then(|convergence| convergence::section(convergence, page.document)),
         page.comparison.map(comparison::section),
+        Some(Origin::of_placement(page.document, page.problem.cluster().document()).section()),
     ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
     let title = summary::title(page.model, Some(page.cluster));

@@ -146,9 +146,7 @@ fn of_problem(page: &Page) -> Vec<(&'static str, String)> {
         ("seed", page.document.seed.to_string()),
     ];
     let selected = table::selection(page.document).into_iter().chain(table::robustness(page.document));
-    rows.extend(
-        selected.map(|(name, text)| (name, escape(&visible(&text)))),
-    );
+    rows.extend(selected.map(|(name, text)| (name, escape(&visible(&text)))));
     rows.extend(page.document.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
     rows
 }

@@ -35,14 +35,20 @@ pub(crate) fn check(
             let goal = claimed.goal.name();
             if !tolerance::same(claimed.value, actual) {
                 let value = claimed.value;
-                wrong.push(format!("the plan claims {value:?} for its second goal, {goal}, but it is {actual:?}"));
+                wrong.push(format!(
+                    "the plan claims {value:?} for its second goal, {goal}, but it is {actual:?}"
+                ));
             }
             let limit = claimed.best_s * (1.0 + claimed.within) * (1.0 + 2.0 * tolerance::VALUE_RELATIVE);
             if score.value > limit {
-                wrong.push(format!("the value of {:?} s exceeds {limit:?} s, the limit of the second goal", score.value));
+                wrong.push(format!(
+                    "the value of {:?} s exceeds {limit:?} s, the limit of the second goal",
+                    score.value
+                ));
             }
             if findings.feasible() && claimed.bound > actual * (1.0 + tolerance::VALUE_RELATIVE) {
-                wrong.push(format!("the bound on {goal} is {:?}, but the plan has {actual:?}", claimed.bound));
+                wrong
+                    .push(format!("the bound on {goal} is {:?}, but the plan has {actual:?}", claimed.bound));
             }
         }
     }
@@ -57,7 +63,13 @@ pub(crate) fn check(
     Some(verdict)
 }
 
-fn measured(problem: &Problem, placed: &Placed<'_>, memory: &[Memory], score: &Score, goal: SecondGoal) -> f64 {
+fn measured(
+    problem: &Problem,
+    placed: &Placed<'_>,
+    memory: &[Memory],
+    score: &Score,
+    goal: SecondGoal,
+) -> f64 {
     let counted = counted(problem);
     let devices = placed.devices.iter().enumerate();
     let devices = devices.filter(|(_, device)| !device.operators.is_empty());

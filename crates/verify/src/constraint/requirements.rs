@@ -36,17 +36,23 @@ pub(crate) fn check(
             let count = u64::from(spec.document.count);
             if busy < count {
                 let name = &spec.document.name;
-                broken(format!("every device must have work, but {} of kind {name:?} have none", count - busy));
+                broken(format!(
+                    "every device must have work, but {} of kind {name:?} have none",
+                    count - busy
+                ));
             }
         }
     }
     let operators = &problem.graph.operators;
     let index: BTreeMap<&str, usize> = match alone.is_empty() {
         true => BTreeMap::new(),
-        false => operators.iter().enumerate().map(|(index, operator)| (operator.name.as_str(), index)).collect(),
+        false => {
+            operators.iter().enumerate().map(|(index, operator)| (operator.name.as_str(), index)).collect()
+        }
     };
     for group in alone {
-        let members: Option<BTreeSet<usize>> = group.iter().map(|name| index.get(name.as_str()).copied()).collect();
+        let members: Option<BTreeSet<usize>> =
+            group.iter().map(|name| index.get(name.as_str()).copied()).collect();
         let Some(members) = members.filter(|members| !members.is_empty()) else {
             broken("the plan requires operators to be alone that the model does not have".into());
             continue;
@@ -55,8 +61,11 @@ pub(crate) fn check(
         let of_devices: usize = devices.iter().map(|&device| placed.devices[device].operators.len()).sum();
         if devices.len() > 1 || of_devices > members.len() {
             let name = &group[0];
-            broken(format!("{name:?} and its group must be alone on one device, but are on {}, which run {of_devices} \
-                 operators", devices.len()));
+            broken(format!(
+                "{name:?} and its group must be alone on one device, but are on {}, which run {of_devices} \
+                 operators",
+                devices.len()
+            ));
         }
     }
 }

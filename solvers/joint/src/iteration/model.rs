@@ -102,6 +102,8 @@ impl Layer {
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     pub(crate) layers: Vec<Layer>,
+    /// Layer of every operator of the graph.
+    pub(crate) layer_of: Vec<usize>,
     /// Bytes that cross the boundary before each layer, in the forward and in the backward pass; zero for the first.
     pub(crate) crossing: [Vec<f64>; 2],
     pub(crate) samples: f64,
@@ -143,7 +145,8 @@ impl Model {
         activations(&network, &layer_of, &mut layers);
         let crossing = crossing(&network, &layer_of, layers.len());
         classify(&mut layers);
-        Ok(Model { layers, crossing, samples: network.samples(), heads: network.heads() })
+        let (samples, heads) = (network.samples(), network.heads());
+        Ok(Model { layers, layer_of, crossing, samples, heads })
     }
 
     /// Number of experts of every dispatch of the model.

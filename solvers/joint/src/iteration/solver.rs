@@ -101,6 +101,17 @@ impl Problem {
         }
     }
 
+    /// The operators of every layer, by their index in the graph, with the name of the layer, in the order of the forward
+    /// pass. O(layers + operators).
+    pub fn layers(&self) -> Vec<(&str, Vec<usize>)> {
+        let mut layers: Vec<_> =
+            self.model.layers.iter().map(|layer| (layer.name.as_str(), Vec::new())).collect();
+        for (operator, &layer) in self.model.layer_of.iter().enumerate() {
+            layers[layer].1.push(operator);
+        }
+        layers
+    }
+
     /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not a plan
     /// for this model and cluster.
     pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {

@@ -18,7 +18,12 @@ const BETWEEN_CHECKS: u64 = 64;
 /// The best plan that meets the aim, `Some(None)` if there is none. `None` if the problem has too many plans, if devices
 /// alone do not determine a plan, or if the solve has to stop first. Devices of a pool are used in order, which leaves one of
 /// every set of plans that differ in the names of devices.
-pub(super) fn best_of_all(problem: &Problem, units: &Units, aim: Aim<'_>, stop: &Stop) -> Option<Option<Plan>> {
+pub(super) fn best_of_all(
+    problem: &Problem,
+    units: &Units,
+    aim: Aim<'_>,
+    stop: &Stop,
+) -> Option<Option<Plan>> {
     if !is_determined(problem) || !are_few(problem, units) {
         return None;
     }

@@ -121,7 +121,8 @@ pub fn solve(
         let least = bound::least(variant, second.goal, limit, requirements);
         bound = bound.min(found.bound.unwrap_or(0.0).max(least));
         if let Some(found) = found.plan.and_then(|found| Plan::try_new(problem, found.placement).ok())
-            && measured(problem, second.goal, &found.evaluation) < measured(problem, second.goal, &plan.evaluation)
+            && measured(problem, second.goal, &found.evaluation)
+                < measured(problem, second.goal, &plan.evaluation)
         {
             plan = found;
         }
@@ -179,7 +180,9 @@ fn better(left: Solution, right: Solution) -> Solution {
     let stop = left.stop.or(right.stop);
     let best = if value(&right) < value(&left) { right } else { left };
     match best.plan {
-        Some(plan) => Solution { statistics: best.statistics, ..Solution::with_plan(best.solver, plan, bound, stop) },
+        Some(plan) => {
+            Solution { statistics: best.statistics, ..Solution::with_plan(best.solver, plan, bound, stop) }
+        }
         None => Solution { bound, stop, ..best },
     }
 }
@@ -196,7 +199,13 @@ fn meeting(
         return solver.solve(problem, context);
     }
     if let Some(reason) = bound::impossible(problem, requirements) {
-        return Ok(Solution::without_plan(solver.name(), Status::Infeasible, LowerBound::TRIVIAL, None, reason));
+        return Ok(Solution::without_plan(
+            solver.name(),
+            Status::Infeasible,
+            LowerBound::TRIVIAL,
+            None,
+            reason,
+        ));
     }
     let share = if is_plain { 1.0 } else { RELAXED_SHARE };
     let relaxed = solver.solve(problem, &mut context.time_slice(share).for_auxiliary())?;

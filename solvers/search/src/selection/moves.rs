@@ -26,7 +26,9 @@ pub(super) fn placed(
     let by_operator: Vec<DeviceId> =
         problem.graph().operators().map(|op| device_of[units.unit_of(op)]).collect();
     match (problem.objective().kind(), like) {
-        (ObjectiveKind::Makespan, Some(like)) => Placement::with_priority(by_operator, like.priority().to_vec()),
+        (ObjectiveKind::Makespan, Some(like)) => {
+            Placement::with_priority(by_operator, like.priority().to_vec())
+        }
         (ObjectiveKind::Latency, _) => assign_if_missing(problem, Placement::new(by_operator)),
         _ => Placement::in_pipeline_order(problem, by_operator),
     }
@@ -44,13 +46,29 @@ fn rank(problem: &Problem, aim: Aim<'_>, evaluation: &Evaluation) -> Rank {
 
 /// Improves a plan until no move helps, the work limit is reached, or the solve has to stop. The plan need not meet the
 /// requirements; the result is `None` if it does not either.
-pub(super) fn improve(problem: &Problem, units: &Units, aim: Aim<'_>, start: &Plan, stop: &Stop) -> Option<Plan> {
+pub(super) fn improve(
+    problem: &Problem,
+    units: &Units,
+    aim: Aim<'_>,
+    start: &Plan,
+    stop: &Stop,
+) -> Option<Plan> {
     let graph = problem.graph();
     let device_of: Keyed<UnitId, DeviceId> =
         units.ids().map(|unit| start.placement.device_of(units.members(unit)[0])).collect();
     let first = rank(problem, aim, &start.evaluation);
     let moves = MOST_WORK / (graph.operator_count() + graph.tensor_count()).max(1);
-    let mut walk = Walk { problem, units, aim, stop, like: &start.placement, device_of, rank: first, best: start.clone(), moves };
+    let mut walk = Walk {
+        problem,
+        units,
+        aim,
+        stop,
+        like: &start.placement,
+        device_of,
+        rank: first,
+        best: start.clone(),
+        moves,
+    };
     while walk.round() {}
     let is_met = walk.best.evaluation.is_feasible() && aim.is_met(problem, &walk.best.evaluation);
     is_met.then_some(walk.best)
@@ -90,7 +108,8 @@ impl Walk<'_> {
         }
         for source in self.problem.cluster().devices() {
             for target in self.targets() {
-                let members: Vec<UnitId> = self.units.ids().filter(|&unit| self.device_of[unit] == source).collect();
+                let members: Vec<UnitId> =
+                    self.units.ids().filter(|&unit| self.device_of[unit] == source).collect();
                 let pool = self.problem.pool_of(target);
                 let is_supported = members.iter().all(|&unit| self.units.supported(unit, pool));
                 if source == target || members.is_empty() || !is_supported {

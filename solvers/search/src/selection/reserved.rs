@@ -18,7 +18,10 @@ pub(super) fn reserved(problem: &Problem, groups: &[Vec<OpId>]) -> Vec<Problem> 
     let mut choices: Vec<Vec<DeviceId>> = vec![Vec::new()];
     for _ in groups {
         let with_next = |taken: &Vec<DeviceId>| {
-            let free = problem.pools().iter().filter_map(|pool| pool.devices.iter().find(|device| !taken.contains(device)));
+            let free = problem
+                .pools()
+                .iter()
+                .filter_map(|pool| pool.devices.iter().find(|device| !taken.contains(device)));
             free.map(|&device| [taken.as_slice(), &[device]].concat()).collect::<Vec<_>>()
         };
         choices = choices.iter().flat_map(with_next).collect();
@@ -30,13 +33,18 @@ pub(super) fn reserved(problem: &Problem, groups: &[Vec<OpId>]) -> Vec<Problem> 
 fn pinned(problem: &Problem, groups: &[Vec<OpId>], devices: &[DeviceId]) -> Option<Problem> {
     let graph = problem.graph();
     let reserved: BTreeSet<DeviceId> = devices.iter().copied().collect();
-    let own: BTreeMap<OpId, DeviceId> =
-        groups.iter().zip(devices).flat_map(|(group, &device)| group.iter().map(move |&op| (op, device))).collect();
+    let own: BTreeMap<OpId, DeviceId> = groups
+        .iter()
+        .zip(devices)
+        .flat_map(|(group, &device)| group.iter().map(move |&op| (op, device)))
+        .collect();
     let mut pins = BTreeMap::new();
     for op in graph.operators() {
         let is_allowed = |device: &DeviceId| problem.pinned_to(op, problem.pool_of(*device));
         let targets: Vec<String> = match own.get(&op) {
-            Some(device) => Some(*device).filter(is_allowed).into_iter().map(|device| name(problem, device)).collect(),
+            Some(device) => {
+                Some(*device).filter(is_allowed).into_iter().map(|device| name(problem, device)).collect()
+            }
             None => problem
                 .cluster()
                 .devices()

@@ -9,11 +9,11 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Result};
 use stagewright_core::tolerance::VALUE_RELATIVE;
 
+use super::Requirements;
 use super::enumeration::best_of_all;
 use super::measure::{Measure, shortfall};
 use super::moves::improve;
 use super::stage::splits;
-use super::Requirements;
 use crate::robust::by_stages;
 
 /// What to minimise, among the plans that meet requirements and have at most a value.
@@ -75,9 +75,11 @@ pub(super) fn search(
     let is_missed = best.is_none() && bound.is_some_and(f64::is_finite);
     if bound.is_none() || is_missed {
         // A split is a better start than a plan that does not meet the requirements.
-        let improved = best.iter().chain(&plans).take(plans.len().min(3)).filter_map(|start| {
-            improve(problem, &units, aim, start, &stop)
-        });
+        let improved = best
+            .iter()
+            .chain(&plans)
+            .take(plans.len().min(3))
+            .filter_map(|start| improve(problem, &units, aim, start, &stop));
         let improved = improved.min_by(|left, right| measure(left).total_cmp(&measure(right)));
         let is_better = |plan: &Plan| best.as_ref().is_none_or(|best| measure(plan) < measure(best));
         best = improved.filter(is_better).or(best);
@@ -158,7 +160,8 @@ mod tests {
             let mut silent = Silent;
             let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
             let (units, stop) = (Units::of(&problem), context.stop().clone());
-            let any = Aim { requirements: &Requirements::default(), measure: Measure::Value, limit: f64::INFINITY };
+            let any =
+                Aim { requirements: &Requirements::default(), measure: Measure::Value, limit: f64::INFINITY };
             let Some(Some(best)) = best_of_all(&problem, &units, any, &stop) else { continue };
             let limit = best.value() * [1.0, 1.1, 2.0][rng.random_range(0..3)];
             let aim = Aim { requirements: &requirements, measure, limit };
@@ -168,7 +171,8 @@ mod tests {
             let (plans, bound) = pipelines(&problem, aim, &[], &mut context).expect("plans");
             if let Some(bound) = bound {
                 assert!(agrees(bound), "{number}: {bound} and {least}, {aim:?}");
-                let found = plans.first().map_or(f64::INFINITY, |plan| measure.of(&problem, &plan.evaluation));
+                let found =
+                    plans.first().map_or(f64::INFINITY, |plan| measure.of(&problem, &plan.evaluation));
                 assert!(agrees(found), "{number}: {found} and {least}");
                 proved += 1;
             }

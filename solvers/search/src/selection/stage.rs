@@ -36,7 +36,8 @@ pub(super) fn splits(
 ) -> Splits {
     let limit = aim.limit * (1.0 + VALUE_RELATIVE);
     // Under 1F1B, the first of N stages keeps min(N, microbatches) in flight: what fits with that many fits anywhere.
-    let stages = aim.requirements.stages.unwrap_or_else(|| problem.pools().iter().map(|pool| pool.count()).sum());
+    let stages =
+        aim.requirements.stages.unwrap_or_else(|| problem.pools().iter().map(|pool| pool.count()).sum());
     let in_flight = problem.objective().in_flight_of(stages.max(1), stages.max(1));
     let program = Program {
         problem,
@@ -89,7 +90,8 @@ fn is_allowed(problem: &Problem, aim: Aim<'_>, space: &UsageSpace, usage: usize)
     let has_stages = aim.requirements.stages.is_none_or(|stages| {
         problem.objective().rules().max_replicas > 1 || (0..pools.len()).map(used).sum::<u32>() == stages
     });
-    let has_all = || (0..pools.len()).all(|pool| !is_counted(problem, pool) || used(pool) == pools[pool].count());
+    let has_all =
+        || (0..pools.len()).all(|pool| !is_counted(problem, pool) || used(pool) == pools[pool].count());
     has_stages && (!aim.requirements.all_devices || has_all())
 }
 

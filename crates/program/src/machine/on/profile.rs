@@ -20,7 +20,7 @@ use crate::args::ProfileArguments;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::files::{self, Outputs, is_standard};
-use crate::model_options::model_options;
+use crate::model_options::{Kept, model_options};
 use crate::output;
 
 /// FLOP rate and bandwidth used to divide the seconds of a fused kernel among the operators that it replaces.
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
     let outputs =
         files::outputs(&[("--out", arguments.out.as_deref()), ("--machine", arguments.machine.as_deref())])?;
     let host = machine::host(&arguments.host)?;
-    let options = model_options(&arguments.import, None)?;
+    let options = model_options(&arguments.import, Kept::default())?;
     let mut model = machine::model(&arguments.model, &options)?;
     let folder = machine::folder()?;
     machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use stagewright_core::document::{JointPartsDocument, JointPlanDocument};
 
+use super::origin::Origin;
 use super::{comparison, shell, summary::title};
 use crate::comparison::Comparison;
 use crate::joint::JointFigures;
@@ -43,6 +44,7 @@ pub fn write(page: &JointPage, out: &mut dyn Write) -> io::Result<()> {
         stages::section(page),
         layers::section(page),
         timeline,
+        Some(Origin::of_joint(page.document).section()),
     ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
     shell::write(&title(page.model, page.cluster), &sections, &data, out)

@@ -14,7 +14,7 @@ pub(super) fn section(page: &JointPage) -> Section {
     let plan = page.document;
     let claims = Claims {
         status: plan.status,
-        value: plan.objective.value_s.zip(Some(joint::rate(plan, page.figures).unwrap_or_default())),
+        value: plan.objective.value_s.zip(Some(joint::rate(plan.throughput.as_ref()).unwrap_or_default())),
         bound: plan.bound.value_s.zip(Some(plan.bound.source.as_str())),
         gap: plan.gap,
         stop: plan.stop.as_deref(),
@@ -24,12 +24,13 @@ pub(super) fn section(page: &JointPage) -> Section {
     };
     let mut markup = heading(&joint::objective(&plan.objective), page.model, page.cluster);
     markup.push_str(&claims.markup());
-    markup.push_str(&facts(&degrees(plan)));
+    markup.push_str(&facts(&degrees(page)));
     Section { id: "summary", title: "Summary", markup }
 }
 
 /// Execution of a batch by the plan, and the features that the plan may use.
-fn degrees(plan: &JointPlanDocument) -> Vec<(&'static str, String)> {
+fn degrees(page: &JointPage) -> Vec<(&'static str, String)> {
+    let plan = page.document;
     let number = |number: u64| count(usize::try_from(number).unwrap_or(usize::MAX));
     let devices = match joint::devices(plan) {
         (0, all) => all.map(number),
@@ -61,6 +62,8 @@ fn degrees(plan: &JointPlanDocument) -> Vec<(&'static str, String)> {
     if plan.objective.kind == JointObjectiveKind::Iteration {
         rows.push(("schedules allowed", joint::schedules(&plan.objective)));
     }
+    rows.extend(joint::utilisation(plan, page.figures).map(|share| ("utilisation", share)));
+    rows.extend(plan.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
     rows
 }
 

@@ -1,7 +1,8 @@
 use stagewright_core::document::{
     ClassDocument, ClusterDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument,
     JointLayerDocument, JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument,
-    JointStageDocument, KindDocument, Parallelism, PlanStatus, RecomputeWorkspace, Schedule,
+    JointStageDocument, KindDocument, OriginDocument, Parallelism, PlanStatus, RecomputeWorkspace, Schedule,
+    SourcesDocument, ThroughputDocument,
 };
 
 use super::{JointPage, write};
@@ -62,8 +63,19 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
         bound: JointBoundDocument { value_s: Some(18.0), source: "bound".into() },
         gap: Some(0.25),
         seconds: 0.1,
+        origin: Some(OriginDocument {
+            date: Some("2024-02-29T12:34:56Z".into()),
+            command: Some("stagewright plan '<model>'".into()),
+            ..OriginDocument::of_library()
+        }),
         stop: None,
         reason: None,
+        throughput: Some(ThroughputDocument {
+            batches_per_s: 2.0 / 3.0,
+            samples_per_s: Some(2.0),
+            tokens_per_s: Some(200.0),
+        }),
+        sources: Some(SourcesDocument { measured: 0.25, guessed: 0.75, ..SourcesDocument::default() }),
         execution: Some(JointExecutionDocument {
             microbatch: 3,
             microbatches,
@@ -78,7 +90,7 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
 }
 
 fn page_with(document: &JointPlanDocument, parts: Option<&[JointPartsDocument]>) -> String {
-    let figures = JointFigures { flop: 1e12, tokens: Some(100.0) };
+    let figures = JointFigures { flop: 1e12 };
     let page = JointPage {
         model: &document.model,
         cluster: Some("a <cluster>"),
@@ -116,7 +128,12 @@ fn a_plan_has_all_sections() {
         "<title>model on a &lt;cluster&gt;</title>",
         "time of an iteration of 48 samples",
         "No plan is better by more than",
-        "2.000 samples/s, 200 tokens/s, 6.25% of the peak of its devices",
+        "2.0000 samples per second, 200.00 tokens per second",
+        "<dt>utilisation</dt><dd>6.25% of the peak of its devices</dd>",
+        "<dt>costs</dt><dd>25% measured, 75% guessed</dd>",
+        "<dt>command</dt><dd><code><bdi>stagewright plan &#39;&lt;model&gt;&#39;</bdi></code></dd>",
+        "<dt>date</dt><dd><bdi>2024-02-29T12:34:56Z</bdi></dd>",
+        "id=\"origin-table\"",
         "<dt>devices</dt><dd>32 of 64 in use</dd>",
         "<dt>tp</dt><dd>4</dd>",
         "<dt>microbatches</dt><dd>8 of 3 samples</dd>",
@@ -270,7 +287,7 @@ fn passes_too_short_to_be_drawn_are_several() {
 fn a_plan_per_sample_has_no_timeline() {
     let mut plan = plan(Schedule::OneFOneB, 2, 1);
     plan.objective.kind = JointObjectiveKind::TimePerSample;
-    (plan.execution, plan.cluster) = (None, None);
+    (plan.execution, plan.cluster, plan.throughput) = (None, None, None);
     for (index, stage) in plan.stages.iter_mut().enumerate() {
         let (layers, data) = (std::mem::take(&mut stage.layers), index as u32 + 1);
         *stage = JointStageDocument {
@@ -294,13 +311,14 @@ fn a_plan_per_sample_has_no_timeline() {
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
-    assert!(!page.contains("samples/s") && !page.contains("class=\"limit\""));
+    assert!(!page.contains("samples per second") && !page.contains("class=\"limit\""));
 }
 
 #[test]
 fn no_plan_is_a_summary() {
     let mut plan = plan(Schedule::OneFOneB, 0, 1);
     (plan.execution, plan.objective.value_s, plan.gap) = (None, None, None);
+    (plan.throughput, plan.sources) = (None, None);
     plan.status = PlanStatus::Infeasible;
     plan.reason = Some("no <room>\nnone at all".into());
     let page = page(&plan);
@@ -312,7 +330,7 @@ fn no_plan_is_a_summary() {
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
-    assert_eq!(page.matches("<section").count(), 1);
+    assert_eq!(page.matches("<section").count(), 2, "the summary and the origin");
 }
 
 #[test]

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_given_date_is_written_as_in_rfc_3339() {
-        let given = |text| date(Some(text)).ok();
+        let given = |text: &str| date(Some(text)).ok();
         assert_eq!(given("0").as_deref(), Some("1970-01-01T00:00:00Z"));
         assert_eq!(given("1709210096").as_deref(), Some("2024-02-29T12:34:56Z"));
         assert_eq!(given(&LAST.to_string()).as_deref(), Some("9999-12-31T23:59:59Z"));

@@ -167,7 +167,7 @@ fn a_page_and_a_document_say_where_they_come_from() {
     );
     let called = origin["command"].as_str().expect("a command");
     assert!(called.starts_with("stagewright plan ") && called.contains(" --whole-layers "), "{called}");
-    let page = std::fs::read_to_string(page).expect("a page");
+    let page = std::fs::read_to_string(&page).expect("a page");
     for part in ["<dt>costs</dt>", "1970-01-02T00:00:00Z", "<bdi>whole layers</bdi>", "id=\"origin-table\""] {
         assert!(page.contains(part), "{part} is not in the page");
     }

@@ -17,13 +17,15 @@ use stagewright_core::document::{
     PlanStatus, ThroughputDocument,
 };
 use stagewright_core::solver::Context;
-use stagewright_report::comparison::{Comparison, Contender, Entry, Known, Planned, Question as Objective};
+use stagewright_report::comparison::{
+    Comparison, Contender, Entry, Known, Planned, Question as Objective, Setting,
+};
 use stagewright_report::html;
 use stagewright_report::html::joint::JointPage;
 use stagewright_report::joint::JointFigures;
 use stagewright_verify::{check_joint, check_joint_layers};
 
-use super::graph::Graph;
+use super::graph::{Graph, tokens};
 use super::{Joint, Question, unplanned};
 use crate::code::{U001, U004};
 use crate::failure::{Failure, Result};
@@ -38,35 +40,36 @@ pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<
     let entrants = listed(rules(task)?, contest.solvers, task.place())?;
     let baseline = contest.baseline(&entrants, None);
     let model = contest.model.to_owned();
-    let (objective, setting, figures) = match &task.question {
+    let (objective, setting, tokens) = match &task.question {
         Question::Graph(graph) => {
             let setting = contest.setting(Some(&graph.cluster), graph.options.as_ref());
-            (&graph.objective, setting, graph.figures())
+            (&graph.objective, setting, tokens(&graph.graph))
         }
         Question::Layers(layers) => {
             let setting = contest.setting(layers.cluster(), layers.options());
-            (&layers.objective, setting, JointFigures::default())
+            (&layers.objective, setting, None)
         }
         Question::Planned(_) => return Err(unplanned()),
     };
     let known = Known { question: Objective::Joint(objective), bounds: &[], recorded_s: contest.recorded_s };
     let contenders = contest.solve(entrants, session)?;
     let compared = Comparison::new(&model, None, contenders, &known, baseline.as_deref())
-        .with_rates(|value| rate(objective, figures, value));
-    Ok(Comparison { setting, ..compared })
+        .with_rates(|value| rate(objective, tokens, value));
+    let sources = match compared.leader() {
+        Some((_, Planned::Joint(plan))) => plan.sources,
+        _ => None,
+    };
+    Ok(Comparison { setting: Setting { sources, ..setting }, ..compared })
 }
 
-/// Batches, samples and tokens per second at a value of the objective; `None` for a value of 0.
-fn rate(objective: &JointObjectiveDocument, figures: JointFigures, value: f64) -> Option<ThroughputDocument> {
-    let samples_of_batch = objective.global_batch as f64;
-    let seconds_of_batch = match objective.kind {
-        JointObjectiveKind::Iteration => value,
-        JointObjectiveKind::TimePerSample => value * samples_of_batch,
-    };
-    let batches_per_s = 1.0 / seconds_of_batch;
-    let samples_per_s = Some(batches_per_s * samples_of_batch);
-    let tokens_per_s = samples_per_s.zip(figures.tokens).map(|(samples, tokens)| samples * tokens);
-    batches_per_s.is_finite().then_some(ThroughputDocument { batches_per_s, samples_per_s, tokens_per_s })
+/// Batches, samples and tokens per second at a value of the objective, with the tokens of a sample if they are known; `None`
+/// for a value of 0. A file of Piper does not say how many samples a microbatch has.
+fn rate(objective: &JointObjectiveDocument, tokens: Option<f64>, value: f64) -> Option<ThroughputDocument> {
+    let batches_per_s = Some(1.0 / value).filter(|rate| rate.is_finite())?;
+    let samples_per_s = (objective.kind == JointObjectiveKind::Iteration)
+        .then(|| objective.global_batch as f64 * batches_per_s);
+    let tokens_per_s = samples_per_s.zip(tokens).map(|(samples, tokens)| samples * tokens);
+    Some(ThroughputDocument { batches_per_s, samples_per_s, tokens_per_s })
 }
 
 /// Names of the rules of a list.

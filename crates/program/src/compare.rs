@@ -15,7 +15,7 @@ use super::error::{CliError, Result, place};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::given::Given;
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::resolve::{self, Question, Solving};
 use super::{instances, interrupt, output};
 
@@ -139,7 +139,7 @@ fn compare(
 ) -> Result<Comparison> {
     let observer = |contender: &str| -> Box<dyn Observer> {
         if verbose || arguments.models.len() > 1 {
-            output::note(&format!("{name}: {contender}"));
+            progress::line(verbose, &format!("{name}: {contender}"));
         }
         Box::new(Progress::new(verbose, task.kind()))
     };

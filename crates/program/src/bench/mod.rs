@@ -29,7 +29,7 @@ use super::args::{BenchArguments, BenchCommand, TableArguments};
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
-use super::{external, interrupt, output, resolve};
+use super::{external, interrupt, output, progress, resolve};
 use baseline::Baseline;
 use case::{Case, Row};
 use journal::Journal;
@@ -41,7 +41,7 @@ use suite::Suite;
 /// Start of the line in which a child reports its peak memory in bytes.
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
-pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit> {
+pub(crate) fn run(arguments: &BenchArguments, verbose: bool) -> Result<Exit> {
     match (&arguments.command, &arguments.suite) {
         (Some(BenchCommand::Merge(arguments)), _) => merge::run(arguments),
         (None, Some(suite)) => sweep(suite, arguments),
@@ -62,7 +62,7 @@ fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     }
     let is_remote = arguments.worker || arguments.ray.is_some();
     let journal = Journal::open(arguments.journal.as_deref(), is_remote)?;
-    let bench = Bench::new(suite, journal, shard)?;
+    let bench = Bench::new(suite, journal, shard, verbose)?;
     let runs = Arc::new(Runs::default());
     interrupt::watch_and({
         let runs = runs.clone();
@@ -102,16 +102,18 @@ struct Bench {
     cases: Vec<Case>,
     baseline: Option<Baseline>,
     journal: Journal,
+    /// Whether cases are reported to a file or a pipe, too.
+    verbose: bool,
 }
 
 impl Bench {
     /// A run of a suite, or of one of its shards.
-    fn new(suite: Suite, journal: Journal, shard: Option<Shard>) -> Result<Bench> {
+    fn new(suite: Suite, journal: Journal, shard: Option<Shard>, verbose: bool) -> Result<Bench> {
         let mut cases = suite.cases();
         cases.iter().flat_map(Case::files).try_for_each(|file| files::kept(&file))?;
         cases.retain(|case| shard.is_none_or(|shard| shard.has(case.number)));
         let baseline = suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten();
-        Ok(Bench { baseline, journal, cases, suite })
+        Ok(Bench { baseline, journal, cases, suite, verbose })
     }
 
     /// Prints the table of `rows`, writes `all` to the CSV file, and draws the plots.
@@ -180,8 +182,13 @@ impl Bench {
         if let Some(row) = self.finished(&key) {
             return Ok(row);
         }
-        output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
+        self.begun(at, case);
         self.kept(key, case.run(&self.suite, runs)?)
+    }
+
+    /// Reports that a case is run.
+    fn begun(&self, at: usize, case: &Case) {
+        progress::line(self.verbose, &format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
     }
 
     /// The journal key of a case.

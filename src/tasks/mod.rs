@@ -25,7 +25,7 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use stagewright_core::solver::{Context, Observer, Stop};
+use stagewright_core::solver::{Context, Event, Observer, Stop};
 use stagewright_formats::is_strategies;
 use stagewright_formats::strategies::HEAD;
 use stagewright_report::comparison::{Comparison, Contender};
@@ -232,6 +232,12 @@ impl<'a> Session<'a> {
     /// Reports a note.
     fn note(&mut self, line: &str) {
         (self.note)(line);
+    }
+
+    /// Reports that a part of the work starts.
+    fn begin(&mut self, name: String) {
+        // An interrupt ends the work by its own flag.
+        let _ = self.observer.event(&Event::Phase { name });
     }
 
     /// The context of a solve that starts now.

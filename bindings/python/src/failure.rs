@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 use stagewright::code::{U001, X001};
 use stagewright::failure::Failure;
+use stagewright::formats::fault::Fault;
 
 /// A result whose errors become exceptions.
 pub(crate) type Result<T, E = Raised> = std::result::Result<T, E>;
@@ -64,8 +65,14 @@ pub(crate) fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
         let place = error.path().to_string();
         let error = error.into_inner();
         // The wrapper writes valid JSON, except for infinities and NaN.
-        let cause = if error.is_syntax() { "not a finite number".to_owned() } else { error.to_string() };
-        Failure::new(U001, cause).at(place).help("correct the argument")
+        let failure = match error.is_syntax() {
+            true => Failure::new(U001, "not a finite number").help("give a finite number"),
+            false => {
+                let Fault { message, help, .. } = Fault::of_json(&error);
+                Failure::new(U001, message).help(help)
+            }
+        };
+        failure.at(place)
     })
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | role | modules |
 //! | --- | --- |
-//! | tools | [`bits`]: sets of small numbers; [`ids`]: typed indices; [`code`]: error codes and their texts; [`csr`]: lists in one array; [`text`]: names made harmless for display |
+//! | tools | [`bits`]: sets of small numbers; [`ids`]: typed indices; [`code`]: error codes and their texts; [`csr`]: lists in one array; [`text`]: names made harmless for display; [`units`]: quantities for display |
 //! | files | [`document`]: the content of files before any check |
 //! | rules of a solve | [`tolerance`]: every numerical tolerance; [`seed`]: random streams by task; [`stop`]: limits and interrupts; `memo`: results that are computed once; `overhead`: work that no limit interrupts |
 //! | the model and the machine | [`graph`]: operators and tensors; [`cluster`]: devices, links and groups; [`objective`]: the minimised quantity, and how times add up on a device |
@@ -49,3 +49,4 @@ pub mod stop;
 pub mod text;
 pub mod tolerance;
 pub mod uncertainty;
+pub mod units;

@@ -108,7 +108,7 @@ pub(crate) fn import(
 
 /// A device: its name, or its number in the cluster.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected the name of a device, or its number")]
 enum Device {
     Number(u32),
     Name(String),

@@ -1,14 +1,12 @@
 //! JSON and TOML, the two notations of documents: parses text into any serde structure and turns failures
-//! into [`InputError`]s.
-//!
-//! Serde reports errors as text. Their kind follows from their first words, which serde's documentation fixes
-//! for the constructors of `serde::de::Error`; any other error of a value is F005.
+//! into [`InputError`]s, in the words of [`fault`](super::fault).
 
 use serde::de::DeserializeOwned;
 
 use super::error::{At, InputError, Result};
+use super::fault::Fault;
 use super::text::{Sniff, clamp, end_of, text};
-use crate::code::F::{self, *};
+use crate::code::F::*;
 
 /// Notation of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +69,20 @@ pub fn read_json<T: DeserializeOwned>(label: &str, bytes: &[u8], schemas: &[&str
     Notation::Json.read_as(label, text(label, bytes)?, schemas)
 }
 
+/// Reads TOML of any structure from bytes.
+///
+/// # Errors
+/// If the bytes are not UTF-8 (F001), not TOML (F002) or of another shape. The error has the line and the column.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// let error = stagewright_formats::read_toml::<BTreeMap<String, u32>>("a.toml", b"x = 1\ny = true").unwrap_err();
+/// assert_eq!((error.code.name, error.place.to_string().as_str()), ("F005", "a.toml:2:5"));
+/// ```
+pub fn read_toml<T: DeserializeOwned>(label: &str, bytes: &[u8]) -> Result<T> {
+    from_toml(label, text(label, bytes)?)
+}
+
 /// Rejects a document of another schema.
 pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str) -> Result<()> {
     if found == expected {
@@ -102,42 +114,27 @@ fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
 }
 
 fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError {
-    let text = error.to_string();
-    let message = match text.rfind(" at line ") {
-        Some(end) if error.line() > 0 => &text[..end],
-        _ => &text,
+    let Fault { code, message, help } = Fault::of_json(error);
+    let place = match path {
+        _ if code == F002 || code == F010 => {
+            At::Line { line: clamp(error.line()), column: clamp(error.column()) }
+        }
+        "." | "" => At::Whole,
+        path => At::Path(path.to_owned()),
     };
-    let line = At::Line { line: clamp(error.line()), column: clamp(error.column()) };
-    if message == "number out of range" {
-        let help = "write a number below about 1.8e308";
-        return InputError::new(F010, label, line, message, help);
-    }
-    if !error.is_data() {
-        let help = match message {
-            "recursion limit exceeded" => {
-                "no format nests this deeply: check the program that wrote the file"
-            }
-            _ if error.is_eof() => "the file is truncated: check that the program that wrote it finished",
-            _ => "write valid JSON, which has no comments, trailing commas, NaN or infinity",
-        };
-        return InputError::new(F002, label, line, message, help);
-    }
-    let place = if path == "." || path.is_empty() { At::Whole } else { At::Path(path.to_owned()) };
-    let code = shape_code(message).unwrap_or(F005);
-    InputError::new(code, label, place, in_plain_words(message), shape_help(code))
+    InputError::new(code, label, place, message, help)
 }
 
 fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
     let fault = |error: toml::de::Error| {
         let before = |span: std::ops::Range<usize>| end_of(text.get(..span.start).unwrap_or_default());
-        let place = error.span().map_or(At::Whole, before);
-        let message = error.message();
-        let code = shape_code(message).unwrap_or(F002);
-        InputError::new(code, label, place, in_plain_words(message), shape_help(code))
+        let Fault { code, message, help } = Fault::of_toml(&error);
+        InputError::new(code, label, error.span().map_or(At::Whole, before), message, help)
     };
     let table: toml::Table = text.parse().map_err(fault)?;
     if let Some(path) = table.iter().find_map(|(key, value)| not_finite(key.clone(), value)) {
-        return Err(InputError::at_path(F010, label, path, "the number is not finite", shape_help(F010)));
+        let Fault { code, message, help } = Fault::not_finite();
+        return Err(InputError::at_path(code, label, path, message, help));
     }
     toml::from_str(text).map_err(fault)
 }
@@ -154,46 +151,4 @@ fn not_finite(path: String, value: &toml::Value) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Code of an error about the shape of a document.
-fn shape_code(message: &str) -> Option<F> {
-    const STARTS: [(&str, F); 9] = [
-        ("missing field", F003),
-        ("unknown field", F004),
-        ("unknown variant", F005),
-        ("invalid type", F005),
-        ("invalid value", F005),
-        ("invalid length", F005),
-        ("data did not match", F005),
-        ("duplicate field", F009),
-        ("duplicate key", F009),
-    ];
-    STARTS.iter().find(|(start, _)| message.starts_with(start)).map(|&(_, code)| code)
-}
-
-fn shape_help(code: F) -> &'static str {
-    match code {
-        F002 => "write valid TOML (or JSON, starting with a brace)",
-        F003 => "add the field",
-        F004 => "correct the spelling or remove the field",
-        F009 => "keep one of the two",
-        F010 => "write a finite number, or omit the field if the value is unknown or unlimited",
-        _ => "write a value as the message says",
-    }
-}
-
-/// Replaces Rust's types in a message of serde by terms of the notations.
-fn in_plain_words(message: &str) -> String {
-    const WORDS: [(&str, &str); 5] = [
-        ("f64", "a number"),
-        ("i64", "a whole number"),
-        ("u32", "a whole number from 0 to 4294967295"),
-        ("u64", "a whole number that is not negative"),
-        ("a sequence", "a list"),
-    ];
-    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
-    let plain = WORDS.iter().find(|(rust, _)| *rust == expected).map_or(expected, |&(_, plain)| plain);
-    let plain = if plain.starts_with("struct ") { "an object with fields" } else { plain };
-    format!("{found}, expected {plain}")
 }

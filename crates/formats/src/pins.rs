@@ -34,9 +34,7 @@ pub fn import_pins(label: &str, bytes: &[u8]) -> Result<PinsDocument> {
     let text = text(label, bytes)?;
     let read: Result<UniquePins> = Notation::of(text).read(label, text);
     read.map(|pins| pins.0).map_err(|mut error| {
-        if error.message.starts_with("data did not match any variant") {
-            "expected the name of a device, kind or class, or a list of such names"
-                .clone_into(&mut error.message);
+        if error.message.starts_with("expected the name of a device, kind") {
             "write \"name\" = \"acc0\" or \"name\" = [\"acc0\", \"cpu\"]; TOML requires quotes around a name with \
              dots"
                 .clone_into(&mut error.help);

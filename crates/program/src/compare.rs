@@ -18,7 +18,7 @@ use super::error::{CliError, Result, place};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::given::Given;
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::resolve::{self, Question, Solving};
 use super::{instances, interrupt, origin, output};
 
@@ -154,7 +154,7 @@ impl Rules<'_> {
         let observer = |contender: &str, seed: u64| -> Box<dyn Observer> {
             if verbose || arguments.models.len() > 1 || self.seeds.len() > 1 {
                 let seed = if self.seeds.len() > 1 { format!(", seed {seed}") } else { String::new() };
-                output::note(&format!("{name}: {contender}{seed}"));
+                progress::line(verbose, &format!("{name}: {contender}{seed}"));
             }
             Box::new(Progress::new(verbose, task.kind()))
         };

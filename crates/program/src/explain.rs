@@ -1,18 +1,18 @@
 //! `explain`: the reasons for the value of a plan, and what would change it.
 
-use stagewright::core::solver::Silent;
 use stagewright::tasks::{Explaining, Session};
 
 use super::args::ExplainArguments;
 use super::error::Result;
 use super::exit::Exit;
+use super::progress::Progress;
 use super::resolve::{self, Question};
 use super::{interrupt, output};
 
 /// Default share by which costs are off.
 const COSTS_OFF: &str = "10%";
 
-pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
+pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
     let options = resolve::solving(&arguments.solve)?.options();
     let costs_off = resolve::deviation("--costs-off", arguments.costs_off.as_deref().unwrap_or(COSTS_OFF))?;
     let question = Question {
@@ -25,8 +25,10 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
     // Without what-ifs there is no search to interrupt, so Ctrl-C keeps its default effect.
     let options = if asked.what_if { options.interrupt(interrupt::watch()) } else { options };
     let note = &mut |line: &str| output::note(line);
-    let observer = &mut Silent;
-    let mut session = Session::new(options, observer, note);
-    output::shown(&task.explain(plan, &label, asked, &mut session)?, arguments.json)?;
+    let mut progress = Progress::new(verbose, task.kind());
+    let mut session = Session::new(options, &mut progress, note);
+    let shown = task.explain(plan, &label, asked, &mut session)?;
+    progress.finish();
+    output::shown(&shown, arguments.json)?;
     Ok(Exit::Done)
 }

@@ -5,6 +5,7 @@ use stagewright::core::document::{PlanDocument, Schedule};
 use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Throughput;
 use stagewright::core::tolerance;
+use stagewright::core::units::bytes_apart;
 use stagewright::placement::placement;
 use stagewright::report::schedule::IterationReport;
 use stagewright::tasks::placement::Documents;
@@ -47,8 +48,8 @@ pub(crate) fn run(
         .map_err(|error| CliError::new(error.code(), error.to_string()).at(label).help(error.help()))?;
     for device in &report.devices {
         if let Some(limit) = device.memory_bytes.filter(|&limit| !tolerance::fits(device.peak_bytes, limit)) {
-            let (name, peak) = (&device.name, device.peak_bytes);
-            output::note(&format!("note: under this schedule {name} needs {peak} bytes of {limit}"));
+            let (name, [peak, limit]) = (&device.name, bytes_apart(device.peak_bytes, limit));
+            output::note(&format!("note: under this schedule {name} needs {peak} of {limit}"));
         }
     }
     match arguments.json {

@@ -116,7 +116,7 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
         Command::Plan(arguments) => plan::run(&arguments, verbose),
         Command::Bound(arguments) => bound::run(&arguments, verbose),
         Command::Check(arguments) => check::run(&arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments, verbose),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
@@ -125,11 +125,11 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Command::Compare(arguments) => compare::run(&arguments, verbose),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Train(arguments) => policy::train(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments, verbose),
+        Command::Train(arguments) => policy::train(&arguments, verbose),
         Command::Finetune(arguments) => policy::finetune(&arguments),
         Command::Workload(arguments) => workload::run(&arguments),
-        Command::Instances(arguments) => instances::run(&arguments),
+        Command::Instances(arguments) => instances::run(&arguments, verbose),
         Command::Devices(arguments) => devices::run(&arguments),
         Command::Clusters(arguments) => clusters::run(&arguments),
         Command::Solvers(arguments) => solvers::run(&arguments),

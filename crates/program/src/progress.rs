@@ -1,4 +1,5 @@
-//! Progress of a solve, as a bar on a terminal or as lines with `-v`.
+//! Progress, shown on a terminal or with `-v`; a file or a pipe gets none otherwise. That of a solve is a bar on a
+//! terminal, and lines with `-v`.
 
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -56,6 +57,13 @@ impl Progress {
         parts.push(progress.into());
         parts.retain(|part| !part.is_empty());
         bar.set_message(visible(&parts.join(", ")).into_owned());
+    }
+}
+
+/// Writes a line of progress on standard error if that is a terminal, or with `-v`.
+pub(crate) fn line(verbose: bool, text: &str) {
+    if verbose || io::stderr().is_terminal() {
+        note(text);
     }
 }
 

@@ -13,5 +13,6 @@ pub mod steady;
 pub mod step;
 pub mod table;
 pub mod throughput;
-pub mod units;
 pub mod wrap;
+
+pub use stagewright_core::units;

@@ -4,8 +4,8 @@
 //! writes its result down. Only a second derivation finds all three, so this crate reads the documents of a
 //! problem and of a plan and derives everything again: adjacency, roofline times, transfer times, loads,
 //! memory, the split rule, the value and the bound. From `stagewright_core` it imports only
-//! [`document`](stagewright_core::document), [`tolerance`](stagewright_core::tolerance), and
-//! [`code`](stagewright_core::code), the last of which has no arithmetic.
+//! [`document`](stagewright_core::document), [`tolerance`](stagewright_core::tolerance) and, for messages,
+//! [`code`](stagewright_core::code) and [`units`](stagewright_core::units), on which no verdict depends.
 //!
 //! # Checks
 //!

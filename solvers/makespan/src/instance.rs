@@ -7,6 +7,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::Fabric;
 use stagewright_core::tolerance;
+use stagewright_core::units::bytes_apart;
 
 /// Costs of a problem that every scheduler needs.
 #[derive(Debug, Clone)]
@@ -250,7 +251,8 @@ impl<'p> Instance<'p> {
         let have: f64 = self.problem.cluster().devices().map(|device| self.memory(device)).sum();
         let need: f64 = self.fixed.iter().sum();
         (!tolerance::fits(need, have)).then(|| {
-            format!("parameters and optimiser state need {need} bytes, all devices together have {have}")
+            let [need, have] = bytes_apart(need, have);
+            format!("parameters and optimiser state need {need}, all devices together have {have}")
         })
     }
 }

@@ -10,6 +10,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Status, Stop};
 use stagewright_core::tolerance;
+use stagewright_core::units::bytes;
 
 use crate::run::{Ending, Outcome, RunEffort, RunError, TOLERANCE};
 
@@ -88,10 +89,10 @@ impl<'a> Search<'a> {
             self.reason = Some(format!("the integer program would have about {entries:.1e} entries"));
             return true;
         }
-        let bytes = entries as u64 * BYTES_PER_ENTRY;
-        let too_large = context.limits.memory.is_some_and(|memory| bytes > memory);
+        let needed = entries as u64 * BYTES_PER_ENTRY;
+        let too_large = context.limits.memory.is_some_and(|memory| needed > memory);
         if too_large {
-            self.reason = Some(format!("the integer program would take about {bytes:.1e} bytes"));
+            self.reason = Some(format!("the integer program would take about {}", bytes(needed as f64)));
         }
         too_large
     }

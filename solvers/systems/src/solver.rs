@@ -9,6 +9,7 @@ use stagewright_core::solver::{
     Capabilities, Context, Event, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
+use stagewright_core::units::bytes_apart;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Evaluator, solution, solve_instance};
 use stagewright_policy::checkpoint::CheckpointError;
@@ -119,11 +120,12 @@ impl Learned {
             return Some((None, why));
         }
         let learns = self.mode == Mode::Learn;
-        let bytes = self.kind.bytes(settings, reading, learns);
-        let limit = memory.map(|limit| limit as f64).filter(|&limit| bytes > limit)?;
+        let needed = self.kind.bytes(settings, reading, learns);
+        let limit = memory.map(|limit| limit as f64).filter(|&limit| needed > limit)?;
         let what = if learns { "learn" } else { "play" };
+        let [needed, limit] = bytes_apart(needed, limit);
         let why = format!(
-            "`{name}` would take about {bytes:.1e} bytes of memory to {what}, more than the limit of {limit:.1e}; \
+            "`{name}` would take about {needed} of memory to {what}, more than the limit of {limit}; \
              raise it, or use another solver"
         );
         Some((Some(StopReason::Memory), why))

@@ -21,6 +21,7 @@ use thiserror::Error;
 use super::clusters::{COMMUNICATION, Proportions, ROOM};
 use super::families::{FAMILIES, FEWEST, Family, MOST, family};
 use crate::code::D::*;
+use stagewright_formats::fault::Fault;
 use stagewright_formats::nearest::instead;
 
 /// Fewest and most devices of a cluster.
@@ -109,6 +110,8 @@ pub enum RecipeError {
     Shape {
         /// The mistake.
         message: String,
+        /// A hint for fixing the mistake.
+        help: String,
         /// Line and column, both from 1; `None` if the error has no location.
         at: Option<[usize; 2]>,
     },
@@ -185,10 +188,11 @@ impl RecipeError {
     /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
-            RecipeError::Shape { .. } => {
-                "write TOML with seed, operators, devices, objectives and, optionally, families, except, \
-                 communication, room and alike"
-                    .into()
+            RecipeError::Shape { help, .. } => {
+                format!(
+                    "{help}; a recipe has seed, operators, devices, objectives and, optionally, families, except, \
+                     communication, room and alike"
+                )
             }
             RecipeError::UnknownFamily { name, .. } => {
                 instead(name, FAMILIES.iter().map(|family| family.name))
@@ -251,9 +255,9 @@ impl Recipe {
     /// # Errors
     /// The first mistake, with its location.
     pub fn from_toml(text: &str) -> Result<Recipe, RecipeError> {
-        let document = toml::from_str(text).map_err(|error| RecipeError::Shape {
-            message: error.message().to_owned(),
-            at: error.span().map(|span| position(text, span.start)),
+        let document = toml::from_str(text).map_err(|error| {
+            let Fault { message, help, .. } = Fault::of_toml(&error);
+            RecipeError::Shape { message, help, at: error.span().map(|span| position(text, span.start)) }
         })?;
         Recipe::new(document)
     }

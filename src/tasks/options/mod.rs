@@ -11,6 +11,7 @@ mod table;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use stagewright_formats::FORMATS;
+use stagewright_formats::fault::Fault;
 
 use super::Kind;
 use crate::code::{U001, U013};
@@ -151,8 +152,8 @@ pub fn option(name: &str) -> Option<&'static OptionRecord> {
 pub fn read<T: DeserializeOwned>(given: Map<String, Value>, place: &Place) -> Result<T> {
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let name = error.path().iter().next().map(ToString::to_string).unwrap_or_default();
-        let cause = error.into_inner().to_string();
-        Failure::new(U001, cause).at(place(&name)).help("correct the option, or leave it out")
+        let Fault { message, help, .. } = Fault::of_value(&error.into_inner().to_string());
+        Failure::new(U001, message).at(place(&name)).help(format!("{help}, or leave the option out"))
     })
 }
 

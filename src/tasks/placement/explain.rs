@@ -126,7 +126,7 @@ fn sense(
     left: Option<Duration>,
     session: &mut Session<'_>,
 ) -> Option<Sensitivity> {
-    session.note(&format!("what if: costs are off by up to {}", percent(deviation)));
+    session.begin(format!("what if: costs are off by up to {}", percent(deviation)));
     match sensitivity(problem, placement, deviation, best, &settings(session, left)) {
         Ok(found) => Some(found),
         Err(error) => {
@@ -161,7 +161,7 @@ fn ask(
         let rest = (2 * changes.len() - index) as u32;
         let settings = settings(session, left.map(|left| left / rest));
         let started = Instant::now();
-        session.note(&format!("what if: {}", change.describe()));
+        session.begin(format!("what if: {}", change.describe()));
         match what_if(change, &changed, plan, &settings) {
             Ok(found) => what_ifs.push(found),
             // A failed change does not discard the other answers.

@@ -14,7 +14,7 @@ pub struct PinsDocument(pub BTreeMap<String, PinTargets>);
 /// One name or several. Each name stands for a device (`acc3`), otherwise for a kind (`acc`), otherwise for a class
 /// (`a100`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected the name of a device, kind or class, or a list of such names")]
 pub enum PinTargets {
     /// One name.
     One(String),

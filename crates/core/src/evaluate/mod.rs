@@ -26,6 +26,7 @@ use crate::overhead::Step;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::StageTimes;
+use crate::units::bytes_apart;
 
 /// The load of one device.
 #[derive(Debug, Clone, PartialEq)]
@@ -133,7 +134,7 @@ pub enum Violation {
         second: String,
     },
     /// Memory exceeded.
-    #[error("{device} needs {bytes} bytes of {limit}")]
+    #[error("{device} needs {}", bytes_apart(*bytes, *limit).join(" of "))]
     Memory {
         /// The device.
         device: String,

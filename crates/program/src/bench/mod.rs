@@ -29,7 +29,7 @@ use super::args::{BenchArguments, BenchCommand, TableArguments};
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
-use super::{external, interrupt, origin, output, resolve};
+use super::{external, interrupt, origin, output, progress, resolve};
 use baseline::Baseline;
 use case::{Case, Row};
 use journal::Journal;
@@ -41,16 +41,16 @@ use suite::Suite;
 /// Start of the line in which a child reports its peak memory in bytes.
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
-pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit> {
+pub(crate) fn run(arguments: &BenchArguments, verbose: bool) -> Result<Exit> {
     match (&arguments.command, &arguments.suite) {
         (Some(BenchCommand::Merge(arguments)), _) => merge::run(arguments),
-        (None, Some(suite)) => sweep(suite, arguments),
+        (None, Some(suite)) => sweep(suite, arguments, verbose),
         (None, None) => Err(CliError::new(U001, "a suite is missing").at("SUITE").help("see bench --help")),
     }
 }
 
 /// Runs the cases of a suite, here or on a cluster.
-fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
+fn sweep(path: &Path, arguments: &BenchArguments, verbose: bool) -> Result<Exit> {
     resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MAX_THREADS as u64)?;
     let outputs = outputs(&arguments.table)?;
     let shard = arguments.shard.as_deref().map(Shard::parse).transpose()?;
@@ -62,7 +62,7 @@ fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     }
     let is_remote = arguments.worker || arguments.ray.is_some();
     let journal = Journal::open(arguments.journal.as_deref(), is_remote)?;
-    let bench = Bench::new(suite, journal, shard)?;
+    let bench = Bench::new(suite, journal, shard, verbose)?;
     let runs = Arc::new(Runs::default());
     interrupt::watch_and({
         let runs = runs.clone();
@@ -103,16 +103,18 @@ struct Bench {
     cases: Vec<Case>,
     baseline: Option<Baseline>,
     journal: Journal,
+    /// Whether cases are reported to a file or a pipe, too.
+    verbose: bool,
 }
 
 impl Bench {
     /// A run of a suite, or of one of its shards.
-    fn new(suite: Suite, journal: Journal, shard: Option<Shard>) -> Result<Bench> {
+    fn new(suite: Suite, journal: Journal, shard: Option<Shard>, verbose: bool) -> Result<Bench> {
         let mut cases = suite.cases();
         cases.iter().flat_map(Case::files).try_for_each(|file| files::kept(&file))?;
         cases.retain(|case| shard.is_none_or(|shard| shard.has(case.number)));
         let baseline = suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten();
-        Ok(Bench { baseline, journal, cases, suite })
+        Ok(Bench { baseline, journal, cases, suite, verbose })
     }
 
     /// Prints the table of `rows`, writes `all` to the CSV file, and draws the plots.
@@ -184,8 +186,13 @@ impl Bench {
         if let Some(row) = self.finished(&key) {
             return Ok(row);
         }
-        output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
+        self.begun(at, case);
         self.kept(key, case.run(&self.suite, runs)?)
+    }
+
+    /// Reports that a case is run.
+    fn begun(&self, at: usize, case: &Case) {
+        progress::line(self.verbose, &format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
     }
 
     /// The journal key of a case.

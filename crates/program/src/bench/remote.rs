@@ -11,7 +11,7 @@ use super::runs::Runs;
 use crate::cluster::{Cluster, Task, serve};
 use crate::code::{B002, B004, B007};
 use crate::error::{CliError, Result};
-use crate::{output, quantity};
+use crate::quantity;
 
 /// Request to a node.
 #[derive(Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl Bench {
         let is_stopped = || runs.are_ended();
         while let Some((at, answer)) = cluster.next::<Row>(is_stopped)? {
             let Some(case) = self.cases.get(at) else { continue };
-            output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
+            self.begun(at, case);
             rows[at] = match answer {
                 Ok(row) => self.kept(keys[at].clone(), row)?,
                 Err(error) => Row { status: first_line(error), ..case.row() },

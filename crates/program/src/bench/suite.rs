@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use clap::{Arg, Args};
 use serde::Deserialize;
 use stagewright::clusters;
+use stagewright::formats::read_toml;
 use stagewright::text::quoted;
 use tempfile::NamedTempFile;
 
@@ -201,12 +202,10 @@ impl Suite {
     /// Parses a suite file, without resolving its inputs.
     fn parse(path: &Path) -> Result<Suite> {
         let input = files::read(path)?;
-        let text = std::str::from_utf8(&input.bytes)
-            .map_err(|error| wrong(input.label.clone(), error.to_string()))?;
-        let suite: Suite = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            let line = 1 + before.matches('\n').count();
-            wrong(format!("{}:{line}", input.label), error.message().to_owned())
+        let suite: Suite = read_toml(&input.label, &input.bytes).map_err(|error| {
+            CliError::new(B002, error.message.clone())
+                .at(error.place.to_string())
+                .help(format!("{}; {EXAMPLES}", error.help))
         })?;
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Suite { label: input.label, folder, ..suite })
@@ -385,9 +384,12 @@ impl Suite {
     }
 }
 
+/// Hint for a suite.
+const EXAMPLES: &str = "see data/suites for examples";
+
 /// The error for an invalid suite.
 fn wrong(place: String, cause: String) -> CliError {
-    CliError::new(B002, cause).at(place).help("see data/suites for examples")
+    CliError::new(B002, cause).at(place).help(EXAMPLES)
 }
 
 /// Names of the options that an objective may have. None of them names a file, so a suite from someone else cannot

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use stagewright::formats::read_toml;
 use stagewright::nearest::instead;
 
 use super::embedded;
@@ -9,6 +10,9 @@ use super::entry::{Entry, Index, SCHEMA};
 use crate::code::{O001, O002};
 use crate::error::{CliError, Result};
 use crate::files::{self, Input};
+
+/// Hint for an index.
+const DESCRIBED: &str = "data/instances/README.md describes the index";
 
 /// Name of the index file.
 pub(super) const INDEX: &str = "index.toml";
@@ -26,13 +30,9 @@ impl Library {
         let empty = Index { schema: SCHEMA.into(), instances: Vec::new() };
         let library = Library { folder: folder.map(Path::to_owned), index: empty };
         let Input { label, bytes } = library.file(INDEX)?;
-        let wrong = |place: String, cause: String| {
-            CliError::new(O002, cause).at(place).help("data/instances/README.md describes the index")
-        };
-        let text = std::str::from_utf8(&bytes).map_err(|error| wrong(label.clone(), error.to_string()))?;
-        let index: Index = toml::from_str(text).map_err(|error| {
-            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            wrong(format!("{label}:{}", 1 + before.matches('\n').count()), error.message().to_owned())
+        let wrong = |place: String, cause: String| CliError::new(O002, cause).at(place).help(DESCRIBED);
+        let index: Index = read_toml(&label, &bytes).map_err(|error| {
+            wrong(error.place.to_string(), error.message).help(format!("{}; {DESCRIBED}", error.help))
         })?;
         if index.schema != SCHEMA {
             return Err(wrong(label, format!("the schema is `{}`, expected `{SCHEMA}`", index.schema)));

@@ -39,12 +39,12 @@ pub(crate) use question::{Posed, posed};
 /// Prefix of a path that refers to the model of an instance.
 const SCHEME: &str = "instance:";
 
-pub(crate) fn run(arguments: &InstancesArguments) -> Result<Exit> {
+pub(crate) fn run(arguments: &InstancesArguments, verbose: bool) -> Result<Exit> {
     let folder = arguments.library.as_deref();
     match &arguments.command {
         InstancesCommand::List(arguments) => list::run(&Library::open(folder)?, arguments),
         InstancesCommand::Show(arguments) => show::run(&Library::open(folder)?, arguments),
-        InstancesCommand::Verify(arguments) => verify::run(&Library::open(folder)?, arguments),
+        InstancesCommand::Verify(arguments) => verify::run(&Library::open(folder)?, arguments, verbose),
         InstancesCommand::Add(arguments) => add::run(folder, arguments),
     }
 }

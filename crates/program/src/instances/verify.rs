@@ -20,7 +20,7 @@ use crate::args::VerifyArguments;
 use crate::code::{O, O003, O004, O005, O006};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
-use crate::{interrupt, output};
+use crate::{interrupt, output, progress};
 
 /// The verdict on the claims of an instance.
 #[derive(Serialize)]
@@ -42,14 +42,14 @@ struct Verdict<'e> {
     entry: &'e Entry,
 }
 
-pub(super) fn run(library: &Library, arguments: &VerifyArguments) -> Result<Exit> {
+pub(super) fn run(library: &Library, arguments: &VerifyArguments, verbose: bool) -> Result<Exit> {
     let published = arguments.published.as_deref();
     let entries = chosen(library, arguments)?;
     let interrupt = interrupt::watch();
     let started = Instant::now();
     let mut verdicts = Vec::new();
     for (at, &entry) in entries.iter().enumerate() {
-        output::note(&format!("{} of {}: {}", at + 1, entries.len(), entry.name));
+        progress::line(verbose, &format!("{} of {}: {}", at + 1, entries.len(), entry.name));
         let begun = Instant::now();
         let outcome = verify(library, entry, published, &interrupt);
         if interrupt.load(Ordering::Relaxed) {
@@ -110,10 +110,11 @@ fn chosen<'l>(library: &'l Library, arguments: &VerifyArguments) -> Result<Vec<&
 
 fn table(verdicts: &[Verdict<'_>]) -> Grid {
     let mut grid = Grid::of(&[
-        (Column::Names, &["name"]),
-        (Column::Figures, &["value", "bound"]),
+        (Column::Keys, &["name"]),
+        (Column::Figures, &["value"]),
+        (Column::Details, &["bound"]),
         (Column::Words, &["proof"]),
-        (Column::Figures, &["time"]),
+        (Column::Details, &["time"]),
         (Column::Words, &["result"]),
     ]);
     for verdict in verdicts {

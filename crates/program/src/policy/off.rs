@@ -30,7 +30,7 @@ pub(crate) fn has_network(_: &str) -> bool {
 
 /// # Errors
 /// Always.
-pub(crate) fn train(_: &TrainArguments) -> Result<Exit> {
+pub(crate) fn train(_: &TrainArguments, _: bool) -> Result<Exit> {
     Err(absent())
 }
 

@@ -10,6 +10,7 @@
 
 use stagewright_core::document::{CertificateDocument, PlanDocument};
 use stagewright_core::tolerance;
+use stagewright_core::units::{seconds, seconds_apart};
 
 use super::certificate::{Proof, fluid, heaviest_unit};
 use super::limits::Limits;
@@ -31,12 +32,13 @@ pub(crate) fn check(
         BoundVerdict::Refuted { by, limit_s }
     };
     if !claimed.is_finite() {
-        return refute(BoundEvidence::Value, None, format!("the bound is {claimed:?}"));
+        return refute(BoundEvidence::Value, None, format!("the bound is {}", seconds(claimed)));
     }
     if let Some(value) = value
         && exceeds(claimed, value)
     {
-        let message = format!("the bound is {claimed:?} s, but the plan itself takes {value:?} s");
+        let [bound, taken] = seconds_apart(claimed, value);
+        let message = format!("the bound is {bound}, but the plan itself takes {taken}");
         return refute(BoundEvidence::Value, Some(value), message);
     }
     let Some((by, proof)) = evidence(problem, plan) else { return BoundVerdict::NotVerified };
@@ -45,7 +47,8 @@ pub(crate) fn check(
         Proof::NoPlan | Proof::Open => BoundVerdict::NotVerified,
         Proof::Malformed(why) => refute(by, None, format!("the {name} certificate is malformed: {why}")),
         Proof::Bound(proved) if exceeds(claimed, proved) => {
-            refute(by, Some(proved), format!("the bound is {claimed:?} s, but {name} proves {proved:?} s"))
+            let [bound, limit] = seconds_apart(claimed, proved);
+            refute(by, Some(proved), format!("the bound is {bound}, but {name} proves {limit}"))
         }
         Proof::Bound(proved_s) => BoundVerdict::Verified { by, proved_s },
     }

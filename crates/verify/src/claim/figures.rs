@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{DeviceDocument, PlanDocument};
 use stagewright_core::tolerance;
+use stagewright_core::units::{bytes_apart, seconds, seconds_apart};
 
 use crate::constraint::memory::Memory;
 use crate::read::Problem;
@@ -24,7 +25,8 @@ pub(crate) fn check(
     let Some(claimed) = plan.objective.value_s else { return };
     if !agree(claimed, score.value) {
         findings.push(ViolationKind::Value, Subject::Plan, || {
-            format!("the plan claims a value of {claimed:?} s, but it is {:?} s", score.value)
+            let [claimed, actual] = seconds_apart(claimed, score.value);
+            format!("the plan claims a value of {claimed}, but it is {actual}")
         });
     }
     for ((device, score), memory) in plan.devices.iter().zip(&score.devices).zip(memory) {
@@ -64,7 +66,10 @@ fn device_figures(device: &DeviceDocument, figures: &[(&str, f64, f64)], finding
     for &(what, claimed, actual) in figures {
         if !agree(claimed, actual) {
             findings.push(ViolationKind::DeviceFigures, Subject::Device(name.clone()), || {
-                format!("the plan claims {what} of device {name:?} to be {claimed:?}, but it is {actual:?}")
+                let is_bytes = what == "memory_bytes";
+                let apart = if is_bytes { bytes_apart } else { seconds_apart };
+                let [claimed, actual] = apart(claimed, actual);
+                format!("the plan claims {what} of device {name:?} to be {claimed}, but it is {actual}")
             });
         }
     }
@@ -83,17 +88,19 @@ fn uplinks(problem: &Problem, plan: &PlanDocument, score: &Score, findings: &mut
         let (name, claimed) = (uplink.group.as_str(), uplink.load_s);
         match missing.remove(name) {
             None => wrong(name, format!("the plan lists group {name:?}, which is unknown or listed twice")),
-            Some(actual) if !agree(claimed, actual) => wrong(
-                name,
-                format!(
-                    "the plan claims a load of {claimed:?} s on the uplink of {name:?}, but it is {actual:?}"
-                ),
-            ),
+            Some(actual) if !agree(claimed, actual) => {
+                let [claimed, actual] = seconds_apart(claimed, actual);
+                let message = format!(
+                    "the plan claims a load of {claimed} on the uplink of {name:?}, but it is {actual}"
+                );
+                wrong(name, message);
+            }
             Some(_) => {}
         }
     }
     for (name, actual) in missing.into_iter().filter(|_| !score.uplinks.is_empty()) {
-        wrong(name, format!("the plan leaves out the uplink of {name:?}, with a load of {actual:?} s"));
+        let load = seconds(actual);
+        wrong(name, format!("the plan leaves out the uplink of {name:?}, with a load of {load}"));
     }
 }
 

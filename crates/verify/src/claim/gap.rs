@@ -2,6 +2,7 @@
 
 use stagewright_core::document::PlanDocument;
 use stagewright_core::tolerance;
+use stagewright_core::units::{percent, percent_apart};
 
 use crate::violation::{Findings, Subject, ViolationKind};
 
@@ -24,9 +25,17 @@ pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {
         _ => false,
     };
     if !right {
-        let say = |gap: Option<f64>| gap.map_or("null".to_owned(), |gap| format!("{gap:?}"));
         findings.push(ViolationKind::Gap, Subject::Plan, || {
-            format!("the gap is {}, but value and bound give {}", say(plan.gap), say(expected))
+            let [claimed, actual] = gaps_apart(plan.gap, expected);
+            format!("the gap is {claimed}, but value and bound give {actual}")
         });
+    }
+}
+
+/// A claimed and a recomputed gap for a message, of which either may be absent.
+pub(crate) fn gaps_apart(claimed: Option<f64>, actual: Option<f64>) -> [String; 2] {
+    match (claimed, actual) {
+        (Some(claimed), Some(actual)) => percent_apart(claimed, actual),
+        gaps => [gaps.0, gaps.1].map(|gap| gap.map_or_else(|| "null".to_owned(), percent)),
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use stagewright_core::document::{PlanDocument, RobustDocument};
 use stagewright_core::tolerance;
+use stagewright_core::units::{percent, percent_apart, seconds, seconds_apart};
 
 use super::gap::GAP_ABSOLUTE;
 use crate::constraint::Placed;
@@ -41,12 +42,14 @@ pub(crate) fn check(
         return Ok(claims.finish());
     };
     if !(0.0..=1.0).contains(&deviation) || budget == 0 {
-        claims.refute_all(format!("costs are off by {deviation:?}, from at most {budget} sources"));
+        let deviation = percent(deviation);
+        claims.refute_all(format!("costs are off by {deviation}, from at most {budget} sources"));
         return Ok(claims.finish());
     }
     let actual = worst.worst(budget, deviation);
     if !tolerance::same(worst_s, actual) {
-        let message = format!("the plan claims a worst case of {worst_s:?} s, but it is {actual:?} s");
+        let [worst_s, actual] = seconds_apart(worst_s, actual);
+        let message = format!("the plan claims a worst case of {worst_s}, but it is {actual}");
         claims.refute(WorstCase, message);
     }
     if let Err(message) = check_scenario(problem, claimed, &worst, actual) {
@@ -54,15 +57,16 @@ pub(crate) fn check(
     }
     let exceeds = claims.is_feasible() && !at_most(bound_s, actual);
     if exceeds || bound_s < 0.0 {
-        let message = format!("the bound on the worst case is {bound_s:?} s, but it is {actual:?} s");
+        let [bound_s, actual] = seconds_apart(bound_s, actual);
+        let message = format!("the bound on the worst case is {bound_s}, but it is {actual}");
         claims.refute(WorstCaseBound, message);
     }
     claims.check_nominal(claimed, plan.objective.value_s);
     let expected = tolerance::gap(worst_s, bound_s);
     let is_right = (gap - expected).abs() <= GAP_ABSOLUTE;
     if !is_right {
-        let message =
-            format!("the gap of the worst case is {gap:?}, but its value and bound give {expected:?}");
+        let [gap, expected] = percent_apart(gap, expected);
+        let message = format!("the gap of the worst case is {gap}, but its value and bound give {expected}");
         claims.refute(WorstCaseBound, message);
     }
     Ok(claims.finish())
@@ -78,9 +82,10 @@ fn check_scenario(
     let value = worst.value(&scenario(problem, claimed)?, claimed.deviation);
     match tolerance::same(value, actual) {
         true => Ok(()),
-        false => Err(format!(
-            "the value is {value:?} s in the scenario of the worst case, but {actual:?} s in the worst"
-        )),
+        false => {
+            let [value, actual] = seconds_apart(value, actual);
+            Err(format!("the value is {value} in the scenario of the worst case, but {actual} in the worst"))
+        }
     }
 }
 
@@ -161,9 +166,9 @@ impl<'a> Claims<'a> {
     fn check_nominal(&mut self, claimed: &RobustDocument, value: Option<f64>) {
         let (worst_s, other) = (claimed.worst_s, claimed.nominal_best_worst_s);
         if !at_most(worst_s, other) {
-            let message = format!(
-                "the worst case of {worst_s:?} s exceeds that of the nominally best plan, {other:?} s"
-            );
+            let [worst_s, other] = seconds_apart(worst_s, other);
+            let message =
+                format!("the worst case of {worst_s} exceeds that of the nominally best plan, {other}");
             self.refute(NominalWorstCase, message);
         }
         if !at_most(claimed.nominal_best_s, other) {
@@ -173,10 +178,13 @@ impl<'a> Claims<'a> {
         let nominal = value.filter(|_| self.is_feasible());
         let best = claimed.nominal_best_s;
         if best < 0.0 {
-            self.refute(NominalWorstCase, format!("the nominally best plan has a value of {best:?} s"));
+            self.refute(
+                NominalWorstCase,
+                format!("the nominally best plan has a value of {}", seconds(best)),
+            );
         } else if let Some(value) = nominal.filter(|&value| !at_most(best, value)) {
-            let message =
-                format!("the nominally best plan has a value of {best:?} s, and this plan {value:?} s");
+            let [best, value] = seconds_apart(best, value);
+            let message = format!("the nominally best plan has a value of {best}, and this plan {value}");
             self.refute(NominalWorstCase, message);
         }
     }

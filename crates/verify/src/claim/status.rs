@@ -12,6 +12,7 @@
 
 use stagewright_core::document::{PlanDocument, PlanStatus};
 use stagewright_core::tolerance;
+use stagewright_core::units::{seconds, seconds_apart};
 
 use crate::violation::{Findings, Subject, ViolationKind};
 
@@ -32,7 +33,7 @@ pub(crate) fn check(plan: &PlanDocument, operators: usize, findings: &mut Findin
         }
         PlanStatus::Unknown => {
             if let Some(value) = value {
-                wrong(format!("the status is unknown, but the value is {value:?}"));
+                wrong(format!("the status is unknown, but the value is {}", seconds(value)));
             }
         }
     }
@@ -42,7 +43,8 @@ pub(crate) fn check(plan: &PlanDocument, operators: usize, findings: &mut Findin
         match plan.bound.value_s {
             None => wrong("the status is optimal, but there is no bound".to_owned()),
             Some(bound) if tolerance::gap(value, bound) > 0.0 => {
-                wrong(format!("the status is optimal, but the value is {value:?} and the bound {bound:?}"));
+                let [value, bound] = seconds_apart(value, bound);
+                wrong(format!("the status is optimal, but the value is {value} and the bound {bound}"));
             }
             Some(_) => {}
         }

@@ -7,6 +7,7 @@
 //! weight gradients until it has started p microbatches. Each replica holds the same bytes.
 
 use stagewright_core::tolerance;
+use stagewright_core::units::bytes_apart;
 
 use super::Placed;
 use super::resident::Resident;
@@ -51,12 +52,14 @@ pub(crate) fn check(
         let name = &device.document.name;
         if !tolerance::fits(least, limit) {
             findings.push(ViolationKind::Memory, Subject::Device(name.clone()), || {
-                format!("device {name:?} needs {least:?} bytes with one microbatch and has {limit:?}")
+                let [needed, limit] = bytes_apart(least, limit);
+                format!("device {name:?} needs {needed} with one microbatch and has {limit}")
             });
         } else if !tolerance::fits(needed, limit) {
             let count = microbatches.unwrap_or(1.0);
             findings.push(ViolationKind::InFlightMemory, Subject::Device(name.clone()), || {
-                format!("device {name:?} needs {needed:?} bytes with {count} microbatches and has {limit:?}")
+                let [needed, limit] = bytes_apart(needed, limit);
+                format!("device {name:?} needs {needed} with {count} microbatches and has {limit}")
             });
         }
     }

@@ -3,6 +3,7 @@
 //! The peak is computed in [`score`](crate::score); here it is compared with the capacity.
 
 use stagewright_core::tolerance;
+use stagewright_core::units::bytes_apart;
 
 use super::Placed;
 use super::memory::Memory;
@@ -21,7 +22,8 @@ pub(crate) fn check(
         if !tolerance::fits(bytes, limit) {
             let name = &device.document.name;
             findings.push(ViolationKind::PeakMemory, Subject::Device(name.clone()), || {
-                format!("device {name:?} holds {bytes:?} bytes at once and has {limit:?}")
+                let [held, limit] = bytes_apart(bytes, limit);
+                format!("device {name:?} holds {held} at once and has {limit}")
             });
         }
     }

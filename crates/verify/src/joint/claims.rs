@@ -2,8 +2,10 @@
 
 use stagewright_core::document::{JOINT_BOUND_SOURCES, JointPlanDocument, PlanStatus, STOP_REASONS};
 use stagewright_core::tolerance;
+use stagewright_core::units::{bytes_apart, seconds_apart};
 
 use super::{JointReport, JointStageFigures, JointVerdict, JointViolation};
+use crate::claim::gap::gaps_apart;
 
 /// Absolute tolerance of a stated gap, the same as for other plans: a gap may have been rounded for display.
 const GAP_ABSOLUTE: f64 = 1e-6;
@@ -56,11 +58,12 @@ pub(super) fn report(
 }
 
 fn stated_figures(plan: &JointPlanDocument, figures: &Figures, violations: &mut Vec<JointViolation>) {
-    let mut compare = |stage, name, stated: Option<f64>, found: f64| {
+    let mut compare = |stage, name: &'static str, stated: Option<f64>, found: f64| {
         if let Some(stated) = stated
             && !tolerance::same(stated, found)
         {
-            let (stated, found) = (format!("{stated:?}"), format!("{found:?}"));
+            let apart = if name.ends_with("bytes") { bytes_apart } else { seconds_apart };
+            let [stated, found] = apart(stated, found);
             violations.push(JointViolation::Figure { stage, name, stated, found });
         }
     };
@@ -123,8 +126,7 @@ fn gap(plan: &JointPlanDocument, violations: &mut Vec<JointViolation>) {
         _ => false,
     };
     if !is_right {
-        let say = |gap: Option<f64>| gap.map_or_else(|| "null".to_owned(), |gap| format!("{gap:?}"));
-        let (stated, found) = (say(plan.gap), say(found));
+        let [stated, found] = gaps_apart(plan.gap, found);
         violations.push(JointViolation::Figure { stage: None, name: "gap", stated, found });
     }
 }

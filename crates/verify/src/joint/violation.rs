@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use stagewright_core::units::{bytes_apart, seconds, seconds_apart};
+
 /// A constraint or a claim of a joint plan that does not hold. Stages are counted from 0.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -178,15 +180,17 @@ impl fmt::Display for JointViolation {
                 write!(f, "the plan uses {used} devices, but there are {count}")
             }
             JointViolation::Memory { stage, bytes, limit } => {
-                write!(f, "a device of stage {stage} needs {bytes:?} bytes and has {limit:?}")
+                let [needed, limit] = bytes_apart(*bytes, *limit);
+                write!(f, "a device of stage {stage} needs {needed} and has {limit}")
             }
             JointViolation::Figure { stage, name, stated, found } => {
                 write!(f, "the plan states {name} {stated}{}, but it is {found}", of_stage(*stage))
             }
             JointViolation::Bound { stated, most: Some(limit) } => {
-                write!(f, "the bound is {stated:?} s, but the plan itself takes {limit:?} s")
+                let [bound, taken] = seconds_apart(*stated, *limit);
+                write!(f, "the bound is {bound}, but the plan itself takes {taken}")
             }
-            JointViolation::Bound { stated, most: None } => write!(f, "the bound is {stated:?}"),
+            JointViolation::Bound { stated, most: None } => write!(f, "the bound is {}", seconds(*stated)),
             JointViolation::Status { why } => f.write_str(why),
             JointViolation::Name { field, found } => write!(f, "{field} is `{found}`, which does not exist"),
         }

@@ -13,6 +13,7 @@ use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
+use stagewright_core::units::bytes_closely;
 
 /// Time limit of all queries together, which only explain the infeasibility that is already proved.
 const TIME: Duration = Duration::from_secs(5);
@@ -35,9 +36,9 @@ pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let bytes: f64 = set.iter().map(|&unit| units.bytes(unit, 1)).sum();
+    let bytes = bytes_closely(set.iter().map(|&unit| units.bytes(unit, 1)).sum());
     Some(format!(
-        "an irreducible infeasible set: the devices cannot hold {}{more} together, {bytes} bytes with their \
+        "an irreducible infeasible set: the devices cannot hold {}{more} together, {bytes} with their \
          colocated operators, but can hold them without any one of these",
         named.join(", ")
     ))

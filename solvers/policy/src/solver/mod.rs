@@ -16,6 +16,7 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver};
+use stagewright_core::units::bytes;
 use stagewright_makespan::schedule::solve_instance;
 use stagewright_search::dpl::unsupported_for_contiguous_dp;
 
@@ -108,9 +109,9 @@ impl Policy {
     /// Reason why the network is not run on a subject, if there is too little time or memory for a prediction.
     fn too_large(network: &Network, subject: &Subject<'_, '_>, context: &Context<'_>) -> Option<String> {
         let devices = subject.instance().device_count();
-        let [bytes, operations] = network.cost(subject.unit_count(), subject.edges().len(), devices);
-        if context.limits.memory.is_some_and(|memory| bytes > memory as f64) {
-            return Some(format!("the network was not run: inference takes {bytes:.1e} bytes of memory"));
+        let [needed, operations] = network.cost(subject.unit_count(), subject.edges().len(), devices);
+        if context.limits.memory.is_some_and(|memory| needed > memory as f64) {
+            return Some(format!("the network was not run: inference takes {} of memory", bytes(needed)));
         }
         let seconds = operations / (OPERATIONS_PER_SECOND * context.threads() as f64);
         let left = context.stop().remaining()?.as_secs_f64();

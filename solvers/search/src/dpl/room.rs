@@ -9,6 +9,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Limits, Plan, Solution, Status, StopReason};
+use stagewright_core::units;
 
 use super::chain::STATE_BYTES;
 use super::positions::MOST;
@@ -43,9 +44,9 @@ impl Room {
         let size = UsageSpace::size(problem, units.len());
         let space = UsageSpace::fitting(problem, units.len(), limit);
         let needs = format!(
-            "the tables for every use of the devices take {:.1e} bytes, but the memory limit leaves {:.1e}",
-            size * per_usage as f64,
-            bytes as f64
+            "the tables for every use of the devices take {}, but the memory limit leaves {}",
+            units::bytes(size * per_usage as f64),
+            units::bytes(bytes as f64)
         );
         let lack = match &space {
             None => Some(format!("{needs}, too little even for one device of each pool")),

@@ -34,6 +34,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, Solver, Status};
 use stagewright_core::tolerance;
+use stagewright_core::units::bytes_apart;
 
 pub use polish::{Polisher, polish};
 pub use state::{Assignment, Change, Delta, GroupId, placement};
@@ -177,6 +178,8 @@ fn impossible(problem: &Problem, units: &Units) -> Option<String> {
     }
     let devices = problem.pools().iter().map(|pool| f64::from(pool.count()) * pool.memory);
     let (have, need) = (devices.sum::<f64>(), units.ids().map(|unit| units.bytes(unit, 1)).sum::<f64>());
-    (!tolerance::fits(need, have))
-        .then(|| format!("the model needs {need} bytes, all devices together have {have}"))
+    (!tolerance::fits(need, have)).then(|| {
+        let [need, have] = bytes_apart(need, have);
+        format!("the model needs {need}, all devices together have {have}")
+    })
 }

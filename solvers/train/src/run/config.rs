@@ -53,7 +53,7 @@ impl Data {
     /// If not exactly one of `seconds` and `simulations` is given, or it is out of its range. `field` is the place of
     /// the data.
     pub(super) fn effort(&self, field: &str) -> Result<LabelEffort> {
-        let refused = |cause| RunError::Config { cause, line: None };
+        let refused = |cause| RunError::Config { cause };
         let effort = match (self.seconds, self.simulations) {
             (Some(seconds), None) => LabelEffort::Seconds(seconds),
             (None, Some(simulations)) => LabelEffort::Simulations(simulations),
@@ -117,7 +117,7 @@ impl RunDocument {
     pub fn from_toml(text: &str) -> Result<RunDocument> {
         let document: RunDocument = toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
-            Some(cause) => return Err(RunError::Config { cause, line: None }),
+            Some(cause) => return Err(RunError::Config { cause }),
             None => document.counts()?,
         }
         document.efforts()?;

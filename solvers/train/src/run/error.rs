@@ -3,6 +3,7 @@
 use stagewright_core::code::Code;
 use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::SolveError;
+use stagewright_formats::fault::Fault;
 use stagewright_policy::checkpoint::CheckpointError;
 use stagewright_policy::learn::TrainError;
 use thiserror::Error;
@@ -10,6 +11,10 @@ use thiserror::Error;
 use super::super::recipe::RecipeError;
 use super::super::store::StoreError;
 use crate::code::D::*;
+
+/// Hint for a configuration.
+const COMPARE: &str =
+    "compare with the configurations in data/policy, or in data/policy/systems for learned systems";
 
 /// The result of a step of a run.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
@@ -23,6 +28,12 @@ pub enum RunError {
     Config {
         /// The mistake.
         cause: String,
+    },
+    /// A configuration that cannot be parsed.
+    #[error("{}", fault.message)]
+    Notation {
+        /// The mistake, with a hint.
+        fault: Fault,
         /// Line of the mistake, from 1.
         line: Option<usize>,
     },
@@ -98,7 +109,7 @@ impl RunError {
     /// Stable error code.
     pub fn code(&self) -> Code {
         match self {
-            RunError::Config { .. } | RunError::Count { .. } => D018,
+            RunError::Config { .. } | RunError::Notation { .. } | RunError::Count { .. } => D018,
             RunError::Recipe { error, .. } => return error.code(),
             RunError::Store(error) => return error.code(),
             RunError::Checkpoint { error, .. } => return error.code(),
@@ -117,11 +128,8 @@ impl RunError {
     /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
-            RunError::Config { .. } | RunError::Count { .. } => {
-                "compare with the configurations in data/policy, or \
-                in data/policy/systems for learned systems"
-                    .into()
-            }
+            RunError::Config { .. } | RunError::Count { .. } => COMPARE.into(),
+            RunError::Notation { fault, .. } => format!("{}; {COMPARE}", fault.help),
             RunError::Recipe { error, .. } => error.help(),
             RunError::Store(error) => error.help().into(),
             RunError::Checkpoint { error, .. } => error.help().into(),
@@ -151,7 +159,7 @@ impl RunError {
     /// The error of a configuration that cannot be parsed.
     pub(in super::super) fn toml(text: &str, error: &toml::de::Error) -> RunError {
         let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-        RunError::Config { cause: error.message().into(), line }
+        RunError::Notation { fault: Fault::of_toml(error), line }
     }
 
     pub(in super::super) fn file(

@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use stagewright_formats::fault::Fault;
 
 pub use self::error::StoreError;
 pub use self::fill::{Filling, Progress, fill};
@@ -95,7 +96,7 @@ impl Labels {
         while let Some(line) = lines.next() {
             let broken = |cause: String| StoreError::Line { file: shown(path), line: lines.number, cause };
             let label: StoredLabel =
-                serde_json::from_slice(line).map_err(|error| broken(error.to_string()))?;
+                serde_json::from_slice(line).map_err(|error| broken(Fault::of_json(&error).message))?;
             let index = label.index;
             if labels.insert(index, label).is_some() {
                 return Err(broken(format!("instance {index} has a label already")));
@@ -142,7 +143,7 @@ fn read_header(path: &Path, line: &[u8]) -> Result<Header, StoreError> {
     serde_json::from_slice(line).map_err(|error| StoreError::Line {
         file: shown(path),
         line: 1,
-        cause: error.to_string(),
+        cause: Fault::of_json(&error).message,
     })
 }
 

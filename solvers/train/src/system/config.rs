@@ -104,7 +104,7 @@ impl SystemRunDocument {
         let document: SystemRunDocument =
             toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         if let Some(cause) = document.mistake() {
-            return Err(RunError::Config { cause, line: None });
+            return Err(RunError::Config { cause });
         }
         RunError::counts(&[
             ("episodes", document.episodes, MAX_EPISODES),

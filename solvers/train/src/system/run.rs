@@ -189,7 +189,7 @@ fn begin(document: &SystemRunDocument, beside: &Path, folder: &Folder) -> Result
             agent.forget();
             if agent.kind() != document.system || agent.settings() != document.settings {
                 let cause = "`from` is a checkpoint of another system, or of other sizes".into();
-                return Err(RunError::Config { cause, line: None });
+                return Err(RunError::Config { cause });
             }
             agent
         }

@@ -7,7 +7,7 @@ use crate::error::CliError;
 /// The error of a training run, about the file called `label`.
 pub(super) fn at(label: &str, error: RunError) -> CliError {
     let place = match &error {
-        RunError::Config { line: Some(line), .. } => format!("{label}:{line}"),
+        RunError::Notation { line: Some(line), .. } => format!("{label}:{line}"),
         RunError::Recipe { field, error } => format!("{label}: {field}.{}", error.place()),
         RunError::Count { field, .. } => format!("{label}: {field}"),
         RunError::InUse { folder } => folder.clone(),

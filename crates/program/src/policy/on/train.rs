@@ -19,7 +19,7 @@ use crate::error::{CliError, Result};
 use crate::exit::Exit;
 use crate::{files, interrupt, output, resolve};
 
-pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
+pub(crate) fn run(arguments: &TrainArguments, verbose: bool) -> Result<Exit> {
     let label = arguments.configuration.display().to_string();
     if arguments.worker {
         return labels::answer(&label);
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
         interrupt: interrupt::watch(),
         labelled: &|done, total, kind| {
             progress.show(&format!("labels {kind}"), done, total);
-            if progress.bar.is_none() && (done == total || done.is_multiple_of(LABELS)) {
+            if verbose && progress.bar.is_none() && (done == total || done.is_multiple_of(LABELS)) {
                 output::note(&format!("labels {kind}: {done} of {total}"));
             }
         },

@@ -61,7 +61,7 @@ pub(super) fn is_same(first: &ClusterDocument, second: &ClusterDocument) -> bool
     figures(first) == figures(second)
 }
 
-/// The note that a plan is read for another cluster than the one it keeps.
+/// The note on a plan that is read for a cluster that differs from its own.
 pub(super) fn made_for_another(plan: &str) -> String {
     format!("{plan} was made for another cluster than the given one: its claims are about that one")
 }

@@ -175,7 +175,7 @@ fn value(found: &str) -> String {
     }
 }
 
-/// What a type of Rust accepts. Every other text is our own and kept.
+/// Values that a type of Rust accepts, in words. Every other text is the project's own and stays.
 fn expectation(expected: &str) -> String {
     const LISTS: [&str; 3] = ["an array of length ", "a tuple of size ", "tuple of "];
     if let Some(size) = LISTS.iter().find_map(|list| expected.strip_prefix(list)) {

@@ -25,7 +25,7 @@ pub(crate) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// What a plan file stores.
+    /// Options and cluster that a plan file stores.
     pub(crate) fn of(plan: &'a PlanFile<'_>) -> Kept<'a> {
         Kept {
             options: plan.options().map(|options| (plan.label(), options)),

@@ -162,8 +162,8 @@ impl Joint {
         }
     }
 
-    /// The graph and the cluster of a plan, prepared for each other, with notes on the costs and on another cluster than the
-    /// plan's.
+    /// The graph and the cluster of a plan, prepared for each other, with notes on the costs and on a cluster that differs from
+    /// the plan's.
     fn joined(&self, imported: &Imported, plan: &JointPlanDocument, label: &str) -> Result<Joined> {
         let Question::Planned(planned) = &self.question else { return Err(planned_for_none()) };
         let given = planned.cluster.as_ref().map(|(_, cluster)| cluster);

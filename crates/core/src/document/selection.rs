@@ -18,7 +18,7 @@ pub struct RequirementsDocument {
     pub alone: Vec<Vec<String>>,
 }
 
-/// What a plan minimises among the plans whose value is close to the best. A cluster that has only hosts counts them; in
+/// Figure of a plan that is minimised among the plans whose value is close to the best. A cluster that has only hosts counts them; in
 /// any other, hosts count for communication alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -47,7 +47,7 @@ impl SecondGoal {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecondGoalDocument {
-    /// What is minimised.
+    /// The minimised figure.
     pub goal: SecondGoal,
     /// Share by which the value of the plan may exceed `best_s`.
     pub within: f64,

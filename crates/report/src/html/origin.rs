@@ -14,7 +14,7 @@ use crate::joint::{devices_of, kind_of, pipeline_devices};
 use crate::table::sources;
 use crate::{devices, units};
 
-/// What the plan documents of all kinds say about their origin.
+/// The origin that plan documents of all kinds state.
 pub(super) struct Origin<'a> {
     origin: Option<&'a OriginDocument>,
     options: Option<&'a ModelOptionsDocument>,

@@ -7,8 +7,8 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Stop};
 
+use super::aim::Aim;
 use super::moves::placed;
-use super::search::Aim;
 
 /// Maximum number of plans.
 const MOST_PLANS: u64 = 50_000;

@@ -1,4 +1,4 @@
-//! What is required of a plan, and what is minimised, computed from its evaluation.
+//! Measures of plans, and their distance from requirements, computed from evaluations.
 
 use stagewright_core::document::SecondGoal;
 use stagewright_core::evaluate::{DeviceLoad, Evaluation};
@@ -6,7 +6,7 @@ use stagewright_core::problem::Problem;
 
 use super::Requirements;
 
-/// What a search minimises.
+/// Figure of a plan that a search minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     /// The value of the objective.

@@ -11,6 +11,7 @@
 //! `reserved` pins the group to one device of the pool and all other operators to the other devices. The best of these
 //! problems is the answer, and the smallest of their bounds is a bound.
 
+mod aim;
 mod bound;
 mod enumeration;
 mod measure;
@@ -26,10 +27,11 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status};
 use stagewright_core::tolerance;
 
+use aim::Aim;
 use measure::Measure;
 pub use measure::{measured, shortfall};
 use reserved::reserved;
-use search::{Aim, search};
+use search::search;
 
 /// Share of the time for the objective, if a second goal follows.
 const FIRST_SHARE: f64 = 0.6;
@@ -57,7 +59,7 @@ impl Requirements {
 /// A second goal among the plans whose value is at most (1 + within) times the best.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
-    /// What is minimised.
+    /// The second goal.
     pub goal: SecondGoal,
     /// Share by which the value may exceed the best.
     pub within: f64,

@@ -10,7 +10,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Stop};
 
-use super::search::Aim;
+use super::aim::Aim;
 
 /// Maximum number of operators and tensors evaluated in all moves, which takes a few seconds.
 const MOST_WORK: usize = 40_000_000;

@@ -2,44 +2,16 @@
 
 use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Split};
-use stagewright_core::evaluate::Evaluation;
 use stagewright_core::objective::Throughput;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Result};
-use stagewright_core::tolerance::VALUE_RELATIVE;
 
-use super::Requirements;
+use super::aim::Aim;
 use super::enumeration::best_of_all;
-use super::measure::{Measure, shortfall};
 use super::moves::improve;
 use super::stage::splits;
 use crate::robust::by_stages;
-
-/// What to minimise, among the plans that meet requirements and have at most a value.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Aim<'a> {
-    pub(super) requirements: &'a Requirements,
-    pub(super) measure: Measure,
-    /// Largest value of a plan, in seconds; infinite if any will do.
-    pub(super) limit: f64,
-}
-
-impl Aim<'_> {
-    /// Whether the value of a plan is within the limit.
-    pub(super) fn is_within(&self, evaluation: &Evaluation) -> bool {
-        evaluation.value <= self.limit * (1.0 + VALUE_RELATIVE)
-    }
-
-    pub(super) fn shortfall(&self, problem: &Problem, evaluation: &Evaluation) -> u64 {
-        shortfall(problem, self.requirements, evaluation)
-    }
-
-    /// Whether a plan meets the requirements and is within the limit.
-    pub(super) fn is_met(&self, problem: &Problem, evaluation: &Evaluation) -> bool {
-        self.is_within(evaluation) && self.shortfall(problem, evaluation) == 0
-    }
-}
 
 /// The result of a search.
 #[derive(Default)]
@@ -136,6 +108,8 @@ mod tests {
     use stagewright_testing::random::{Size, problem};
 
     use super::*;
+    use crate::selection::Requirements;
+    use crate::selection::measure::Measure;
 
     const MEASURES: [Measure; 4] = [
         Measure::Value,

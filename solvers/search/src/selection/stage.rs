@@ -10,8 +10,8 @@ use stagewright_core::solver::Context;
 use stagewright_core::stage_load::{Mark, StageLoad};
 use stagewright_core::tolerance::VALUE_RELATIVE;
 
+use super::aim::Aim;
 use super::measure::{Measure, is_counted};
-use super::search::Aim;
 use crate::dpl::{is_chain, table_bytes};
 use crate::order;
 use crate::recurrence::{Combine, Growing, Program};

@@ -100,6 +100,41 @@ fn a_telephone_does_not_scroll_sideways() {
     assert!(smallest.as_f64().is_some_and(|height| height >= 40.0), "{smallest}");
 }
 
+/// JavaScript expression for the pixels by which the drawing of the graph is wider than its place, by which the page is
+/// wider than the window, and between the drawing and the panel beside it.
+const BESIDE: &str = "(() => {
+  const [canvas, panel] = ['graph-scroll', 'graph-details'].map((id) => document.getElementById(id));
+  const [left, right] = [canvas, panel].map((it) => it.getBoundingClientRect());
+  const over = (it) => it.scrollWidth - it.clientWidth;
+  return [over(canvas), over(document.documentElement), Math.round(right.left - left.right), Math.round(right.top - left.top)];
+})()";
+
+#[test]
+fn the_graph_fits_beside_its_panel() {
+    let Some(mut browser) = Browser::start() else { return };
+    browser.resize(1280, 900);
+    let pages = [
+        ("the demo", demo()),
+        ("BERT", workload("4xt4", &["bert", "--layers", "6", "--training", "--batch", "4"])),
+        ("GNMT", workload("4xt4", &["gnmt", "--training", "--batch", "4"])),
+        ("Inception", workload("4xt4", &["inception-v3", "--batch", "4"])),
+    ];
+    for (what, made) in &pages {
+        browser.open(&made.page);
+        for button in ["", "graph-expand", "graph-collapse"] {
+            if !button.is_empty() {
+                browser.evaluate(&format!("document.getElementById('{button}').click()"));
+            }
+            assert_eq!(browser.evaluate(BESIDE), serde_json::json!([0, 0, 0, 0]), "{what}, {button}");
+        }
+        // A scale that the reader chose is kept, and may be too large.
+        browser.evaluate("for (let i = 0; i < 9; i += 1) document.getElementById('graph-larger').click()");
+        browser.evaluate("document.getElementById('graph-expand').click()");
+        assert!(browser.evaluate(BESIDE)[0].as_f64().is_some_and(|over| over > 0.0), "{what}");
+        assert_eq!(browser.complaints(), Vec::<String>::new(), "{what}");
+    }
+}
+
 #[test]
 fn small_and_odd_plans_have_pages() {
     let Some(mut browser) = Browser::start() else { return };

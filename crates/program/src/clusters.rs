@@ -65,7 +65,7 @@ fn built(path: &Path) -> Result<Built> {
 /// Table of clusters.
 fn list(built: &[Built]) -> String {
     let columns = ["devices, links", "hardware"];
-    let mut grid = Grid::of(&[(Column::Keys, &["name"]), (Column::Sentences, &columns)]);
+    let mut grid = Grid::of(&[(Column::Keys, &["name"]), (Column::Words, &columns)]);
     for Built { name, comments, cluster } in built {
         let about = comments.as_ref().map(|comments| comments.about.clone()).unwrap_or_default();
         grid.row([name.clone(), devices_and_links(cluster), about]);

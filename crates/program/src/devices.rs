@@ -35,7 +35,7 @@ fn list(devices: &[&Device]) -> String {
     let mut grid = Grid::of(&[
         (Column::Keys, &["name"]),
         (Column::Figures, &["memory", "bandwidth"]),
-        (Column::Sentences, &["dense TFLOP/s", "link"]),
+        (Column::Words, &["dense TFLOP/s", "link"]),
     ]);
     for device in devices {
         let link = device.default_link.as_ref().and_then(|name| Some((name, device.links.get(name)?)));

@@ -72,7 +72,7 @@ fn row(Entry { solver, role }: &Entry) -> Row {
 /// Table of solvers.
 fn list(rows: &[Row]) -> String {
     let columns = ["objectives", "splits; schedules", "role"];
-    let mut grid = Grid::of(&[(Column::Keys, &["solver"]), (Column::Sentences, &columns)]);
+    let mut grid = Grid::of(&[(Column::Keys, &["solver"]), (Column::Words, &columns)]);
     for row in rows {
         let splits = distinct(row, |rules| rules.split);
         let schedules = distinct(row, |rules| rules.schedule.filter(|&name| name != Schedule::None.name()));

@@ -1,7 +1,8 @@
 //! Text tables for the terminal and for Markdown.
 //!
 //! A table that is wider than the terminal is reduced in this order: bars shrink, then are dropped; names lose their
-//! middle and words wrap. If it is still too wide or a sentence would have to be broken within a word, every row becomes a block with one line per column.
+//! middle and texts wrap between words; details are dropped. If it is still too wide, every row becomes a block with one
+//! line per column.
 
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, Width};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -16,12 +17,12 @@ pub enum Column {
     Keys,
     /// Names, shortened in the middle if space is short.
     Names,
-    /// Words, left-aligned and wrapped.
+    /// Texts, left-aligned and wrapped between words.
     Words,
-    /// Sentences, left-aligned and wrapped between words: a table that would have to break a word becomes blocks.
-    Sentences,
     /// Figures, right-aligned.
     Figures,
+    /// Figures, right-aligned, that are dropped if space is short, those to the left first.
+    Details,
     /// Bars, a visual aid only: they shrink or are dropped.
     Bars,
 }
@@ -30,9 +31,8 @@ impl Column {
     /// Width in characters below which the column is not narrowed.
     fn least(self) -> usize {
         match self {
-            Column::Names => 12,
-            Column::Words | Column::Sentences => 16,
-            Column::Keys | Column::Figures => usize::MAX,
+            Column::Names | Column::Words => 12,
+            Column::Keys | Column::Figures | Column::Details => usize::MAX,
             Column::Bars => 6,
         }
     }
@@ -91,7 +91,7 @@ impl Grid {
         let (heading, column) = &self.columns[index];
         let least = column.least().max(heading.width());
         match column {
-            Column::Sentences => {
+            Column::Words => {
                 let words =
                     self.rows.iter().filter_map(|row| row.get(index)).flat_map(|text| text.split(' '));
                 words.map(|word| word.width()).max().unwrap_or(0).max(least)
@@ -102,14 +102,24 @@ impl Grid {
 
     /// Column widths of a table at most `width` characters wide, 0 for dropped columns. `None` if `width` is too small.
     fn fit(&self, natural: &[usize], width: usize) -> Option<Vec<usize>> {
-        let mut widths = natural.to_vec();
+        let details = self.columns.iter().enumerate().filter(|(_, (_, column))| *column == Column::Details);
+        let details: Vec<usize> = details.map(|(index, _)| index).collect();
+        (0..=details.len()).find_map(|count| {
+            let mut widths = natural.to_vec();
+            details[..count].iter().for_each(|&index| widths[index] = 0);
+            self.narrowed(widths, width)
+        })
+    }
+
+    /// The widths, reduced to a table at most `width` characters wide without dropping details.
+    fn narrowed(&self, mut widths: Vec<usize>, width: usize) -> Option<Vec<usize>> {
         self.narrow(&mut widths, width, &[Column::Bars]);
         if row_width(&widths) > width {
             let bars =
                 self.columns.iter().zip(&mut widths).filter(|((_, column), _)| *column == Column::Bars);
             bars.for_each(|(_, width)| *width = 0);
         }
-        self.narrow(&mut widths, width, &[Column::Names, Column::Words, Column::Sentences]);
+        self.narrow(&mut widths, width, &[Column::Names, Column::Words]);
         (row_width(&widths) <= width).then_some(widths)
     }
 
@@ -136,8 +146,10 @@ impl Grid {
             let cells = shown.iter().map(|&index| {
                 match (self.columns[index].1, row.get(index).map_or("", String::as_str)) {
                     (Column::Names, text) => Cell::new(shortened(text, widths[index])),
-                    (Column::Keys | Column::Words | Column::Sentences, text) => Cell::new(text),
-                    (Column::Figures, text) => Cell::new(text).set_alignment(CellAlignment::Right),
+                    (Column::Keys | Column::Words, text) => Cell::new(text),
+                    (Column::Figures | Column::Details, text) => {
+                        Cell::new(text).set_alignment(CellAlignment::Right)
+                    }
                     (Column::Bars, text) => Cell::new(scaled(text, natural[index], widths[index])),
                 }
             });
@@ -167,10 +179,8 @@ impl Grid {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let mut text = line(self.columns.iter().map(|(name, _)| markdown(name)).collect());
         let rule = |column: &Column| match column {
-            Column::Figures => "---:".to_owned(),
-            Column::Keys | Column::Names | Column::Words | Column::Sentences | Column::Bars => {
-                "---".to_owned()
-            }
+            Column::Figures | Column::Details => "---:".to_owned(),
+            Column::Keys | Column::Names | Column::Words | Column::Bars => "---".to_owned(),
         };
         text.push_str(&line(self.columns.iter().map(|(_, column)| rule(column)).collect()));
         for row in &self.rows {
@@ -280,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_whole_and_sentences_are_broken_between_words() {
-        let mut grid = Grid::of(&[(Column::Keys, &["key"]), (Column::Sentences, &["hardware"])]);
+    fn keys_are_whole_and_texts_are_broken_between_words() {
+        let mut grid = Grid::of(&[(Column::Keys, &["key"]), (Column::Words, &["hardware"])]);
         let (key, link) = ("two-dgx-a100-servers", "docs.nvidia.com/dgx/dgxb200-user-guide");
         grid.row([key.into(), format!("Eight of them behind a switch, as {link} says.")]);
         let narrowest = key.len() + usize::from(GAP) + link.len();
@@ -294,6 +304,22 @@ mod tests {
                 "{width}\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn details_are_dropped_one_by_one_and_only_if_texts_are_at_their_narrowest() {
+        let mut grid = Grid::of(&[
+            (Column::Keys, &["name"]),
+            (Column::Details, &["operators", "devices"]),
+            (Column::Words, &["objective"]),
+        ]);
+        grid.row(["llama-3-8b".into(), "1081".into(), "4".into(), "the schedule and microbatches".into()]);
+        let heading = |width| grid.text(Some(width)).lines().next().map(str::to_owned).expect("a heading");
+        let narrowest = "llama-3-8b  operators  devices  microbatches".len() as u16;
+        assert_eq!(heading(narrowest), "name        operators  devices  objective");
+        assert_eq!(heading(narrowest - 1), "name        devices  objective");
+        assert_eq!(heading(narrowest - 12), "name        objective");
+        assert!(grid.text(Some(narrowest - 20 - 1)).contains("operators  1081\n"), "blocks have everything");
     }
 
     #[test]

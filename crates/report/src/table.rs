@@ -245,7 +245,7 @@ pub struct WorkloadRow {
 /// A table of built-in workloads.
 pub fn workloads(rows: &[WorkloadRow]) -> Grid {
     let mut grid = Grid::of(&[
-        (Column::Names, &["family", "variant"]),
+        (Column::Keys, &["family", "variant"]),
         (Column::Figures, &["operators", "parameters", "work"]),
         (Column::Words, &[""]),
     ]);

@@ -66,7 +66,7 @@ fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
     columns.extend([
         ("tp", Column::Figures),
         ("dp", Column::Figures),
-        ("layers", Column::Names),
+        ("layers", Column::Words),
         ("recomputed", Column::Figures),
         ("in flight", Column::Figures),
         ("seconds", Column::Figures),

@@ -18,7 +18,7 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit> {
         found.push((path.display().to_string(), journal::read(path)?));
     }
     let suite = Suite::read(&arguments.suite)?;
-    let mut bench = Bench::new(suite, Journal::open(None, true)?, None)?;
+    let mut bench = Bench::new(suite, Journal::open(None, true)?, None, false)?;
     let keys: Vec<Vec<String>> = bench.cases.iter().map(|case| bench.key(case)).collect();
     let known: BTreeSet<&Vec<String>> = keys.iter().collect();
     // All journals are validated before the first row is written.

@@ -44,13 +44,13 @@ pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 pub(crate) fn run(arguments: &BenchArguments, verbose: bool) -> Result<Exit> {
     match (&arguments.command, &arguments.suite) {
         (Some(BenchCommand::Merge(arguments)), _) => merge::run(arguments),
-        (None, Some(suite)) => sweep(suite, arguments),
+        (None, Some(suite)) => sweep(suite, arguments, verbose),
         (None, None) => Err(CliError::new(U001, "a suite is missing").at("SUITE").help("see bench --help")),
     }
 }
 
 /// Runs the cases of a suite, here or on a cluster.
-fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
+fn sweep(path: &Path, arguments: &BenchArguments, verbose: bool) -> Result<Exit> {
     resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MAX_THREADS as u64)?;
     let outputs = outputs(&arguments.table)?;
     let shard = arguments.shard.as_deref().map(Shard::parse).transpose()?;

@@ -27,11 +27,12 @@ pub(super) fn run(library: &Library, arguments: &ListArguments) -> Result<Exit> 
         return Ok(Exit::Done);
     }
     let mut grid = Grid::of(&[
-        (Column::Names, &["name"]),
-        (Column::Figures, &["operators", "devices"]),
+        (Column::Keys, &["name"]),
+        (Column::Details, &["operators", "devices"]),
         (Column::Words, &["objective"]),
-        (Column::Figures, &["value", "bound", "gap"]),
-        (Column::Words, &["status"]),
+        (Column::Figures, &["value"]),
+        (Column::Details, &["bound", "gap"]),
+        (Column::Keys, &["status"]),
     ]);
     for entry in entries {
         let shown = |value: Option<f64>| value.map(|value| amount(entry, value)).unwrap_or_default();

@@ -110,10 +110,11 @@ fn chosen<'l>(library: &'l Library, arguments: &VerifyArguments) -> Result<Vec<&
 
 fn table(verdicts: &[Verdict<'_>]) -> Grid {
     let mut grid = Grid::of(&[
-        (Column::Names, &["name"]),
-        (Column::Figures, &["value", "bound"]),
+        (Column::Keys, &["name"]),
+        (Column::Figures, &["value"]),
+        (Column::Details, &["bound"]),
         (Column::Words, &["proof"]),
-        (Column::Figures, &["time"]),
+        (Column::Details, &["time"]),
         (Column::Words, &["result"]),
     ]);
     for verdict in verdicts {

@@ -13,8 +13,11 @@ const startGraph = () => {
   root.isOpen = true;
   const isGroup = (box) => box.operator === undefined;
   const shown = (box = root) => isGroup(box) && box.isOpen ? box.children.flatMap((child) => [child, ...shown(child)]) : [];
+  // At smaller scales, names cannot be read.
+  const LEGIBLE = 0.7;
   let current = root.children[0];
   let zoom = 1;
+  let isZoomChosen = false;
 
   const strip = (box) => {
     const made = element("span", "strip");
@@ -82,7 +85,8 @@ const startGraph = () => {
     tree.style.height = `${root.height * zoom}px`;
   };
   const show = () => {
-    layOut(root);
+    fit(root, canvas.clientWidth / LEGIBLE);
+    if (!isZoomChosen) zoom = Math.min(1, Math.max(LEGIBLE, canvas.clientWidth / root.width));
     tree.replaceChildren(inside(root, 1));
     scale();
   };
@@ -174,6 +178,7 @@ const startGraph = () => {
   });
   const resize = (factor) => () => {
     zoom = Math.min(2, Math.max(0.25, zoom * factor));
+    isZoomChosen = true;
     scale();
   };
   find("smaller").addEventListener("click", resize(0.8));
@@ -187,9 +192,6 @@ const startGraph = () => {
   find("view").hidden = false;
   open(SHOWN_FIRST);
   show();
-  // A drawing that is too wide starts at a smaller scale, but stays legible.
-  zoom = Math.min(1, Math.max(0.7, canvas.clientWidth / root.width));
-  scale();
 };
 if (scene?.graph) startGraph();
 

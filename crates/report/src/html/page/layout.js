@@ -5,8 +5,8 @@ const GAP = 14;
 const RANK_GAP = 22;
 const PADDING = 14;
 const HEAD = 44;
-// Maximum number of boxes in a row and target aspect ratio of a group, by available width.
-const room = matchMedia("(max-width: 46rem)").matches ? { widest: 2, aspect: 0.4 } : { widest: 6, aspect: 1.2 };
+// Maximum number of boxes in a row and target aspect ratio of a group, from the widest drawing to the narrowest.
+const ROOMS = [[6, 1.2], [6, 0.6], [4, 0.4], [3, 0.25], [2, 0.12], [1, 0.03], [1, 0]];
 
 // Edges between the children of each group. Each edge between operators belongs to the innermost group that
 // contains both ends, so one pass over the graph finds all.
@@ -84,16 +84,25 @@ const ranksOf = (group) => {
   return ranks.filter(Boolean).map((members) => members.map((at) => group.children[at]));
 };
 
-// Sets the size and position of everything that an open group shows.
-const layOut = (box) => {
+// Sets the size and position of everything that an open group shows, as the widest drawing that fits into a width; as the
+// narrowest if none fits.
+const fit = (box, width) => {
+  for (const room of ROOMS) {
+    layOut(box, room);
+    if (box.width <= width) return;
+  }
+};
+
+const layOut = (box, room) => {
+  const [widest, aspect] = room;
   if (!box.isOpen) {
     [box.width, box.height] = [LEAF.width, LEAF.height];
     return;
   }
-  box.children.forEach(layOut);
+  for (const child of box.children) layOut(child, room);
   const rows = [];
   for (const rank of (box.ranks ??= ranksOf(box))) {
-    for (let at = 0; at < rank.length; at += room.widest) rows.push(rank.slice(at, at + room.widest));
+    for (let at = 0; at < rank.length; at += widest) rows.push(rank.slice(at, at + widest));
   }
   const sized = rows.map((row) => ({
     row,
@@ -101,7 +110,7 @@ const layOut = (box) => {
     height: Math.max(...row.map((child) => child.height)),
   }));
   const area = sized.reduce((sum, { width, height }) => sum + (width + 2 * GAP) * (height + RANK_GAP), 0);
-  const tallest = Math.max(320, Math.sqrt(area / room.aspect), ...sized.map(({ height }) => height));
+  const tallest = Math.max(320, Math.sqrt(area / aspect), ...sized.map(({ height }) => height));
   const columns = [[]];
   let height = 0;
   for (const row of sized) {

@@ -49,7 +49,7 @@ fn pair() -> tempfile::TempDir {
 fn a_suite_goes_on_from_its_journal() {
     let folder = pair();
     let (suite, journal) = (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"));
-    let first = run(&["bench", &suite, "--journal", &journal]);
+    let first = run(&["bench", "-v", &suite, "--journal", &journal]);
     assert_eq!(code(&first), Some(0), "{}", stderr(&first));
     assert_eq!(stderr(&first).matches(" of 2: ").count(), 2);
     let second = run(&["bench", &suite, "--journal", &journal]);
@@ -59,7 +59,7 @@ fn a_suite_goes_on_from_its_journal() {
     let text = std::fs::read_to_string(&journal).expect("a journal");
     std::fs::write(&journal, &text[..text.len() - 20]).expect("room");
     for _ in 0..2 {
-        let third = run(&["bench", &suite, "--journal", &journal]);
+        let third = run(&["bench", "-v", &suite, "--journal", &journal]);
         assert_eq!(code(&third), Some(0), "{}", stderr(&third));
         assert!(!stderr(&third).contains("1 of 2"), "{}", stderr(&third));
     }
@@ -73,12 +73,12 @@ fn a_suite_goes_on_from_its_journal() {
     assert!(digests.iter().all(|digest| digest.as_str() == digests[0].as_str()), "{digests:?}");
     let of_another: Vec<String> = lines.iter().map(serde_json::Value::to_string).collect();
     std::fs::write(&journal, of_another.join("\n") + "\n").expect("room");
-    let output = run(&["bench", &suite, "--journal", &journal]);
+    let output = run(&["bench", "-v", &suite, "--journal", &journal]);
     assert_eq!(stderr(&output).matches(" of 2: ").count(), 2, "{}", stderr(&output));
     // Cases with other settings are different cases.
     let text = std::fs::read_to_string(&suite).expect("a suite");
     std::fs::write(&suite, format!("{text}threads = 2\n")).expect("room");
-    let fourth = run(&["bench", &suite, "--journal", &journal]);
+    let fourth = run(&["bench", "-v", &suite, "--journal", &journal]);
     assert_eq!(stderr(&fourth).matches(" of 2: ").count(), 2);
     // A file that is not a journal is rejected and left unchanged.
     for other in ["no case\n", "{\"case\":[]", "{}"] {
@@ -291,7 +291,7 @@ fn a_suite_runs_variants_and_tells_their_checkpoints_apart() {
     assert_eq!(stderr(&run(&["bench", &file, "--journal", &journal])), "", "nothing is run again");
     // Another checkpoint of the same name is another case; the error of an invalid checkpoint is in its row.
     std::fs::write(path(&folder, "c.safetensors"), "no checkpoint").expect("room");
-    let broken = run(&["bench", &file, "--journal", &journal]);
+    let broken = run(&["bench", "-v", &file, "--journal", &journal]);
     assert_eq!(stderr(&broken).matches(" of 2: ").count(), 1, "{}", stderr(&broken));
     assert!(row(&broken).contains("K001"), "{}", row(&broken));
     for (variant, code) in [
@@ -344,7 +344,7 @@ fn a_changed_model_and_a_mended_one_are_run_again() {
     let value = |length: Option<usize>| {
         let text = length.map_or_else(|| "no model".into(), chain);
         std::fs::write(path(&folder, "m.json"), text).expect("room");
-        let output = run(&["bench", &suite, "--journal", &journal]);
+        let output = run(&["bench", "-v", &suite, "--journal", &journal]);
         assert_eq!(code(&output), Some(0), "{}", stderr(&output));
         let text = stdout(&output);
         let row = text.lines().find(|line| line.starts_with("| m on c")).expect("a row");
@@ -527,7 +527,7 @@ fn plans_take_part_in_a_suite() {
     assert_eq!((row("broken")[3].as_str(), row("broken")[4].as_str()), ("placement", ""));
     // Another content of the file is another case.
     std::fs::write(in_folder("mine.json"), on_one.to_string()).expect("room");
-    let again = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
+    let again = run(&["bench", "-v", &file, "--out-csv", &table, "--journal", &journal]);
     assert_eq!(stderr(&again).matches(" of 4: ").count(), 1, "mine alone: {}", stderr(&again));
     assert_eq!(rows_of(&table)[1][4], rows_of(&table)[2][4]);
     for (plans, code) in
@@ -617,7 +617,7 @@ fn workloads_of_a_suite_without_a_graph_are_refused() {
         (vgg("sibling = { batch = 0 }"), "B002", ": workloads.w", "batch is 0"),
         (vgg("cluster = \"3xnothing\""), "B001", ": workloads.w", "nothing"),
         (vgg("") + &vgg(""), "B002", ": workloads.w", "defined twice"),
-        (workload(""), "B002", ":5", "missing field `model`"),
+        (workload(""), "B002", ":5:1", "missing field `model`"),
         ("problems = [{ recipe = \"absent\", count = 1 }]\n".into(), "B001", ": problems", "`absent`"),
         ("problems = [{ recipe = \"suite.toml\", count = 1 }]\n".into(), "D001", ":1", "unknown field"),
         ("problems = [{ recipe = \"suite.toml\", count = 0 }]\n".into(), "B002", ": problems", "count is 0"),

@@ -6,6 +6,7 @@ mod codes;
 mod completions;
 mod man;
 mod names;
+mod progress;
 mod width;
 
 use std::io::ErrorKind;

@@ -1,5 +1,6 @@
 //! Tables fit the width of a terminal; in a file or a pipe their width is unlimited.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -39,6 +40,30 @@ fn shown(columns: usize, arguments: &[&str]) -> Option<String> {
     tool("python3", &[&before, arguments].concat()).map(|output| stdout(&output))
 }
 
+/// Asserts that a command fits terminals, whose lines break between words. `is_same` is whether it prints the same each
+/// time.
+fn assert_fits(arguments: &[&str], is_same: bool) {
+    let piped = stdout(&run(arguments));
+    let words: BTreeSet<&str> = piped.split_whitespace().collect();
+    for columns in [40, 80, 120, 200] {
+        let Some(text) = shown(columns, arguments) else { return };
+        assert!(!text.trim().is_empty(), "{arguments:?}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= columns, "{columns}: {arguments:?}\n{line}\n{text}");
+        }
+        // A long name loses its middle, which the ellipsis shows, and bars are scaled. On a narrow terminal, words may be
+        // longer than a line.
+        let is_whole = |word: &str| word.contains(['…', '█', '▒']) || words.contains(word);
+        if is_same && columns >= 80 {
+            let cut = text.split_whitespace().find(|word| !is_whole(word));
+            assert_eq!(cut, None, "{columns}: {arguments:?}\n{text}");
+        }
+    }
+    if is_same {
+        assert_eq!(shown(1000, arguments).as_deref(), Some(piped.as_str()), "{arguments:?}");
+    }
+}
+
 /// A chain of operators with long names, and a cluster of two kinds with an uplink.
 fn problem(folder: &Path) -> [String; 2] {
     let name = |index: usize| format!("decoder.layer.{index}.attention.self.query_key_value.projection");
@@ -67,8 +92,54 @@ fn problem(folder: &Path) -> [String; 2] {
     [file("model.json", &graph.to_string()), file("cluster.toml", cluster)]
 }
 
+/// Paths of a small model of Llama and of a joint plan of it.
+fn joint(folder: &Path) -> [String; 2] {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (model, plan) = (path("llama.json"), path("joint.json"));
+    let sizes = ["--layers", "4", "--sequence", "512", "--training", "--batch", "1", "--precision", "bf16"];
+    stdout(&run(&[&["workload", "llama", "--out", &model][..], &sizes].concat()));
+    stdout(&run(&[
+        "plan",
+        &model,
+        "--cluster",
+        "16xh100",
+        "--parallel",
+        "tp,dp,pp=2,recompute",
+        "--global-batch",
+        "16",
+        "--out",
+        &plan,
+    ]));
+    [model, plan]
+}
+
 #[test]
-fn tables_keep_to_the_width_of_the_terminal() {
+fn tables_of_listings_fit_the_terminal_and_break_between_words() {
+    for arguments in [
+        &["instances", "list"][..],
+        &["export", "--list"],
+        &["workload", "--list"],
+        &["devices"],
+        &["devices", "h100", "edge-tpu"],
+        &["clusters"],
+        &["clusters", "a100-and-v100", "8xv100:fp32@nvlink"],
+        &["solvers"],
+        &["solvers", "dp", "heft"],
+        &["instances", "show", "bert-large-4xt4"],
+        &["workload", "gpt", "--list"],
+        &["--explain", "G004"],
+    ] {
+        assert_fits(arguments, true);
+    }
+    let Some(text) = shown(80, &["instances", "list"]) else { return };
+    assert!(text.starts_with("name "), "a table and no blocks: {text}");
+    for name in stdout(&run(&["instances", "list"])).lines().filter_map(|line| line.split(' ').next()) {
+        assert!(text.contains(name), "{name} is not whole: {text}");
+    }
+}
+
+#[test]
+fn tables_of_plans_fit_the_terminal_and_break_between_words() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let [model, cluster] = problem(folder.path());
     let plan = folder.path().join("plan.json").display().to_string();
@@ -77,38 +148,28 @@ fn tables_keep_to_the_width_of_the_terminal() {
     run(&[&["plan", &model, "--out", &plan][..], &on].concat());
     run(&[&["plan", &model, "--out", &makespan, "--objective", "makespan", "--time-limit", "1s"][..], &on]
         .concat());
-    let same_each_time = [
+    let [llama, joint] = joint(folder.path());
+    for arguments in [
         [&["check", &model, &plan][..], &on].concat(),
         [&["check", &model, &makespan][..], &on].concat(),
         [&["bound", &model][..], &on].concat(),
-        vec!["export", "--list"],
         [&["simulate", &model, &plan][..], &on].concat(),
         [&["simulate", &model, &plan, "--schedule", "1f1b", "--microbatches", "4"][..], &on].concat(),
         [&["explain", &model, &plan, "--no-what-if"][..], &on].concat(),
-        vec!["workload", "gpt", "--list"],
-        vec!["devices"],
-        vec!["devices", "h100", "edge-tpu"],
-        vec!["clusters"],
-        vec!["clusters", "a100-and-v100", "8xv100:fp32@nvlink"],
-        vec!["solvers"],
-        vec!["solvers", "dp", "heft"],
-        vec!["--explain", "G004"],
-    ];
-    let others = [[&["plan", &model][..], &on].concat()];
-    for (arguments, is_same) in
-        same_each_time.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false)))
-    {
-        for columns in [40, 80, 120, 200] {
-            let Some(text) = shown(columns, arguments) else { return };
-            assert!(!text.trim().is_empty(), "{arguments:?}");
-            for line in text.lines() {
-                assert!(line.chars().count() <= columns, "{columns}: {arguments:?}\n{line}\n{text}");
-            }
-        }
-        let piped = stdout(&run(arguments));
-        if is_same {
-            assert_eq!(shown(1000, arguments).as_deref(), Some(piped.as_str()), "{arguments:?}");
-        }
+        vec!["check", &llama, &joint],
+        vec!["explain", &llama, &joint, "--no-what-if"],
+    ] {
+        assert_fits(&arguments, true);
+    }
+    // These show how long they took, or solve anew.
+    for arguments in [
+        [&["plan", &model][..], &on].concat(),
+        [&["explain", &model, &plan][..], &on].concat(),
+        [&["compare", &model, "--solvers", "dp,one-device,equal-time"][..], &on].concat(),
+        vec!["plan", &llama, "--start", &joint],
+        vec!["instances", "verify", "random-20", "bert-large-4xt4"],
+    ] {
+        assert_fits(&arguments, false);
     }
     let checked = [&["check", &model, &plan][..], &on].concat();
     let texts = [40, 80, 200].map(|columns| shown(columns, &checked));

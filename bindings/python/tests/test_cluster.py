@@ -128,7 +128,7 @@ def test_a_sweep_survives_the_deaths_of_a_node_and_of_its_driver(suite: Path, cl
     assert eventually(lambda: not processes(suite)), "processes stay behind on the nodes"
     kept = finished(journal)
     assert len(kept) < 200, "the driver ended too late for this test"
-    result = bench(*arguments, "--out-csv", str(table))
+    result = bench("-v", *arguments, "--out-csv", str(table))
     assert result.returncode == 0, result.stderr
     assert result.stderr.count(" of 200: ") == 200 - len(kept), "finished cases run again"
     keys = finished(journal)

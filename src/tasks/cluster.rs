@@ -63,5 +63,5 @@ pub(super) fn is_same(first: &ClusterDocument, second: &ClusterDocument) -> bool
 
 /// The note on a plan that is read for a cluster that differs from its own.
 pub(super) fn made_for_another(plan: &str) -> String {
-    format!("{plan} was made for another cluster than the given one: its claims are about that one")
+    format!("{plan} was made for other devices, links or memory reserves, and its claims are about those")
 }

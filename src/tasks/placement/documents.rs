@@ -95,7 +95,7 @@ impl Documents {
         };
         let coverage = join(&mut model, &mut cluster, &mut notes)?;
         match (cluster_source, &kept_cluster) {
-            (ClusterSource::Given, Some((plan, kept))) if is_planned && !is_same(&cluster, kept) => {
+            (_, Some((plan, kept))) if is_planned && !is_same(&cluster, kept) => {
                 notes.push(made_for_another(plan));
             }
             (ClusterSource::Plan, Some((plan, _))) if !is_planned => {

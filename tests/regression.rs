@@ -165,7 +165,7 @@ fn one_device_that_does_not_fit_proves_nothing_for_more() {
         let solution = solve(&OneDevice, &problem);
         assert_eq!((solution.status, solution.stop), (status, None));
         let reason = solution.reason.expect("a reason");
-        assert_eq!(reason, "no single device runs the whole model: acc0 needs 4 bytes of 3");
+        assert_eq!(reason, "no single device runs the whole model: acc0 needs 4 B of 3 B");
         let expected = if count == 1 { Status::Infeasible } else { Status::Optimal };
         assert_eq!(solve(&Dp, &problem).status, expected);
     }

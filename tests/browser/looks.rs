@@ -127,10 +127,11 @@ fn the_graph_fits_beside_its_panel() {
             }
             assert_eq!(browser.evaluate(BESIDE), serde_json::json!([0, 0, 0, 0]), "{what}, {button}");
         }
-        // A scale that the reader chose is kept, and may be too large.
+        // A scale that the reader chose is kept.
         browser.evaluate("for (let i = 0; i < 9; i += 1) document.getElementById('graph-larger').click()");
         browser.evaluate("document.getElementById('graph-expand').click()");
-        assert!(browser.evaluate(BESIDE)[0].as_f64().is_some_and(|over| over > 0.0), "{what}");
+        let scale = browser.evaluate("document.getElementById('graph-tree').style.transform");
+        assert_eq!(scale, "scale(2)", "{what}");
         assert_eq!(browser.complaints(), Vec::<String>::new(), "{what}");
     }
 }

@@ -183,7 +183,8 @@ pub fn name(text: &str) -> String {
 /// The value in the largest unit that leaves at least 1, with five significant digits and some more.
 fn scaled(value: f64, units: &[(f64, &'static str)], more: usize) -> String {
     if value == 0.0 || !value.is_finite() {
-        return format!("{value} {}", units[0].1);
+        // The sum with zero has no sign.
+        return format!("{} {}", value + 0.0, units[0].1);
     }
     let (scale, unit) = unit_of(value, units);
     let shown = value / scale;

@@ -113,13 +113,13 @@ fn shape(message: &str) -> Option<Fault> {
         let help = match quoted(expected).as_slice() {
             [] => "remove the field".to_owned(),
             [field] => format!("write `{field}`, the only field here, or remove it"),
-            fields => format!("{}The fields here are {}", meant(found, fields), fields.join(", ")),
+            fields => choice(found, fields, "fields here"),
         };
         return Some(Fault::new(F004, format!("unknown field `{found}`"), help));
     }
     if let Some(found) = found.strip_prefix("unknown variant ") {
         let (found, values) = (found.trim_matches('`'), quoted(expected));
-        let help = format!("{}The values are {}", meant(found, &values), values.join(", "));
+        let help = choice(found, &values, "values");
         return Some(Fault::new(F005, format!("unknown value `{found}`"), help));
     }
     let (expected, help) = (expectation(expected), HELP_OF_VALUE);
@@ -152,10 +152,13 @@ fn quoted(list: &str) -> Vec<&str> {
     list.split('`').skip(1).step_by(2).collect()
 }
 
-/// A question about the name that is similar to a mistyped one; empty if no name is similar.
-fn meant(found: &str, names: &[&str]) -> String {
-    let meant = nearest(found, names.iter().copied());
-    meant.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default()
+/// All possible names, after the one that is similar to a mistyped name.
+fn choice(found: &str, names: &[&str], what: &str) -> String {
+    let all = names.join(", ");
+    match nearest(found, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`? The {what} are {all}"),
+        None => format!("the {what} are {all}"),
+    }
 }
 
 /// A value that serde describes, such as "integer `1`".
@@ -301,7 +304,7 @@ mod tests {
         assert_eq!(of_toml("inner = { x = 1 }").help, "write `seconds`, the only field here, or remove it");
         let hostile = of_json("{\"a`, expected `b\": 1}");
         assert_eq!(hostile.message, "unknown field `a`, expected `b`");
-        assert!(hostile.help.starts_with("The fields here are name, "), "{}", hostile.help);
+        assert!(hostile.help.starts_with("the fields here are name, "), "{}", hostile.help);
     }
 
     #[test]

@@ -48,7 +48,10 @@ fn the_longest_path() {
     assert_eq!(proved(&claim(7.0, "critical-path")), 8.0, "less than it proves");
     let above = claim(8.5, "critical-path");
     assert_eq!(refuted(&above), (BoundEvidence::CriticalPath, Some(8.0)));
-    assert_eq!(above.report().violations[0].message, "the bound is 8.5 s, but critical-path proves 8.0 s");
+    assert_eq!(
+        above.report().violations[0].message,
+        "the bound is 8.5000 s, but critical-path proves 8.0000 s"
+    );
     assert_eq!(BoundEvidence::CriticalPath.name(), "critical-path");
 }
 

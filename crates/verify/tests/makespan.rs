@@ -158,7 +158,7 @@ fn memory_is_held_from_the_first_need_to_the_last() {
     assert_eq!(case.broken(), ["peak-memory"]);
     assert_eq!(
         case.report().violations[0].message,
-        "device \"acc0\" holds 3105.0 bytes at once and has 3104.0"
+        "device \"acc0\" holds 3.032 KiB at once and has 3.031 KiB"
     );
 }
 

@@ -194,6 +194,15 @@ impl Joint {
     }
 }
 
+/// A note if a plan leaves some of the devices without work.
+fn idle(plan: &JointPlanDocument, devices: u64) -> Option<String> {
+    let chunks = plan.execution.as_ref().map_or(1, |execution| u64::from(execution.chunks.max(1)));
+    let of_stages: u64 =
+        plan.stages.iter().map(|stage| u64::from(stage.data) * u64::from(stage.tensor)).sum();
+    let idle = devices.saturating_sub(of_stages / chunks);
+    (of_stages > 0 && idle > 0).then(|| format!("note: {idle} of {devices} devices have no work"))
+}
+
 /// The error of a question that was read for a plan, which has no objective of its own.
 fn unplanned() -> Failure {
     Failure::new(X001, "a plan's question is the plan's own")
@@ -283,7 +292,10 @@ impl Task for Joint {
             Question::Graph(graph) => (graph.figures(), graph.parts(&plan)),
             _ => (JointFigures::default(), None),
         };
-        Ok(Answer::new(Document::Joint(Box::new(plan)), JointSheet { figures, parts }))
+        let idle = self.size()?.devices.and_then(|devices| idle(&plan, devices));
+        let mut answer = Answer::new(Document::Joint(Box::new(plan)), JointSheet { figures, parts });
+        answer.hints.extend(idle);
+        Ok(answer)
     }
 
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {

@@ -13,11 +13,14 @@ use crate::reading::Place;
 use crate::selection::{self, Requirements, Second, SecondFound, Selection, measured};
 use crate::tasks::SelectionOptions;
 
+/// Maximum number of groups that are alone: a problem is solved for every choice of pools for them.
+const MOST_ALONE: usize = 4;
+
 /// The selection that options ask for.
 ///
 /// # Errors
-/// A share that is not from 0 to 1, a second goal without a share, a pattern that matches no operator, and operators in two
-/// groups (U001).
+/// A share that is not from 0 to 1, a second goal without a share, a pattern that matches no operator, operators in two
+/// groups, and too many groups (U001).
 pub(super) fn selection(
     options: &SelectionOptions,
     graph: &GraphDocument,
@@ -26,6 +29,10 @@ pub(super) fn selection(
     let SelectionOptions { stages, all_devices, alone, within, then } = options;
     let option = |name: &str| place(name);
     let wrong = |name: &str, cause: String| Failure::new(U001, cause).at(option(name));
+    if alone.len() > MOST_ALONE {
+        let cause = format!("{} stages are reserved, at most {MOST_ALONE} can be", alone.len());
+        return Err(wrong("alone", cause).help("leave some of them out"));
+    }
     let mut groups: Vec<Vec<OpId>> = Vec::new();
     for pattern in alone {
         let group: Vec<OpId> = matching(graph, pattern).into_iter().map(OpId::new).collect();

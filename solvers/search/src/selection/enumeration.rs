@@ -10,7 +10,7 @@ use stagewright_core::solver::{Plan, Stop};
 use super::aim::Aim;
 use super::moves::placed;
 
-/// Maximum number of plans.
+/// Maximum number of plans, complete or not.
 const MOST_PLANS: u64 = 50_000;
 /// Plans between checks of the clock.
 const BETWEEN_CHECKS: u64 = 64;
@@ -67,8 +67,14 @@ struct Enumeration<'a> {
 impl Enumeration<'_> {
     /// Places the units from `unit` on in every way; `None` if there are too many, or the solve has to stop.
     fn from(&mut self, unit: UnitId) -> Option<()> {
+        self.seen += 1;
+        let has_to_stop = self.seen.is_multiple_of(BETWEEN_CHECKS) && self.stop.reason().is_some();
+        if self.seen > MOST_PLANS || has_to_stop {
+            return None;
+        }
         if unit.index() == self.units.len() {
-            return self.see();
+            self.see();
+            return Some(());
         }
         for (pool, spec) in self.problem.pools().iter().enumerate() {
             if !self.units.supported(unit, pool) {
@@ -85,20 +91,15 @@ impl Enumeration<'_> {
         Some(())
     }
 
-    fn see(&mut self) -> Option<()> {
-        self.seen += 1;
-        let has_to_stop = self.seen.is_multiple_of(BETWEEN_CHECKS) && self.stop.reason().is_some();
-        if self.seen > MOST_PLANS || has_to_stop {
-            return None;
-        }
+    /// Keeps the complete plan if it meets the aim and is better.
+    fn see(&mut self) {
         let placement = placed(self.problem, self.units, &self.device_of, None);
-        let Ok(plan) = Plan::try_new(self.problem, placement) else { return Some(()) };
+        let Ok(plan) = Plan::try_new(self.problem, placement) else { return };
         let measure = self.aim.measure.of(self.problem, &plan.evaluation);
         if self.aim.is_met(self.problem, &plan.evaluation)
             && self.best.as_ref().is_none_or(|(least, _)| measure < *least)
         {
             self.best = Some((measure, plan));
         }
-        Some(())
     }
 }

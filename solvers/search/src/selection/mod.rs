@@ -150,7 +150,7 @@ fn first(
     for (index, variant) in variants.iter().enumerate() {
         let mut part = context.time_slice(1.0 / (variants.len() - index) as f64);
         let found = meeting(variant, requirements, solver, &mut part)?;
-        let found = if is_alone { of_whole(problem, found) } else { found };
+        let found = if is_alone { of_whole(problem, found)? } else { found };
         best = Some(match best {
             None => found,
             Some(best) => better(best, found),
@@ -164,9 +164,12 @@ fn first(
 }
 
 /// The solution of a variant as one of the whole problem. A certificate is about the variant, so it is dropped.
-fn of_whole(problem: &Problem, found: Solution) -> Solution {
-    let plan = found.plan.and_then(|plan| Plan::try_new(problem, plan.placement).ok());
-    Solution { plan, bound: LowerBound { certificate: None, ..found.bound }, ..found }
+///
+/// # Errors
+/// A broken invariant: a plan that is not feasible for the whole problem.
+fn of_whole(problem: &Problem, found: Solution) -> Result<Solution> {
+    let plan = found.plan.map(|plan| Plan::new(problem, plan.placement)).transpose()?;
+    Ok(Solution { plan, bound: LowerBound { certificate: None, ..found.bound }, ..found })
 }
 
 /// The better of two solutions of variants, with the smaller of their bounds.

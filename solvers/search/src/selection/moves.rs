@@ -92,8 +92,9 @@ impl Walk<'_> {
     /// Tries every move once. Returns whether one helped and the search may go on.
     fn round(&mut self) -> bool {
         let before = self.rank;
+        let mut targets = self.targets();
         for unit in self.units.ids() {
-            for device in self.targets() {
+            for device in targets.clone() {
                 let from = self.device_of[unit];
                 if from == device || !self.units.supported(unit, self.problem.pool_of(device)) {
                     continue;
@@ -101,15 +102,15 @@ impl Walk<'_> {
                 self.device_of[unit] = device;
                 match self.is_better() {
                     None => return false,
-                    Some(true) => {}
+                    Some(true) => targets = self.targets(),
                     Some(false) => self.device_of[unit] = from,
                 }
             }
         }
-        for source in self.problem.cluster().devices() {
+        for source in targets {
+            let members: Vec<UnitId> =
+                self.units.ids().filter(|&unit| self.device_of[unit] == source).collect();
             for target in self.targets() {
-                let members: Vec<UnitId> =
-                    self.units.ids().filter(|&unit| self.device_of[unit] == source).collect();
                 let pool = self.problem.pool_of(target);
                 let is_supported = members.iter().all(|&unit| self.units.supported(unit, pool));
                 if source == target || members.is_empty() || !is_supported {
@@ -119,7 +120,7 @@ impl Walk<'_> {
                 members.iter().for_each(|&unit| self.device_of[unit] = target);
                 match self.is_better() {
                     None => return false,
-                    Some(true) => {}
+                    Some(true) => break,
                     Some(false) => self.device_of = device_of,
                 }
             }

@@ -60,6 +60,30 @@ def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:
     assert set(table["name"]) == {"dp", "one-device", "mine"}
 
 
+def test_requirements_and_a_second_goal_choose_among_plans(tmp_path: Path) -> None:
+    model, devices = tmp_path / "chain.json", tmp_path / "cluster.json"
+    chain(6).save(model)
+    devices.write_text(json.dumps(cluster(3)), encoding="utf-8")
+    for arguments, stages in ({"stages": 2}, 2), ({"all_devices": True}, 3):
+        task = sw.Task(model, devices, **arguments)
+        answer = task.solve(threads=1)
+        assert answer.status == "optimal" and len(answer.to_dict()["devices"]) == stages
+        assert task.check(answer)["holds"]
+    first = json.loads(model.read_text(encoding="utf-8"))["operators"][0]["name"]
+    alone = sw.Task(model, devices, alone=first).solve(threads=1).to_dict()
+    assert [first] in [device["ops"] for device in alone["devices"]]
+    task = sw.Task(model, devices, within=1.0, then="devices")
+    answer = task.solve(threads=1)
+    second = answer.to_dict()["second_goal"]
+    assert second["value"] == second["bound"] == len(answer.to_dict()["devices"])
+    assert answer.value <= 2.0 * second["best_s"] * (1 + 1e-9)
+    assert task.check(answer)["second_goal"] == "not-verified"
+    with pytest.raises(sw.StagewrightError, match="U001"):
+        sw.Task(model, devices, within=0.1)
+    with pytest.raises(sw.StagewrightError, match="U013"):
+        task.compare(["dp"], threads=1)
+
+
 def test_a_strategy_problem_is_solved_and_checked() -> None:
     shared = os.environ.get("STAGEWRIGHT_SHARED")
     found = sorted(Path(shared).glob("data/iopddl/**/*.json*")) if shared else []

@@ -375,6 +375,7 @@ impl Task for Placement {
             false => Some("the plan is for another objective or for other options"),
             // Additional pins of the plan restrict its bound to plans with these pins.
             true if plan.pins != asked.pins => Some("the plan has other pins than the instance"),
+            true if plan.requirements.is_some() => Some("the plan has requirements that the instance lacks"),
             true => None,
         }
     }
@@ -421,7 +422,9 @@ impl Task for Placement {
         let mut document = asked.document(problem, &solution, provenance);
         document.robust = robust;
         selected::write(&asked.selection, problem, second, &mut document);
-        if solution.status == Status::Infeasible && session.with_diagnosis {
+        // The diagnosis is about the problem without requirements.
+        let is_plain = asked.selection.requirements.is_empty();
+        if solution.status == Status::Infeasible && session.with_diagnosis && is_plain {
             let why = asked.diagnosis(chosen, elapsed, session);
             document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
         }

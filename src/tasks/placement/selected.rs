@@ -1,5 +1,7 @@
 //! Requirements on a plan and a second goal: from options, into the plan document, and the note on devices without work.
 
+use std::collections::BTreeSet;
+
 use stagewright_core::document::{GraphDocument, PlanDocument, SecondGoal};
 use stagewright_core::graph::OpId;
 use stagewright_core::problem::Problem;
@@ -34,6 +36,7 @@ pub(super) fn selection(
         return Err(wrong("alone", cause).help("leave some of them out"));
     }
     let mut groups: Vec<Vec<OpId>> = Vec::new();
+    let mut seen = BTreeSet::new();
     for pattern in alone {
         let group: Vec<OpId> = matching(graph, pattern).into_iter().map(OpId::new).collect();
         let name = |op: &OpId| graph.operators[op.index()].name.as_str();
@@ -42,7 +45,7 @@ pub(super) fn selection(
             let cause = format!("`{pattern}` matches no operator");
             return Err(wrong("alone", cause).help(instead(pattern, names)));
         }
-        if let Some(op) = group.iter().find(|op| groups.iter().flatten().any(|other| other == *op)) {
+        if let Some(op) = group.iter().find(|&&op| !seen.insert(op)) {
             let cause = format!("two stages are for `{}` alone", name(op));
             return Err(wrong("alone", cause).help("name every operator in one pattern"));
         }

@@ -2,7 +2,7 @@
 
 use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Schedule, SecondGoal};
-use stagewright_core::problem::Problem;
+use stagewright_core::problem::{Pool, Problem};
 use stagewright_core::tolerance;
 
 use super::Requirements;
@@ -32,54 +32,68 @@ pub(super) fn impossible(problem: &Problem, requirements: &Requirements) -> Opti
 /// A lower bound on the second goal of every plan with at most the value `limit` that meets the requirements.
 ///
 /// *Memory.* The parameters of a unit that no host can run are on one counted device, and those of all such units on all of
-/// them together. *Devices.* The devices in use hold these parameters, and their compute at most `limit` seconds each.
+/// them together. *Devices.* The devices in use hold these parameters, and their compute at most `limit` seconds each. Both
+/// hold for throughput, whose plans keep units whole.
 pub(super) fn least(problem: &Problem, goal: SecondGoal, limit: f64, requirements: &Requirements) -> f64 {
-    let units = Units::of(problem);
-    let pools = problem.pools();
-    let is_bound = |unit: &UnitId| {
-        (0..pools.len()).all(|pool| is_counted(problem, pool) || !units.supported(*unit, pool))
-    };
-    let bytes = |unit: UnitId| units.fixed_bytes(unit);
-    let bound: Vec<UnitId> = units.ids().filter(is_bound).collect();
-    let total: f64 = bound.iter().map(|&unit| bytes(unit)).sum();
-    let counted: Vec<usize> = (0..pools.len()).filter(|&pool| is_counted(problem, pool)).collect();
-    let devices: u32 = counted.iter().map(|&pool| pools[pool].count()).sum();
-    let least = match goal {
+    match goal {
         SecondGoal::Communication => 0.0,
-        SecondGoal::Memory if devices == 0 => 0.0,
-        SecondGoal::Memory => {
-            let largest = bound.iter().map(|&unit| bytes(unit)).fold(0.0, f64::max);
-            largest.max(total / f64::from(devices))
-        }
-        SecondGoal::Devices => {
-            let mut rooms: Vec<f64> = counted
-                .iter()
-                .flat_map(|&pool| std::iter::repeat_n(pools[pool].memory, pools[pool].count() as usize))
-                .collect();
-            rooms.sort_by(|left, right| right.total_cmp(left));
-            let mut room = 0.0;
-            let needed = rooms.iter().take_while(|&&next| {
-                let is_short = !tolerance::fits(total, room);
-                room += next;
-                is_short
-            });
-            let for_memory = needed.count() as f64;
-            let hosts: u32 = pools.iter().map(|pool| pool.count()).sum::<u32>() - devices;
-            let for_stages = f64::from(requirements.stages.unwrap_or(0)) - f64::from(hosts);
-            let for_compute = compute(problem, &units) / limit - f64::from(hosts);
-            let for_any = f64::from(u8::from(!bound.is_empty()));
-            for_memory.max(for_stages).max((for_compute * (1.0 - 1e-9)).ceil()).max(for_any)
-        }
-    };
-    tolerance::round_down(least.max(0.0)).max(if goal == SecondGoal::Devices { least } else { 0.0 })
+        SecondGoal::Memory => tolerance::round_down(memory(problem)),
+        SecondGoal::Devices => devices(problem, limit, requirements),
+    }
+}
+
+/// Units with parameters that no host can hold, under throughput; none under other objectives.
+fn held(problem: &Problem) -> Vec<f64> {
+    if problem.objective().kind() != ObjectiveKind::Throughput {
+        return Vec::new();
+    }
+    let units = Units::of(problem);
+    let pools = 0..problem.pools().len();
+    let is_held =
+        |unit: &UnitId| pools.clone().all(|pool| is_counted(problem, pool) || !units.supported(*unit, pool));
+    units.ids().filter(is_held).map(|unit| units.fixed_bytes(unit)).collect()
+}
+
+fn counted(problem: &Problem) -> impl Iterator<Item = &Pool> {
+    let pools = problem.pools().iter().enumerate();
+    pools.filter(|&(pool, _)| is_counted(problem, pool)).map(|(_, pool)| pool)
+}
+
+fn memory(problem: &Problem) -> f64 {
+    let held = held(problem);
+    let devices: u32 = counted(problem).map(Pool::count).sum();
+    let largest = held.iter().copied().fold(0.0, f64::max);
+    largest.max(held.iter().sum::<f64>() / f64::from(devices.max(1)))
+}
+
+fn devices(problem: &Problem, limit: f64, requirements: &Requirements) -> f64 {
+    let held = held(problem);
+    let total: f64 = held.iter().sum();
+    let rooms = counted(problem).flat_map(|pool| std::iter::repeat_n(pool.memory, pool.devices.len()));
+    let mut rooms: Vec<f64> = rooms.collect();
+    rooms.sort_by(|left, right| right.total_cmp(left));
+    let (count, mut room) = (rooms.len() as f64, 0.0);
+    let needed = rooms.iter().take_while(|&&next| {
+        let is_short = !tolerance::fits(total, room);
+        room += next;
+        is_short
+    });
+    let for_memory = needed.count() as f64;
+    let hosts = problem.pools().iter().map(|pool| pool.devices.len()).sum::<usize>() as f64 - count;
+    let for_stages = f64::from(requirements.stages.unwrap_or(0)) - hosts;
+    // Plans may exceed the limit by rounding.
+    let for_compute = (compute(problem) / limit * (1.0 - 4.0 * tolerance::VALUE_RELATIVE) - hosts).ceil();
+    let for_all = if requirements.all_devices { count } else { f64::from(u8::from(!held.is_empty())) };
+    for_memory.max(for_stages).max(for_compute).max(for_all)
 }
 
 /// Seconds of compute that every plan has at least, if its value is at least the compute of every device; otherwise 0.
-fn compute(problem: &Problem, units: &Units) -> f64 {
+fn compute(problem: &Problem) -> f64 {
     let rules = problem.objective().rules();
     if problem.objective().kind() != ObjectiveKind::Throughput || rules.schedule != Schedule::None {
         return 0.0;
     }
+    let units = Units::of(problem);
     let fastest = |unit: UnitId| {
         let seconds = (0..problem.pools().len()).filter_map(|pool| units.seconds(unit, pool));
         seconds.fold(f64::INFINITY, f64::min)

@@ -42,8 +42,8 @@ pub fn measured(problem: &Problem, goal: SecondGoal, evaluation: &Evaluation) ->
     }
 }
 
-/// How far a plan is from the required number of stages, plus the number of devices without the work that they must have;
-/// zero iff the plan meets these requirements.
+/// How far a plan is from the required number of stages, plus the number of devices without the work that they must have.
+/// Groups that must be alone do not count.
 pub fn shortfall(problem: &Problem, requirements: &Requirements, evaluation: &Evaluation) -> u64 {
     let used = evaluation.devices.len() as u64;
     let from_stages = requirements.stages.map_or(0, |stages| used.abs_diff(u64::from(stages)));

@@ -4,8 +4,8 @@
 //! Every solver solves the problem without requirements. Its bound holds for the plans that meet them too, and if its plan
 //! meets them, the answer is complete. Otherwise, and for a second goal, `search` looks for the best plan that meets the
 //! requirements with at most a given value: by enumeration for tiny problems (`enumeration`), by the programs over ideals and
-//! orders for pipelines (`stage`), and by moves (`moves`). The first, and the program over ideals for contiguous splits, are
-//! exact.
+//! orders for pipelines (`stage`), and by moves (`moves`). Enumeration is exact, and so is the program over ideals for
+//! contiguous splits in one pass without a schedule and uplinks.
 //!
 //! A group of operators that must be *alone* on a device needs no search of its own: for each choice of a pool for the group,
 //! `reserved` pins the group to one device of the pool and all other operators to the other devices. The best of these
@@ -24,13 +24,13 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::document::SecondGoal;
 use stagewright_core::graph::OpId;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 
 use aim::Aim;
 use measure::Measure;
 pub use measure::{measured, shortfall};
-use reserved::reserved;
+use reserved::{MOST_CHOICES, reserved};
 use search::search;
 
 /// Share of the time for the objective, if a second goal follows.
@@ -95,10 +95,11 @@ pub struct Selected {
 }
 
 /// Solves a problem under requirements and, among plans close to the best, for a second goal. `solver` solves the problem
-/// without requirements, or once for every choice of pools for the groups that must be alone.
+/// without requirements, or once for every choice of pools for the groups that must be alone. With a second goal, the plans
+/// on the way to the best are not reported: the selected plan may be worse for the objective.
 ///
 /// # Errors
-/// Errors of the solver.
+/// Errors of the solver; groups that must be alone together with replicas, or with too many choices of pools for them.
 pub fn solve(
     problem: &Problem,
     selection: &Selection,
@@ -106,61 +107,90 @@ pub fn solve(
     context: &mut Context<'_>,
 ) -> Result<Selected> {
     let Selection { requirements, second } = selection;
-    let variants = reserved(problem, &requirements.alone);
-    let share = if second.is_some() { FIRST_SHARE } else { 1.0 };
-    let solution = first(problem, &variants, requirements, solver, &mut context.time_slice(share))?;
-    let (Some(second), Some(best)) = (second, solution.plan.clone()) else {
+    if *selection == Selection::default() {
+        return Ok(Selected { solution: solver.solve(problem, context)?, second: None });
+    }
+    let variants = variants(problem, &requirements.alone)?;
+    let Some(second) = second else {
+        let found = first(problem, &variants, requirements, solver, context)?;
+        return Ok(Selected { solution: combined(solver.name(), found), second: None });
+    };
+    let mut part = context.time_slice(FIRST_SHARE);
+    let found = first(problem, &variants, requirements, solver, &mut part.for_auxiliary())?;
+    let solution = combined(solver.name(), found.clone());
+    let Some(best) = solution.plan.clone() else {
         return Ok(Selected { solution, second: None });
     };
     context.emit(Event::Phase { name: format!("least {}", second.goal.name()) });
     let limit = best.value() * (1.0 + second.within);
-    let measure = Measure::Second(second.goal);
+    let aim = Aim { requirements, measure: Measure::Second(second.goal), limit };
+    let measure = |plan: &Plan| measured(problem, second.goal, &plan.evaluation);
     let (mut plan, mut bound) = (best.clone(), f64::INFINITY);
-    for (index, variant) in variants.iter().enumerate() {
-        let aim = Aim { requirements, measure, limit };
-        let mut part = context.time_slice(1.0 / (variants.len() - index) as f64);
-        let found = search(variant, aim, std::slice::from_ref(&plan), &mut part.for_auxiliary())?;
-        let least = bound::least(variant, second.goal, limit, requirements);
-        bound = bound.min(found.bound.unwrap_or(0.0).max(least));
-        if let Some(found) = found.plan.and_then(|found| Plan::try_new(problem, found.placement).ok())
-            && measured(problem, second.goal, &found.evaluation)
-                < measured(problem, second.goal, &plan.evaluation)
+    for (index, (variant, first)) in variants.iter().zip(&found).enumerate() {
+        // Variants without a plan within the limit do not lower the bound.
+        if first.status == Status::Infeasible || first.bound.value > limit * (1.0 + tolerance::VALUE_RELATIVE)
         {
-            plan = found;
+            continue;
         }
+        let starts: Vec<Plan> = first.plan.iter().cloned().collect();
+        let mut part = context.time_slice(1.0 / (variants.len() - index) as f64);
+        let found = search(variant, aim, &starts, &mut part.for_auxiliary())?;
+        let proved = found.bound.map_or(0.0, |bound| match second.goal {
+            SecondGoal::Devices => bound,
+            SecondGoal::Memory | SecondGoal::Communication => tolerance::round_down(bound),
+        });
+        bound = bound.min(proved.max(bound::least(variant, second.goal, limit, requirements)));
+        let found = found.plan.map(|found| Plan::new(problem, found.placement)).transpose()?;
+        plan = found.filter(|found| measure(found) < measure(&plan)).unwrap_or(plan);
     }
-    let value = measured(problem, second.goal, &plan.evaluation);
+    let value = measure(&plan);
     let second = SecondFound { best: best.value(), value, bound: bound.min(value) };
     let Solution { solver, bound, statistics, stop, reason, .. } = solution;
     let stop = context.stop().reason().or(stop);
+    context.emit(Event::Incumbent { value: plan.value() });
     let solution = Solution { statistics, reason, ..Solution::with_plan(solver, plan, bound, stop) };
     Ok(Selected { solution, second: Some(second) })
 }
 
-/// The best plan for the objective alone that meets the requirements, over all variants.
+/// The problems whose plans together are those in which the groups are alone.
+///
+/// # Errors
+/// Replicas, which reserved devices exclude, and too many choices of pools.
+fn variants(problem: &Problem, alone: &[Vec<OpId>]) -> Result<Vec<Problem>> {
+    let unsupported = |what: String| Err(SolveError::Unsupported { solver: "alone", what });
+    if !alone.is_empty() && problem.objective().rules().max_replicas > 1 {
+        return unsupported("replicated stages".into());
+    }
+    match reserved(problem, alone) {
+        Some(variants) => Ok(variants),
+        None => unsupported(format!("more than {MOST_CHOICES} choices of pools for the reserved devices")),
+    }
+}
+
+/// For every variant, the best plan for the objective alone that meets the requirements.
 fn first(
     problem: &Problem,
     variants: &[Problem],
     requirements: &Requirements,
     solver: &dyn Solver,
     context: &mut Context<'_>,
-) -> Result<Solution> {
-    let is_alone = !requirements.alone.is_empty();
-    let mut best: Option<Solution> = None;
+) -> Result<Vec<Solution>> {
+    let mut solutions = Vec::with_capacity(variants.len());
     for (index, variant) in variants.iter().enumerate() {
         let mut part = context.time_slice(1.0 / (variants.len() - index) as f64);
         let found = meeting(variant, requirements, solver, &mut part)?;
-        let found = if is_alone { of_whole(problem, found)? } else { found };
-        best = Some(match best {
-            None => found,
-            Some(best) => better(best, found),
-        });
+        let found = if requirements.alone.is_empty() { found } else { of_whole(problem, found)? };
+        solutions.push(found);
     }
-    let none = || {
-        let reason = "no device has room of its own for the operators that must be alone".into();
-        Solution::without_plan(solver.name(), Status::Infeasible, LowerBound::TRIVIAL, None, reason)
-    };
-    Ok(best.unwrap_or_else(none))
+    Ok(solutions)
+}
+
+/// The best of the solutions of variants, with the smallest of their bounds.
+fn combined(solver: &'static str, solutions: Vec<Solution>) -> Solution {
+    solutions.into_iter().reduce(better).unwrap_or_else(|| {
+        let reason = "no device can be reserved for the operators that must be alone".into();
+        Solution::without_plan(solver, Status::Infeasible, LowerBound::TRIVIAL, None, reason)
+    })
 }
 
 /// The solution of a variant as one of the whole problem. A certificate is about the variant, so it is dropped.
@@ -169,7 +199,15 @@ fn first(
 /// A broken invariant: a plan that is not feasible for the whole problem.
 fn of_whole(problem: &Problem, found: Solution) -> Result<Solution> {
     let plan = found.plan.map(|plan| Plan::new(problem, plan.placement)).transpose()?;
-    Ok(Solution { plan, bound: LowerBound { certificate: None, ..found.bound }, ..found })
+    // The checker replays bounds by name for the whole problem.
+    let bound = LowerBound { source: LowerBound::SEARCHED, certificate: None, ..found.bound };
+    Ok(match plan {
+        Some(plan) => {
+            let solution = Solution::with_plan(found.solver, plan, bound, found.stop);
+            Solution { statistics: found.statistics, reason: found.reason, ..solution }
+        }
+        None => Solution { plan: None, bound, ..found },
+    })
 }
 
 /// The better of two solutions of variants, with the smaller of their bounds.
@@ -199,9 +237,11 @@ fn meeting(
     solver: &dyn Solver,
     context: &mut Context<'_>,
 ) -> Result<Solution> {
-    let is_plain = requirements.stages.is_none() && !requirements.all_devices;
-    if is_plain && requirements.alone.is_empty() {
-        return solver.solve(problem, context);
+    if requirements.stages.is_none() && !requirements.all_devices {
+        return match requirements.alone.is_empty() {
+            true => solver.solve(problem, context),
+            false => solver.solve(problem, &mut context.for_restriction()),
+        };
     }
     if let Some(reason) = bound::impossible(problem, requirements) {
         return Ok(Solution::without_plan(
@@ -212,17 +252,18 @@ fn meeting(
             reason,
         ));
     }
-    let share = if is_plain { 1.0 } else { RELAXED_SHARE };
-    let relaxed = solver.solve(problem, &mut context.time_slice(share).for_auxiliary())?;
-    let is_met = |plan: &Plan| shortfall(problem, requirements, &plan.evaluation) == 0;
-    if relaxed.status == Status::Infeasible || relaxed.plan.as_ref().is_some_and(is_met) {
+    let warm = context.warm_start.clone();
+    let relaxed = solver.solve(problem, &mut context.time_slice(RELAXED_SHARE).for_auxiliary())?;
+    let meets = |plan: &Plan| shortfall(problem, requirements, &plan.evaluation) == 0;
+    if relaxed.status == Status::Infeasible || relaxed.plan.as_ref().is_some_and(meets) {
         return Ok(relaxed);
     }
     context.emit(Event::Phase { name: "plans that meet the requirements".into() });
     let aim = Aim { requirements, measure: Measure::Value, limit: f64::INFINITY };
-    let starts: Vec<Plan> = relaxed.plan.into_iter().collect();
+    let warm = warm.and_then(|placement| Plan::try_new(problem, placement).ok());
+    let starts: Vec<Plan> = warm.into_iter().chain(relaxed.plan).collect();
     let found = search(problem, aim, &starts, context)?;
-    let Solution { solver, mut bound, statistics, .. } = relaxed;
+    let Solution { solver, mut bound, statistics, stop, .. } = relaxed;
     if let Some(proved) = found.bound.filter(|&proved| tolerance::round_down(proved) > bound.value) {
         bound = LowerBound {
             value: tolerance::round_down(proved),
@@ -230,8 +271,9 @@ fn meeting(
             certificate: None,
         };
     }
-    let stop = context.stop().reason();
+    let stop = context.stop().reason().or(stop);
     let reason = |text: &str| text.to_owned();
+    context.keep(&mut None, found.plan.clone());
     let solution = match found.plan {
         Some(plan) => Solution::with_plan(solver, plan, bound, stop),
         None if found.bound == Some(f64::INFINITY) => {

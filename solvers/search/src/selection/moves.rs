@@ -45,7 +45,7 @@ fn rank(problem: &Problem, aim: Aim<'_>, evaluation: &Evaluation) -> Rank {
 }
 
 /// Improves a plan until no move helps, the work limit is reached, or the solve has to stop. The plan need not meet the
-/// requirements; the result is `None` if it does not either.
+/// aim; `None` if no plan on the way meets it.
 pub(super) fn improve(
     problem: &Problem,
     units: &Units,
@@ -94,6 +94,9 @@ impl Walk<'_> {
         let before = self.rank;
         let mut targets = self.targets();
         for unit in self.units.ids() {
+            if self.stop.reason().is_some() {
+                return false;
+            }
             for device in targets.clone() {
                 let from = self.device_of[unit];
                 if from == device || !self.units.supported(unit, self.problem.pool_of(device)) {

@@ -13,6 +13,9 @@ use super::moves::improve;
 use super::stage::splits;
 use crate::robust::by_stages;
 
+/// Maximum number of plans from which moves start, if none meets the requirements.
+const MOST_STARTS: usize = 3;
+
 /// The result of a search.
 #[derive(Default)]
 pub(super) struct Found {
@@ -46,12 +49,12 @@ pub(super) fn search(
         plans.iter().filter(is_met).min_by(|left, right| measure(left).total_cmp(&measure(right))).cloned();
     let is_missed = best.is_none() && bound.is_some_and(f64::is_finite);
     if bound.is_none() || is_missed {
-        // A split is a better start than a plan that does not meet the requirements.
-        let improved = best
-            .iter()
-            .chain(&plans)
-            .take(plans.len().min(3))
-            .filter_map(|start| improve(problem, &units, aim, start, &stop));
+        // A plan that meets the requirements is a better start than any that does not.
+        let from: Vec<&Plan> = match &best {
+            Some(best) => vec![best],
+            None => plans.iter().take(MOST_STARTS).collect(),
+        };
+        let improved = from.into_iter().filter_map(|start| improve(problem, &units, aim, start, &stop));
         let improved = improved.min_by(|left, right| measure(left).total_cmp(&measure(right)));
         let is_better = |plan: &Plan| best.as_ref().is_none_or(|best| measure(plan) < measure(best));
         best = improved.filter(is_better).or(best);

@@ -9,7 +9,8 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stagewright::code::{U001, X001};
+use stagewright::code::{U001, U002, X001};
+use stagewright::core::code::Code;
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::solver::{Observer, Silent};
 use stagewright::costs::import;
@@ -192,7 +193,7 @@ impl Task {
             let notes = match tasks::read(kind, asked.request()?, None) {
                 Ok((_, notes)) => notes,
                 // Plans keep their cluster, so questions about them need none.
-                Err(error) if error.code() == "U002" => Vec::new(),
+                Err(error) if error.code() == Code::from(U002) => Vec::new(),
                 Err(error) => return Err(error),
             };
             Ok::<Task, Failure>(Task { asked: Arc::new(asked), kind, notes })

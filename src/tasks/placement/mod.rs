@@ -430,7 +430,8 @@ impl Task for Placement {
         }
         let of_worst_case = document.robust.as_ref().map(|robust| robust.gap);
         let hint = hint_of_layers(problem, &solution, &self.place);
-        let idle = selected::idle(problem, &solution, &self.place);
+        let is_unselected = asked.selection == Selection::default();
+        let idle = is_unselected.then(|| selected::idle(problem, &solution, &self.place)).flatten();
         let sheet = PlacementSheet { label: self.label.clone(), problem: problem.clone(), solution };
         let mut answer = Answer::new(Document::Placement(Box::new(document)), sheet);
         answer.gap = of_worst_case.or(answer.gap);

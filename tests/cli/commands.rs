@@ -80,12 +80,12 @@ fn a_solver_in_another_language_takes_part() {
     let limit = seen["time_limit_s"].as_f64().expect("a limit");
     assert!(limit > 0.0 && limit <= 600.0, "{limit}");
     // Cases that failed in another program may succeed now; no others are run again.
-    let again = stderr(&run(&["bench", &file, "--allow-exec", "--journal", &journal]));
+    let again = stderr(&run(&["bench", "-v", &file, "--allow-exec", "--journal", &journal]));
     let failed = ["exec:fails", "exec:wrong", "exec:absent", "exec:heavy"];
     assert!(again.lines().zip(failed).all(|(line, solver)| line.contains(solver)), "{again}");
     assert_eq!(again.lines().count(), failed.len());
     std::fs::write(in_folder("mine.py"), example + "\n").expect("room");
-    let again = run(&["bench", &file, "--allow-exec", "--journal", &journal]);
+    let again = run(&["bench", "-v", &file, "--allow-exec", "--journal", &journal]);
     assert_eq!(
         stderr(&again).matches("exec:mine").count(),
         1,
@@ -204,7 +204,7 @@ fn an_interrupt_ends_a_command_and_its_children() {
     let seconds = &marked("98765.75");
     let folder =
         folder(&[("ended.toml", &of_command(&format!("sleep {seconds} & sleep {seconds}"), "none"))]);
-    let output = ended(&["bench", &path(&folder, "ended.toml"), "--allow-exec"], "1 of 1", |_| runs(seconds));
+    let output = ended(&["bench", "-v", &path(&folder, "ended.toml"), "--allow-exec"], "1 of 1", |_| runs(seconds));
     assert_eq!(code(&output), Some(5), "{}", stderr(&output));
     assert!(!runs(seconds), "an interrupt ends it");
 }

@@ -90,12 +90,12 @@ fn a_check_on_a_forged_cluster_is_about_that_cluster() {
     let given = run(&["check", &model, &plan, "--cluster", &cluster]);
     assert!(is_done(&given).contains("given ("), "{}", stdout(&given));
     assert!(stderr(&given).contains("was made for other devices"), "{}", stderr(&given));
-    // A cluster that is no cluster is an error of the plan.
+    // Without devices, the plan has no device that exists.
     forged["cluster"]["kinds"] = json!([]);
     write(&plan, &forged);
     let refused = run(&["check", &model, &plan]);
-    assert_eq!(code(&refused), Some(2), "{}", stdout(&refused));
-    assert!(stderr(&refused).contains("plan.json: cluster"), "{}", stderr(&refused));
+    assert_eq!(code(&refused), Some(1), "{}", stderr(&refused));
+    assert!(stdout(&refused).contains("the cluster has no device"), "{}", stdout(&refused));
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn a_suite_plans_siblings_of_its_workloads() {
     let in_folder = |name: &str| path(&folder, name);
     let (file, table, journal) = (in_folder("suite.toml"), in_folder("table.csv"), in_folder("journal"));
     let bench = || {
-        let output = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
+        let output = run(&["bench", "-v", &file, "--out-csv", &table, "--journal", &journal]);
         assert_eq!(code(&output), Some(0), "{}", stderr(&output));
         stderr(&output).lines().count()
     };

@@ -210,7 +210,7 @@ fn an_interrupt_ends_the_run_that_is_under_way_and_the_table_is_partial() {
         .expect("a suite")
         .replace("\"dp\", \"one-device\"", "\"heft\", \"annealing\"");
     std::fs::write(&suite, text + long).expect("room");
-    let output = ended(&["bench", &suite, "--out-csv", &csv, "--plots", &plots], "2 of 2", children(1));
+    let output = ended(&["bench", "-v", &suite, "--out-csv", &csv, "--plots", &plots], "2 of 2", children(1));
     assert_eq!(code(&output), Some(4), "{}", stderr(&output));
     assert!(stderr(&output).ends_with("interrupted: 1 of 2 cases were run\n"), "{}", stderr(&output));
     assert!(stdout(&output).contains("Interrupted: 1 of 2 case(s) were run.\n"), "{}", stdout(&output));
@@ -259,7 +259,7 @@ fn an_interrupt_before_anything_was_run_has_no_table() {
         std::fs::read_to_string(&suite).expect("a suite").replace("\"dp\", \"one-device\"", "\"annealing\"");
     std::fs::write(&suite, text + "objectives = [{ objective = \"makespan\" }]\ntime_limit = \"10m\"\n")
         .expect("room");
-    let output = ended(&["bench", &suite, "--out-csv", &csv], "1 of 1", children(1));
+    let output = ended(&["bench", "-v", &suite, "--out-csv", &csv], "1 of 1", children(1));
     assert_eq!((code(&output), stdout(&output)), (Some(5), String::new()), "{}", stderr(&output));
     assert!(!PathBuf::from(&csv).exists());
 }

@@ -7,7 +7,7 @@ use stagewright::selection::{self, Requirements, Second, Selected, Selection, me
 use stagewright_core::document::{ObjectiveKind, PlanDocument, Schedule, SecondGoal, Split};
 use stagewright_core::evaluate::Evaluation;
 use stagewright_core::graph::OpId;
-use stagewright_core::objective::Throughput;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -23,14 +23,18 @@ const GOALS: [SecondGoal; 3] = [SecondGoal::Memory, SecondGoal::Devices, SecondG
 /// A random problem under one of several objectives.
 fn problem(number: u64) -> Problem {
     let problem = random::problem(number, SIZE);
-    let rules = problem.objective().rules();
+    // Relaxations of schedules have no document.
+    let mut rules = problem.objective().rules();
+    if rules.is_bottleneck {
+        rules = Throughput { is_bottleneck: false, schedule: Schedule::None, microbatches: 1, ..rules };
+    }
     let without_order = |split| Throughput { split, schedule: Schedule::None, microbatches: 1, ..rules };
-    let other = match number % 6 {
+    let other: Objective = match number % 6 {
         3 => without_order(Split::Free).into(),
         4 => without_order(Split::Convex).into(),
         5 if number.is_multiple_of(4) => ObjectiveKind::Latency.into(),
         5 => ObjectiveKind::Makespan.into(),
-        _ => *problem.objective(),
+        _ => rules.into(),
     };
     problem.with_objective(other).unwrap_or(problem)
 }
@@ -40,16 +44,20 @@ fn selection(problem: &Problem, number: u64) -> Selection {
     let mut rng = seed::stream(0x5E1E, number);
     let graph = problem.graph();
     let mut requirements = Requirements::default();
+    // Stages that are alone have no replicas.
+    let is_single = problem.objective().rules().max_replicas == 1;
     match rng.random_range(0..5) {
         0 => requirements.stages = Some(rng.random_range(1..=4)),
         1 => requirements.all_devices = true,
-        2 => {
+        2 if is_single => {
             let op = OpId::new(rng.random_range(0..graph.operator_count()));
             requirements.alone = vec![graph.class(graph.class_of(op)).to_vec()];
         }
         3 => {
             requirements.stages = Some(rng.random_range(1..=3));
-            requirements.alone = vec![graph.class(graph.class_of(OpId::new(0))).to_vec()];
+            if is_single {
+                requirements.alone = vec![graph.class(graph.class_of(OpId::new(0))).to_vec()];
+            }
         }
         _ => {}
     }

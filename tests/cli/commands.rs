@@ -204,7 +204,8 @@ fn an_interrupt_ends_a_command_and_its_children() {
     let seconds = &marked("98765.75");
     let folder =
         folder(&[("ended.toml", &of_command(&format!("sleep {seconds} & sleep {seconds}"), "none"))]);
-    let output = ended(&["bench", "-v", &path(&folder, "ended.toml"), "--allow-exec"], "1 of 1", |_| runs(seconds));
+    let output =
+        ended(&["bench", "-v", &path(&folder, "ended.toml"), "--allow-exec"], "1 of 1", |_| runs(seconds));
     assert_eq!(code(&output), Some(5), "{}", stderr(&output));
     assert!(!runs(seconds), "an interrupt ends it");
 }

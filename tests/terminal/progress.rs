@@ -22,7 +22,7 @@ fn a_pipe_gets_no_progress_unless_it_is_asked_for() {
     let [model, cluster, plan] = [demo("model.json"), demo("cluster.toml"), path("plan.json")];
     let on = ["--cluster", &cluster];
     assert_silent(&[&["plan", &model, "--out", &plan][..], &on].concat(), &["plan: ", "bound: "]);
-    assert_silent(&[&["bound", &model][..], &on].concat(), &["bound: "]);
+    assert_silent(&[&["bound", &model][..], &on].concat(), &["peak memory bytes: "]);
     assert_silent(&[&["explain", &model, &plan][..], &on].concat(), &["phase: what if: "]);
     let both = [&["compare", &model, &model, "--solvers", "dp,one-device"][..], &on].concat();
     assert_silent(&both, &["model: dp", "model: one-device"]);

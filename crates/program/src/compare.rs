@@ -220,7 +220,7 @@ fn show(arguments: &CompareArguments, kind: Kind, comparisons: &[Comparison]) ->
         return output::result(&format!("{}\n{lines}", grid.markdown()));
     }
     let width = output::width();
-    let reasons = if reasons.is_empty() { reasons } else { format!("{reasons}\n") };
+    let reasons = if reasons.is_empty() { reasons } else { wrap::lines(&reasons, width) + "\n" };
     output::result(&format!("{}\n{reasons}{}", grid.text(width), wrap::facts(facts, width)))
 }
 

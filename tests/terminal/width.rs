@@ -166,7 +166,7 @@ fn tables_of_plans_fit_the_terminal_and_break_between_words() {
         [&["plan", &model][..], &on].concat(),
         [&["explain", &model, &plan][..], &on].concat(),
         [&["compare", &model, "--solvers", "dp,one-device,equal-time"][..], &on].concat(),
-        vec!["plan", &llama, "--start", &joint],
+        vec!["plan", &llama, "--cluster", "16xh100", "--parallel", "tp,dp,pp", "--global-batch", "32"],
         vec!["instances", "verify", "random-20", "bert-large-4xt4"],
     ] {
         assert_fits(&arguments, false);

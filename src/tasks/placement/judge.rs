@@ -27,6 +27,7 @@ pub fn judge(
     plan.cluster = Some(cluster.clone());
     // Those of the file are for the question that the plan was made for.
     (plan.sources, plan.throughput) = (None, None);
+    (plan.requirements, plan.second_goal, plan.robust) = (None, None, None);
     assign_calls(graph, cluster, &mut plan);
     let report = check(graph, cluster, pins, &plan)?;
     plan.objective.value_s = report.value_s;

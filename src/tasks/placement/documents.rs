@@ -49,8 +49,8 @@ pub struct Parts {
 }
 
 impl Documents {
-    /// Reads the documents of a request, and returns notes on them. With `is_planned`, the question is about the plan whose
-    /// cluster the request keeps, so that cluster goes before the model's own.
+    /// Reads the documents of a request, and returns notes on them. The cluster is the given one, or else the model's own, or
+    /// else the one that a plan keeps. With `is_planned`, the question is about that plan.
     ///
     /// # Errors
     /// A model that is not valid, no cluster (U002), or measurements that contradict one another.
@@ -62,30 +62,13 @@ impl Documents {
             Some(pins) => Some(expand_pins(&place("pins"), pins, &model.graph)?),
             None => None,
         };
-        let join = |model: &mut Imported, cluster: &mut ClusterDocument, notes: &mut Vec<String>| {
-            let costs = costs.clone();
-            reading::join(&label, model, cluster, &options.document, costs, notes, |name| place(name))
-        };
         let given = cluster.map(|(label, cluster)| (ClusterSource::Given, label, cluster));
         let kept = kept_cluster
             .as_ref()
             .map(|(plan, cluster)| (ClusterSource::Plan, format!("{plan}: cluster"), cluster.clone()));
         let own = model.graph.cluster.clone().map(|own| (ClusterSource::Model, label.clone(), own));
-        let mut defaults = [own, kept];
-        if is_planned
-            && given.is_none()
-            && let [Some((_, _, own)), Some((_, _, kept))] = &defaults
-        {
-            // A plan for the model's own cluster is checked with that of the model, which needs no trust in the plan.
-            let (mut model, mut own) = (model.clone(), own.clone());
-            let is_own = join(&mut model, &mut own, &mut Vec::new()).is_ok() && is_same(&own, kept);
-            if !is_own {
-                notes.push(format!(
-                    "{label} contains another cluster than the plan keeps: the plan's applies"
-                ));
-                defaults.swap(0, 1);
-            }
-        }
+        // The model's own cluster needs no trust in the plan.
+        let defaults = [own, kept];
         let found = defaults.into_iter().fold(given, Option::or);
         let Some((cluster_source, cluster_label, mut cluster)) = found else {
             let cause = "no cluster given, and the model contains none";
@@ -93,7 +76,9 @@ impl Documents {
                 format!("give one with {}: a file, or a name such as dgx-a100 or 8xa100", place("cluster"));
             return Err(Failure::new(U002, cause).at(label).help(help));
         };
-        let coverage = join(&mut model, &mut cluster, &mut notes)?;
+        let document = &options.document;
+        let coverage =
+            reading::join(&label, &mut model, &mut cluster, document, costs, &mut notes, |name| place(name))?;
         match (cluster_source, &kept_cluster) {
             (_, Some((plan, kept))) if is_planned && !is_same(&cluster, kept) => {
                 notes.push(made_for_another(plan));

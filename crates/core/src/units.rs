@@ -24,8 +24,12 @@ pub fn seconds(value: f64) -> String {
 /// assert_eq!(interval(0.01235, 2.1e-5), "12.350 ± 0.021 ms");
 /// assert_eq!(interval(0.01235, 0.0), "12.350 ± 0 ms");
 /// assert_eq!(interval(1.0, 2e-6), "1.0000 ± 2.0e-6 s");
+/// assert_eq!(interval(0.0, 0.0), "0 s");
 /// ```
 pub fn interval(mean: f64, half: f64) -> String {
+    if mean == 0.0 || !mean.is_finite() {
+        return seconds(mean);
+    }
     let (scale, unit) = unit_of(mean, &TIMES);
     let (mean, half) = (mean / scale, half / scale);
     let digits = digits_of(mean);
@@ -130,9 +134,10 @@ pub fn bandwidth(value: f64) -> String {
 /// use stagewright_core::units::datasheet;
 /// assert_eq!(datasheet(2.039e12 / 1e9), "2039");
 /// assert_eq!(datasheet(4.608), "4.608");
+/// assert_eq!(datasheet(20000.0 / 1e9), "0.00002");
 /// ```
 pub fn datasheet(value: f64) -> String {
-    let text = format!("{value:.4}");
+    let text = if value.abs() < 1e-3 { format!("{value:.12}") } else { format!("{value:.4}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 

@@ -35,14 +35,13 @@ impl Fault {
     /// assert_eq!(fault.help, "did you mean `fast-ish`? The values are slow, fast-ish");
     /// ```
     pub fn of_value(message: &str) -> Fault {
-        let message = without_position(message);
         shape(message).unwrap_or_else(|| Fault::new(F005, message, HELP_OF_VALUE))
     }
 
     /// The fault of a text in JSON: of its notation, or of a value in it.
     pub fn of_json(error: &serde_json::Error) -> Fault {
         let text = error.to_string();
-        let message = without_position(&text);
+        let message = if error.line() > 0 { without_position(&text) } else { &text };
         if message == "number out of range" {
             return Fault::new(F010, message, "write a number below about 1.8e308");
         }

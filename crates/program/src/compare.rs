@@ -135,11 +135,13 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
     };
     let mut opened = resolve::opened(path)?;
     let posed = instances::posed(path, &arguments.around, question.objective, question.parallel)?;
-    let recorded = posed.as_ref().and_then(|posed| posed.value);
     let (around, question) = question.completed(&arguments.around, posed.as_ref());
     let kind = tasks::kind(&mut opened, None, question.is_parallel());
     let files = given.files(kind, &name)?;
-    let request = resolve::request(kind, opened, around, question, files.kept())?;
+    let kept = files.kept();
+    // The recorded value is for the instance's own options of the model, not for those of a given plan.
+    let recorded = posed.as_ref().and_then(|posed| posed.value).filter(|_| kept.options.is_none());
+    let request = resolve::request(kind, opened, around, question, kept)?;
     let (task, notes) = tasks::read(kind, request, None)?;
     notes.iter().for_each(|note| output::note(note));
     let given = files.contenders(&name, &*task)?;

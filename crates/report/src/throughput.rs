@@ -36,15 +36,26 @@ pub fn joint_throughput(
     value: f64,
     tokens: Option<f64>,
 ) -> Option<ThroughputDocument> {
+    joint_rate(objective, execution.map(|execution| execution.microbatch), value, tokens)
+}
+
+/// Returns the throughput of [`joint_throughput`] for a number of samples in a microbatch; `None` without one for an
+/// iteration.
+pub fn joint_rate(
+    objective: &JointObjectiveDocument,
+    microbatch: Option<u32>,
+    value: f64,
+    tokens: Option<f64>,
+) -> Option<ThroughputDocument> {
     let per_second = Some(1.0 / value).filter(|rate| *rate > 0.0 && rate.is_finite())?;
-    match (objective.kind, execution) {
+    match (objective.kind, microbatch) {
         (JointObjectiveKind::TimePerSample, _) => {
             Some(ThroughputDocument { batches_per_s: per_second, samples_per_s: None, tokens_per_s: None })
         }
-        (JointObjectiveKind::Iteration, Some(execution)) => {
+        (JointObjectiveKind::Iteration, Some(microbatch)) => {
             let samples = objective.global_batch as f64 * per_second;
             Some(ThroughputDocument {
-                batches_per_s: samples / f64::from(execution.microbatch.max(1)),
+                batches_per_s: samples / f64::from(microbatch.max(1)),
                 samples_per_s: Some(samples),
                 tokens_per_s: tokens.map(|tokens| samples * tokens),
             })

@@ -27,7 +27,7 @@ use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::convergence::Convergence;
 use stagewright_report::html;
 use stagewright_report::html::joint::JointPage;
-use stagewright_report::joint::JointFigures;
+use stagewright_report::joint::{JointFigures, devices};
 
 use super::answer::Sheet;
 use super::cluster::{ClusterSummary, is_same, made_for_another};
@@ -194,13 +194,11 @@ impl Joint {
     }
 }
 
-/// A note if a plan leaves some of the devices without work.
-fn idle(plan: &JointPlanDocument, devices: u64) -> Option<String> {
-    let chunks = plan.execution.as_ref().map_or(1, |execution| u64::from(execution.chunks.max(1)));
-    let of_stages: u64 =
-        plan.stages.iter().map(|stage| u64::from(stage.data) * u64::from(stage.tensor)).sum();
-    let idle = devices.saturating_sub(of_stages / chunks);
-    (of_stages > 0 && idle > 0).then(|| format!("note: {idle} of {devices} devices have no work"))
+/// A note if a plan leaves some of the devices without work; hosts do not count.
+fn idle(plan: &JointPlanDocument) -> Option<String> {
+    let (used, all) = devices(plan);
+    let idle = all?.saturating_sub(used);
+    (used > 0 && idle > 0).then(|| format!("note: devices without work: {idle} of {}", used + idle))
 }
 
 /// The error of a question that was read for a plan, which has no objective of its own.
@@ -292,7 +290,7 @@ impl Task for Joint {
             Question::Graph(graph) => (graph.figures(), graph.parts(&plan)),
             _ => (JointFigures::default(), None),
         };
-        let idle = self.size()?.devices.and_then(|devices| idle(&plan, devices));
+        let idle = idle(&plan);
         let mut answer = Answer::new(Document::Joint(Box::new(plan)), JointSheet { figures, parts });
         answer.hints.extend(idle);
         Ok(answer)

@@ -13,8 +13,7 @@
 use std::io::{self, Write};
 
 use stagewright_core::document::{
-    JointBoundDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, Parallelism,
-    PlanStatus, ThroughputDocument,
+    JointBoundDocument, JointObjectiveDocument, JointPlanDocument, Parallelism, PlanStatus,
 };
 use stagewright_core::solver::Context;
 use stagewright_report::comparison::{
@@ -23,6 +22,7 @@ use stagewright_report::comparison::{
 use stagewright_report::html;
 use stagewright_report::html::joint::JointPage;
 use stagewright_report::joint::JointFigures;
+use stagewright_report::throughput::joint_rate as rate;
 use stagewright_verify::{check_joint, check_joint_layers};
 
 use super::graph::{Graph, tokens};
@@ -53,23 +53,16 @@ pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<
     };
     let known = Known { question: Objective::Joint(objective), bounds: &[], recorded_s: contest.recorded_s };
     let contenders = contest.solve(entrants, session)?;
-    let compared = Comparison::new(&model, None, contenders, &known, baseline.as_deref())
-        .with_rates(|value| rate(objective, tokens, value));
+    let compared =
+        Comparison::new(&model, None, contenders, &known, baseline.as_deref()).with_rates(|row, value| {
+            let microbatch = row.degrees.as_ref().and_then(|degrees| degrees.microbatch);
+            rate(objective, microbatch, value, tokens)
+        });
     let sources = match compared.leader() {
         Some((_, Planned::Joint(plan))) => plan.sources,
         _ => None,
     };
     Ok(Comparison { setting: Setting { sources, ..setting }, ..compared })
-}
-
-/// Batches, samples and tokens per second at a value of the objective, with the tokens of a sample if they are known; `None`
-/// for a value of 0. A file of Piper does not say how many samples a microbatch has.
-fn rate(objective: &JointObjectiveDocument, tokens: Option<f64>, value: f64) -> Option<ThroughputDocument> {
-    let batches_per_s = Some(1.0 / value).filter(|rate| rate.is_finite())?;
-    let samples_per_s = (objective.kind == JointObjectiveKind::Iteration)
-        .then(|| objective.global_batch as f64 * batches_per_s);
-    let tokens_per_s = samples_per_s.zip(tokens).map(|(samples, tokens)| samples * tokens);
-    Some(ThroughputDocument { batches_per_s, samples_per_s, tokens_per_s })
 }
 
 /// Names of the rules of a list.

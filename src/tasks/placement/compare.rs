@@ -105,7 +105,7 @@ pub(super) fn compare(
         Known { question: Question::Placement(&question), bounds: &proved, recorded_s: contest.recorded_s };
     let contenders = contest.solve(entrants, session)?;
     let compared = Comparison::new(&model, Some(cluster), contenders, &known, baseline.as_deref())
-        .with_rates(|value| throughput(&question, value, asked.batch, asked.problem.graph().document()));
+        .with_rates(|_, value| throughput(&question, value, asked.batch, asked.problem.graph().document()));
     let sources = match compared.leader() {
         Some((_, Planned::Placement(plan))) => asked.sources(plan),
         _ => None,

@@ -104,7 +104,6 @@ pub(super) fn idle(problem: &Problem, solution: &Solution, place: &Place) -> Opt
     let used = measured(problem, SecondGoal::Devices, &plan.evaluation) as u32;
     let idle = devices.saturating_sub(used);
     (idle > 0 && !plan.evaluation.devices.is_empty() && !hosts_only).then(|| {
-        let devices = if devices == 1 { "1 device has".into() } else { format!("{devices} devices have") };
-        format!("note: {idle} of {devices} no work; {} gives every device work", place("all_devices"))
+        format!("note: devices without work: {idle} of {devices}; {} uses every one", place("all_devices"))
     })
 }

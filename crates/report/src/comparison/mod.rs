@@ -19,6 +19,7 @@ pub use list::csv;
 pub use runs::Run;
 pub use setting::{Setting, facts};
 pub use show::{contenders, models, paper, reasons};
+pub(crate) use show::{some, value};
 
 /// Contenders on one problem, the best first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -377,9 +378,9 @@ impl Comparison {
 
     /// The comparison with the rate of every row, from its value.
     #[must_use]
-    pub fn with_rates(mut self, rate: impl Fn(f64) -> Option<ThroughputDocument>) -> Comparison {
+    pub fn with_rates(mut self, rate: impl Fn(&Row, f64) -> Option<ThroughputDocument>) -> Comparison {
         for row in &mut self.rows {
-            row.throughput = row.value_s.and_then(&rate);
+            row.throughput = row.value_s.and_then(|value| rate(row, value));
         }
         self
     }

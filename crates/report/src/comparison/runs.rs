@@ -44,12 +44,19 @@ pub(super) fn half_interval(values: &[f64]) -> Option<f64> {
     Some(quantile(freedom) * (squares / freedom as f64 / count as f64).sqrt())
 }
 
-/// Outcome of several runs: optimal if all are, feasible if at least one has a plan; a contender without a run is unsupported.
+/// Outcome of several runs: optimal if all are, feasible if at least one has a plan, infeasible if one without proves it; a
+/// contender without a run is unsupported.
 pub(super) fn outcome(runs: &[Run]) -> Status {
     let Some(first) = runs.first() else { return Status::Unsupported };
     let is_same = runs.iter().all(|run| run.status == first.status);
     let has_plan = runs.iter().any(|run| run.value_s.is_some());
-    if has_plan && !is_same { Status::Solved(PlanStatus::Feasible) } else { first.status }
+    let infeasible = Status::Solved(PlanStatus::Infeasible);
+    match has_plan {
+        _ if is_same => first.status,
+        true => Status::Solved(PlanStatus::Feasible),
+        false if runs.iter().any(|run| run.status == infeasible) => infeasible,
+        false => first.status,
+    }
 }
 
 /// The t that a Student variable with `freedom` ≥ 1 degrees exceeds in absolute value with probability 5%. O(freedom).

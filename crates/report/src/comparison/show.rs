@@ -149,10 +149,19 @@ fn marked(comparison: &Comparison, row: &Row) -> String {
     value(row).map(|value| format!("{mark}{value}")).unwrap_or_default()
 }
 
-/// The value of a row with its interval.
+/// The value of a row with its interval, and how many of its runs have a plan if not all have.
 pub(crate) fn value(row: &Row) -> Option<String> {
     let value = row.value_s?;
-    Some(row.interval_s.map_or_else(|| seconds(value), |half| interval(value, half)))
+    let text = row.interval_s.map_or_else(|| seconds(value), |half| interval(value, half));
+    Some(text + &some(row))
+}
+
+/// The share of the runs with a plan, such as ` (2 of 3)`; empty if all have one.
+pub(crate) fn some(row: &Row) -> String {
+    match row.is_complete() {
+        true => String::new(),
+        false => format!(" ({} of {})", row.solved(), row.runs.len()),
+    }
 }
 
 /// Degrees of parallelism of a row, empty without a plan.
@@ -236,7 +245,8 @@ pub fn models(comparisons: &[Comparison]) -> Grid {
         let means = names.iter().map(|name| {
             let speedups = comparisons.iter().filter_map(|comparison| {
                 let row = &comparison.rows[row_of(comparison, name)?];
-                row.speedup.filter(|&speedup| speedup > 0.0 && row.status != Status::Invalid)
+                row.speedup
+                    .filter(|&speedup| speedup > 0.0 && row.status != Status::Invalid && row.is_complete())
             });
             let (sum, count) = speedups.fold((0.0, 0u32), |(sum, count), each| (sum + each.ln(), count + 1));
             match count {

@@ -6,8 +6,7 @@ use super::markup::{self, escape};
 use super::names::visible;
 use super::shell::Section;
 use super::summary;
-use crate::comparison::{Comparison, Row, facts};
-use crate::units::interval;
+use crate::comparison::{Comparison, Row, facts, some, value};
 
 /// Columns after the name, each with whether it contains words rather than numbers.
 const COLUMNS: [(&str, bool); 9] = [
@@ -71,8 +70,8 @@ fn cells(row: &Row) -> [String; COLUMNS.len()] {
     [
         format!("{}{split}{}", row.status.name(), broken(row)),
         match (row.value_s, row.interval_s) {
-            (Some(value), Some(half)) => escape(&interval(value, half)),
-            (value, _) => seconds(value),
+            (Some(_), Some(_)) => escape(&value(row).unwrap_or_default()),
+            (value, _) => seconds(value) + &escape(&some(row)),
         },
         seconds(row.bound_s),
         percent(row.gap),

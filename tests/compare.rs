@@ -273,12 +273,12 @@ fn seeds_are_a_number_or_a_list() {
 
 #[test]
 fn an_unsupported_solver_is_a_row_unless_all_are() {
-    let of = |solvers: &str, shape: &str| compare(&["--solvers", solvers, shape, "--threads", "1"]);
+    let compared = |solvers: &str, shape: &str| compare(&["--solvers", solvers, shape, "--threads", "1"]);
     let reason = "solver `heft` does not support objectives other than makespan";
     for shape in ["--json", "--csv", "--markdown", "--latex", "--threads=1"] {
         let output = match shape {
             "--threads=1" => compare(&["--solvers", "heft,one-device", shape]),
-            shape => of("heft,one-device", shape),
+            shape => compared("heft,one-device", shape),
         };
         assert!(output.status.success(), "{}", text(&output.stderr));
         let table = text(&output.stdout);
@@ -286,14 +286,14 @@ fn an_unsupported_solver_is_a_row_unless_all_are() {
         let reason = if shape == "--markdown" { reason.replace('`', "\\`") } else { reason.to_owned() };
         assert!(table.contains(&reason), "{shape}: {table}");
     }
-    let rows = rows(&of("one-device,heft,dp@free", "--json"));
+    let rows = rows(&compared("one-device,heft,dp@free", "--json"));
     let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names, ["one-device", "heft", "dp@free"]);
     assert_eq!(rows[2]["status"], "unsupported");
-    let output = of("heft,brkga", "--json");
+    let output = compared("heft,brkga", "--json");
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
     assert!(text(&output.stderr).starts_with(&format!("error[U004]: {reason}")));
-    let output = of("heft,no-such-solver,dp", "--json");
+    let output = compared("heft,no-such-solver,dp", "--json");
     assert!(text(&output.stderr).starts_with("error[U003]: "));
 }
 

@@ -100,15 +100,15 @@ fn a_check_on_a_forged_cluster_is_about_that_cluster() {
 
 #[test]
 fn a_model_with_a_cluster_of_its_own_is_trusted_before_the_plan() {
-    let of = |count: u32| {
+    let cluster = |count: u32| {
         let kind = json!({"name": "gpu", "class": "gpu", "count": count, "memory_bytes": 1e10,
                           "link": {"bandwidth": 1e9}});
         json!({"schema": "stagewright.cluster/1", "name": format!("{count} devices"), "kinds": [kind]})
     };
-    let model = json!({"schema": "stagewright.graph/2", "cluster": of(2), "operators": [
+    let model = json!({"schema": "stagewright.graph/2", "cluster": cluster(2), "operators": [
         {"name": "a", "seconds": {"gpu": 1.0}, "parameter_bytes": 4.0},
         {"name": "b", "seconds": {"gpu": 1.0}, "parameter_bytes": 4.0}]});
-    let files = folder(&[("model.json", &model.to_string()), ("three.json", &of(3).to_string())]);
+    let files = folder(&[("model.json", &model.to_string()), ("three.json", &cluster(3).to_string())]);
     let (model, three, plan) =
         (path(&files, "model.json"), path(&files, "three.json"), path(&files, "plan.json"));
     is_done(&run(&["plan", &model, "--out", &plan]));

@@ -221,9 +221,9 @@ pub struct Known<'a> {
 /// An objective with its rules.
 #[derive(Debug, Clone, Copy)]
 pub enum Question<'a> {
-    /// That of a placement.
+    /// The objective of placements.
     Placement(&'a ObjectiveDocument),
-    /// That of a joint plan.
+    /// The objective of joint plans.
     Joint(&'a JointObjectiveDocument),
 }
 

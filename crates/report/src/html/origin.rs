@@ -111,8 +111,8 @@ impl<'a> Origin<'a> {
         let mut rows: Vec<(&str, String)> = Vec::new();
         for device in &self.devices {
             let source = device.class.and_then(|class| class.source.as_deref());
-            let of = |source| format!("{}: {}", device.kind.class, source);
-            rows.extend(source.map(|source| ("source of the figures", escape(&visible(&of(source))))));
+            let source = source.map(|source| format!("{}: {source}", device.kind.class));
+            rows.extend(source.map(|source| ("source of the figures", escape(&visible(&source)))));
         }
         rows.dedup();
         if !rows.is_empty() {

@@ -24,9 +24,9 @@ pub(super) fn impossible(problem: &Problem, requirements: &Requirements) -> Opti
         }
         _ => {}
     }
-    let most = requirements.stages.map_or(units, u64::from).saturating_mul(replicas);
-    (requirements.all_devices && counted > most)
-        .then(|| format!("{counted} devices must have work, but at most {most} can"))
+    let usable = requirements.stages.map_or(units, u64::from).saturating_mul(replicas);
+    (requirements.all_devices && counted > usable)
+        .then(|| format!("{counted} devices must have work, but at most {usable} can"))
 }
 
 /// A lower bound on the second goal of every plan with at most the value `limit` that meets the requirements.

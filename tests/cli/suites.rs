@@ -234,7 +234,7 @@ fn an_interrupt_ends_the_repeats_of_a_case_and_keeps_those_that_were_made() {
         (path(&folder, "suite.toml"), path(&folder, "table.csv"), path(&folder, "journal"));
     let text = std::fs::read_to_string(&suite).expect("a suite") + "repeat = 1000000\n";
     std::fs::write(&suite, text).expect("room");
-    let arguments = ["bench", &suite, "--out-csv", &csv, "--journal", &journal];
+    let arguments = ["bench", "-v", &suite, "--out-csv", &csv, "--journal", &journal];
     let output = ended(&arguments, "1 of 2", children(2));
     assert_eq!(code(&output), Some(4), "{}", stderr(&output));
     assert!(

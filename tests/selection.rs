@@ -70,7 +70,7 @@ fn selection(problem: &Problem, number: u64) -> Selection {
 fn solve(problem: &Problem, selection: &Selection) -> Selected {
     let mut silent = Silent;
     let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
-    let solver = auto(problem.objective()).ok().expect("a solver").solver;
+    let solver = auto(problem.objective()).expect("a solver").solver;
     selection::solve(problem, selection, solver, &mut context).expect("a solution")
 }
 

@@ -27,8 +27,8 @@ impl Aim<'_> {
 
     /// The second goal of a plan that exceeds its limit; otherwise 0.
     pub(super) fn excess(&self, problem: &Problem, evaluation: &Evaluation) -> f64 {
-        let excess = |(goal, most): (SecondGoal, f64)| {
-            Some(measured(problem, goal, evaluation)).filter(|&value| value > most * (1.0 + VALUE_RELATIVE))
+        let excess = |(goal, limit): (SecondGoal, f64)| {
+            Some(measured(problem, goal, evaluation)).filter(|&value| value > limit * (1.0 + VALUE_RELATIVE))
         };
         self.most.and_then(excess).unwrap_or(0.0)
     }

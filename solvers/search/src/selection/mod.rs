@@ -7,7 +7,7 @@
 //! orders for pipelines (`stage`), and by moves (`moves`). Enumeration is exact, and so is the program over ideals for
 //! contiguous splits in one pass without a schedule and uplinks.
 //!
-//! Of the plans with the least second goal, a third search finds the best for the objective: `close`.
+//! A third search finds the best plan for the objective among those with the least second goal: `close`.
 //!
 //! A group of operators that must be *alone* on a device needs no search of its own: for each choice of a pool for the group,
 //! `reserved` pins the group to one device of the pool and all other operators to the other devices. The best of these

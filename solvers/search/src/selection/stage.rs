@@ -91,9 +91,9 @@ fn is_allowed(problem: &Problem, aim: Aim<'_>, space: &UsageSpace, usage: usize)
     });
     let has_all =
         || (0..pools.len()).all(|pool| !is_counted(problem, pool) || used(pool) == pools[pool].count());
-    let is_few = aim.most.is_none_or(|(goal, most)| {
+    let is_few = aim.most.is_none_or(|(goal, limit)| {
         let counted = (0..pools.len()).filter(|&pool| is_counted(problem, pool));
-        goal != SecondGoal::Devices || f64::from(counted.map(used).sum::<u32>()) <= most
+        goal != SecondGoal::Devices || f64::from(counted.map(used).sum::<u32>()) <= limit
     });
     has_stages && is_few && (!aim.requirements.all_devices || has_all())
 }

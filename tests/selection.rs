@@ -83,8 +83,9 @@ fn meets(problem: &Problem, required: &Requirements, placement: &Placement, eval
     shortfall(problem, required, evaluation) == 0 && required.alone.iter().all(is_alone)
 }
 
-/// The least value, and the least second goal within its share, over all plans that meet the requirements.
-fn brute(problem: &Problem, selection: &Selection) -> Option<(f64, Option<f64>)> {
+/// Over all plans that meet the requirements: the least value, and the least second goal within its share, with the least value
+/// of the plans that have it.
+fn brute(problem: &Problem, selection: &Selection) -> Option<(f64, Option<(f64, f64)>)> {
     let mut plans: Vec<(f64, f64)> = Vec::new();
     let _ = least(problem, &mut |placement, evaluation| {
         if meets(problem, &selection.requirements, placement, evaluation) {
@@ -96,8 +97,10 @@ fn brute(problem: &Problem, selection: &Selection) -> Option<(f64, Option<f64>)>
     let value = plans.iter().map(|plan| plan.0).min_by(f64::total_cmp)?;
     let second = selection.second.map(|second| {
         let limit = value * (1.0 + second.within) * (1.0 + VALUE_RELATIVE);
-        let within = plans.iter().filter(|plan| plan.0 <= limit).map(|plan| plan.1);
-        within.fold(f64::INFINITY, f64::min)
+        let within = || plans.iter().filter(|plan| plan.0 <= limit);
+        let goal = within().map(|plan| plan.1).fold(f64::INFINITY, f64::min);
+        let equal = within().filter(|plan| plan.1 <= goal * (1.0 + VALUE_RELATIVE));
+        (goal, equal.map(|plan| plan.0).fold(f64::INFINITY, f64::min))
     });
     Some((value, second))
 }
@@ -125,7 +128,7 @@ fn is_decided(problem: &Problem) -> bool {
 
 #[test]
 fn selections_agree_with_brute_force() {
-    let (mut decided, mut infeasible, mut with_second) = (0, 0, 0);
+    let (mut decided, mut infeasible, mut with_second, mut again_decided) = (0, 0, 0, 0);
     for number in 0..500 {
         let problem = problem(number);
         let selection = selection(&problem, number);
@@ -149,7 +152,7 @@ fn selections_agree_with_brute_force() {
         assert!(found.solution.bound.value <= value * (1.0 + 1e-9), "{number}");
         let best = found.second.map(|second| second.best).or(found.solution.value());
         assert!(best.is_none_or(|best| best >= value * (1.0 - 1e-9)), "{number}");
-        if let (Some(second), Some(goal), Some(best)) = (found.second, goal, best)
+        if let (Some(second), Some((goal, again)), Some(best)) = (found.second, goal, best)
             && same(best, value)
         {
             assert!(second.bound <= goal * (1.0 + 1e-9), "{number}: {second:?}, {goal}");
@@ -158,6 +161,13 @@ fn selections_agree_with_brute_force() {
                 !is_decided(&problem) || same(second.value, goal) || goal == 0.0,
                 "{number}: {second:?}, {goal}"
             );
+            let chosen = found.solution.value().expect("a plan");
+            if same(second.value, goal) || goal == 0.0 && second.value == 0.0 {
+                assert!(chosen >= again * (1.0 - 1e-9), "{number}: {chosen}, {again}");
+                let is_least = same(chosen, again) || again == 0.0;
+                assert!(!is_decided(&problem) || is_least, "{number}: {second:?}, {chosen}, {again}");
+                again_decided += u32::from(is_decided(&problem) && !same(again, value));
+            }
             with_second += 1;
         }
         if is_decided(&problem) {
@@ -169,6 +179,7 @@ fn selections_agree_with_brute_force() {
         }
     }
     assert!(decided > 120 && infeasible > 20 && with_second > 100, "{decided} {infeasible} {with_second}");
+    assert!(again_decided > 4, "{again_decided}");
 }
 
 #[test]

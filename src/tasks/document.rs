@@ -107,12 +107,20 @@ impl Document {
 
     /// Records the program that made the plan.
     pub fn set_origin(&mut self, origin: OriginDocument) {
-        let place = match self {
+        *self.origin() = Some(origin);
+    }
+
+    /// Removes the command that made the plan, which may hold private paths. Returns whether there was one.
+    pub fn remove_command(&mut self) -> bool {
+        self.origin().as_mut().is_some_and(|origin| origin.command.take().is_some())
+    }
+
+    fn origin(&mut self) -> &mut Option<OriginDocument> {
+        match self {
             Document::Placement(plan) => &mut plan.origin,
             Document::Joint(plan) => &mut plan.origin,
             Document::Strategies(plan) => &mut plan.origin,
-        };
-        *place = Some(origin);
+        }
     }
 
     /// The document as JSON, as it is written to files.
@@ -159,6 +167,15 @@ impl<'a> PlanFile<'a> {
     /// Whether the plan can be read without its model.
     pub fn is_whole(&self) -> bool {
         matches!(self, PlanFile::Whole(..))
+    }
+
+    /// The document; `None` if the plan needs its model.
+    pub fn alone(self) -> Option<Document> {
+        match self {
+            PlanFile::Placement { file: PlacementFile::Native(plan), .. } => Some(Document::Placement(plan)),
+            PlanFile::Placement { .. } => None,
+            PlanFile::Whole(_, document) => Some(document),
+        }
     }
 
     /// Label in errors.

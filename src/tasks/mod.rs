@@ -25,6 +25,7 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use stagewright_core::document::ClusterDocument;
 use stagewright_core::solver::{Context, Event, Observer, Stop};
 use stagewright_formats::is_strategies;
 use stagewright_formats::strategies::HEAD;
@@ -153,6 +154,22 @@ pub trait Task: Send + Sync {
     /// A file that is no plan for the model, documents that cannot be checked, or a kind of question that is not compared (U013).
     fn given(&self, _name: &str, _plan: PlanFile<'_>) -> Result<Contender> {
         Err(compare::incomparable(self.kind()))
+    }
+
+    /// The cluster of the question; `None` if it has none, or if the devices are those of the model's file.
+    fn cluster(&self) -> Option<&ClusterDocument> {
+        None
+    }
+
+    /// Note on a given plan of a comparison that was made for a cluster other than that of the question.
+    fn made_elsewhere(&self, plan: &PlanFile<'_>) -> Option<String> {
+        let (own, kept) = (self.cluster()?, plan.cluster()?);
+        (!cluster::is_same(own, kept)).then(|| {
+            format!(
+                "{} was made for other devices, links or memory reserves, and is compared on those of the comparison",
+                plan.label()
+            )
+        })
     }
 
     /// Names of the solvers and rules that a list stands for, without solving for any of them.

@@ -90,12 +90,62 @@ fn a_check_on_a_forged_cluster_is_about_that_cluster() {
     let given = run(&["check", &model, &plan, "--cluster", &cluster]);
     assert!(is_done(&given).contains("given ("), "{}", stdout(&given));
     assert!(stderr(&given).contains("was made for other devices"), "{}", stderr(&given));
-    // Without devices, the plan has no device that exists.
-    forged["cluster"]["kinds"] = json!([]);
-    write(&plan, &forged);
-    let refused = run(&["check", &model, &plan]);
-    assert_eq!(code(&refused), Some(1), "{}", stderr(&refused));
-    assert!(stdout(&refused).contains("the cluster has no device"), "{}", stdout(&refused));
+}
+
+#[test]
+fn a_comparison_notes_plans_for_other_clusters() {
+    let files = folder(&[]);
+    let (model, cluster, plan) = planned(&files, &[]);
+    let mut forged = read(&plan);
+    forged["cluster"]["kinds"][0]["link"]["bandwidth"] = json!(1e9);
+    let other = path(&files, "other.json");
+    write(&other, &forged);
+    let (mine, theirs) = (format!("mine={plan}"), format!("theirs={other}"));
+    let words =
+        ["compare", &model, "--cluster", &cluster, "--solvers", "none", "--plan", &mine, "--plan", &theirs];
+    let compared = run(&words);
+    is_done(&compared);
+    let said = stderr(&compared);
+    assert_eq!(said.matches("was made for other devices").count(), 1, "{said}");
+    assert!(said.contains(&format!("note: {other} was made for other devices")), "{said}");
+}
+
+#[test]
+fn an_invalid_cluster_of_a_plan_is_refused_as_one_of_a_file() {
+    let files = folder(&[]);
+    let (model, _, plan) = planned(&files, &[]);
+    let kept = read(&plan);
+    let defects: [(&str, &str, Value, &str); 7] = [
+        ("", "kinds", json!([]), "kinds"),
+        ("/kinds/0", "count", json!(4_000_000_000_u32), "kinds"),
+        ("/kinds/0", "name", json!(""), "kinds[0].name"),
+        ("/kinds/0", "name", kept["cluster"]["kinds"][1]["name"].clone(), "kinds[1].name"),
+        ("/kinds/0", "group", json!("nowhere"), "kinds[0].group"),
+        ("/kinds/0", "link", json!({"bandwidth": -1.0}), "kinds[0].link.bandwidth"),
+        ("/kinds/0", "memory_bytes", json!(-1.0), "kinds[0].memory_bytes"),
+    ];
+    for (within, field, value, place) in defects {
+        let mut cluster = kept["cluster"].clone();
+        cluster.pointer_mut(within).expect("a part")[field] = value;
+        let file = path(&files, "cluster.json");
+        write(&file, &cluster);
+        let of_file = run(&["plan", &model, "--cluster", &file]);
+        let error = stderr(&of_file).lines().next().unwrap_or_default().to_owned();
+        assert!(error.starts_with("error[C"), "{error}");
+        let mut forged = kept.clone();
+        forged["cluster"] = cluster;
+        write(&plan, &forged);
+        for command in [&["check", &model, &plan][..], &["export", &plan, "--model", &model, "--to", "dot"]] {
+            let refused = run(command);
+            assert_eq!(code(&refused), Some(2), "{place}: {}", stdout(&refused));
+            assert_eq!(stderr(&refused).lines().next(), Some(&*error), "{place}");
+            assert!(
+                stderr(&refused).contains(&format!("--> {plan}: cluster.{place}\n")),
+                "{}",
+                stderr(&refused)
+            );
+        }
+    }
 }
 
 #[test]
@@ -174,4 +224,27 @@ fn a_page_and_a_document_say_where_they_come_from() {
     let wrong = command(&words).env("SOURCE_DATE_EPOCH", "today").output().expect("the program starts");
     assert_eq!(code(&wrong), Some(2));
     assert!(stderr(&wrong).contains("SOURCE_DATE_EPOCH"), "{}", stderr(&wrong));
+}
+
+#[test]
+fn the_page_of_a_comparison_has_the_origin_of_the_comparison() {
+    let files = folder(&[]);
+    let (model, cluster, page) = (demo("model.json"), demo("cluster.toml"), path(&files, "page.html"));
+    let plan = path(&files, "plan.json");
+    let words = ["plan", &model, "--cluster", &cluster, "--whole-layers", "--out", &plan];
+    is_done(&command(&words).env("SOURCE_DATE_EPOCH", "86400").output().expect("the program starts"));
+    let mine = format!("mine={plan}");
+    let words =
+        ["compare", &model, "--cluster", &cluster, "--solvers", "none", "--plan", &mine, "--html", &page];
+    is_done(&command(&words).env("SOURCE_DATE_EPOCH", "172800").output().expect("the program starts"));
+    let page = std::fs::read_to_string(&page).expect("a page");
+    for part in ["stagewright compare ", "1970-01-03T00:00:00Z", "<dt>plan</dt>", "id=\"origin-table\""] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    for part in ["stagewright plan ", "1970-01-02T00:00:00Z", "<dt>solved in</dt>", "<dt>seed</dt>"] {
+        assert!(!page.contains(part), "{part} is in the page");
+    }
+    for name in ["command", "version", "cluster", "costs"] {
+        assert_eq!(page.matches(&format!("<dt>{name}</dt>")).count(), 1, "{name}");
+    }
 }

@@ -90,6 +90,30 @@ fn a_suite_goes_on_from_its_journal() {
 }
 
 #[test]
+fn the_table_of_a_paper_has_its_provenance_and_a_date_that_was_valid_before_the_sweep() {
+    let folder = pair();
+    let (suite, journal, table) =
+        (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"), path(&folder, "table.tex"));
+    let words = ["bench", &suite, "--journal", &journal, "--out-latex", &table];
+    let dated =
+        |date: &str| command(&words).env("SOURCE_DATE_EPOCH", date).output().expect("the program starts");
+    let refused = dated("today");
+    assert_eq!(code(&refused), Some(2));
+    assert!(stderr(&refused).starts_with("error[U001]"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--> SOURCE_DATE_EPOCH\n"), "{}", stderr(&refused));
+    assert!(!std::path::Path::new(&journal).exists() && !std::path::Path::new(&table).exists());
+    let made = dated("86400");
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    let text = std::fs::read_to_string(&table).expect("a table");
+    for line in
+        ["% Needs \\usepackage{booktabs}.", "% 1970-01-02T00:00:00Z", "    \\toprule", "\\end{tabular}"]
+    {
+        assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
+    }
+    assert!(text.contains(" --out-latex ") && text.contains("solver & cases & with a plan"), "{text}");
+}
+
+#[test]
 fn a_journal_that_another_bench_writes_is_refused() {
     let folder = pair();
     let (suite, journal) = (path(&folder, "suite.toml"), path(&folder, "journal.jsonl"));

@@ -29,7 +29,7 @@ mod _native {
     #[pymodule_export]
     use super::model::{Model, cluster, families, torch_exporter, workload};
     #[pymodule_export]
-    use super::plan::{Plan, export_targets, gap};
+    use super::plan::{Plan, export_targets, gap, read_plan};
     #[pymodule_export]
     use super::problem::{Problem, check};
     #[pymodule_export]

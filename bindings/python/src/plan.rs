@@ -18,7 +18,7 @@ use stagewright::core::tolerance;
 use stagewright::costs::Coverage;
 use stagewright::export::{ExportError, Placed, TARGETS, target};
 use stagewright::failure::Failure;
-use stagewright::files;
+use stagewright::files::{self, Input};
 use stagewright::formats::{Imported, PlanFile, write_plan};
 use stagewright::reading::sources;
 use stagewright::report::convergence::Convergence;
@@ -142,6 +142,17 @@ impl Plan {
         }
         Ok(Plan { shared, document, placement: Some(placement), convergence })
     }
+}
+
+/// The plan document of a file, as JSON.
+///
+/// # Errors
+/// A file that cannot be read, or that is no plan document.
+#[pyfunction]
+pub(crate) fn read_plan(path: PathBuf) -> Result<String> {
+    let Input { label, bytes } = files::read(&path)?;
+    let plan = PlanFile::read(&label, &bytes).and_then(PlanFile::alone).map_err(Failure::from)?;
+    Ok(write_plan(&plan))
 }
 
 fn refused(error: &ExportError) -> Failure {

@@ -322,10 +322,16 @@ impl Problem {
         Ok(interruptible(py, |stop| Plan::from_placement(of_problem, placement, solver, seconds, stop))??)
     }
 
-    /// A plan from a file or from text: a plan document, a split of the reference package, or a device for every
-    /// operator.
-    fn read_plan(&self, py: Python<'_>, label: &str, bytes: &[u8], model: &Model) -> Result<Plan> {
-        Ok(interruptible(py, |stop| Plan::read(self.inner.clone(), label, bytes, &model.imported, stop))??)
+    /// A plan from a file: a plan document, a split of the reference package, or a device for every operator.
+    fn read_plan(&self, py: Python<'_>, path: PathBuf, model: &Model) -> Result<Plan> {
+        let Input { label, bytes } = files::read(&path)?;
+        Ok(interruptible(py, |stop| Plan::read(self.inner.clone(), &label, &bytes, &model.imported, stop))??)
+    }
+
+    /// A plan from text, in the same notations.
+    fn plan_of_text(&self, py: Python<'_>, text: &str, model: &Model) -> Result<Plan> {
+        let of_problem = self.inner.clone();
+        Ok(interruptible(py, |stop| Plan::read(of_problem, "plan", text.as_bytes(), &model.imported, stop))??)
     }
 
     /// The problem as arrays.

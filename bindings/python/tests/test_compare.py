@@ -143,6 +143,17 @@ def test_comparisons_are_added(problem: sw.Problem) -> None:
     assert both.to_latex().count(r"\midrule") == 2
 
 
+@pytest.mark.parametrize("date", ["today", "", "-1", "1.5", "1_000", "253402300800"])
+def test_a_date_that_is_no_number_of_seconds_is_refused_before_anything_is_solved(
+    problem: sw.Problem, monkeypatch: pytest.MonkeyPatch, date: str
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", date)
+    called: list[int] = []
+    with pytest.raises(sw.StagewrightError, match="is not a number of seconds since 1970") as error:
+        sw.compare(problem, {"custom": lambda problem: called.append(0)})
+    assert (error.value.code, error.value.place, called) == ("U001", "SOURCE_DATE_EPOCH", [])
+
+
 @pytest.mark.parametrize("seeds", [0, [], [1, 1]])
 def test_seeds_that_are_none_or_equal_are_refused(problem: sw.Problem, seeds: Any) -> None:
     with pytest.raises(sw.StagewrightError, match="U001"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -199,6 +200,17 @@ def test_a_plan_is_checked_on_the_cluster_that_it_keeps(tmp_path: Path) -> None:
     again = sw.Problem.of_plan(model, path)
     assert (again.cluster, again.objective) == (problem.cluster, problem.objective)
     assert again.read_plan(path).check(model).value == plan.value
+    packed = tmp_path / "plan.json.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    of_packed = sw.Problem.of_plan(model, packed)
+    assert of_packed.cluster == problem.cluster and of_packed.read_plan(packed).value == plan.value
+    # A file that is no plan is an error that says so.
+    for content, code in [("{", "F002"), ("{}", "F003")]:
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(sw.StagewrightError, match=code):
+            sw.Problem.of_plan(model, path)
+    with pytest.raises(sw.StagewrightError, match="I001"):
+        sw.Problem.of_plan(model, tmp_path / "missing.json")
     # The claims of a plan are about its own cluster, and one that is given wins.
     document = plan.to_dict()
     document["cluster"]["kinds"][0]["count"] = 1

@@ -82,18 +82,26 @@ pub fn markdown(text: &str) -> String {
     shown
 }
 
-/// The text with every character visible, and without effect as markup in a cell or a comment of LaTeX. Letters of other
-/// scripts stay as they are and need an engine that reads them.
+/// The text with every character visible, for a cell of a table in LaTeX, which shows exactly this text in any encoding of its
+/// fonts. The first character is no argument of the `\\` before it, marks do not join into others (`--`, `''`, `,,`), and spaces
+/// in a row stay. Letters of other scripts stay as they are and need an engine that reads them.
 ///
 /// ```
 /// use stagewright_core::text::latex;
 /// assert_eq!(latex("a_b & 5% of $x^2$ #1 {~}\n"), r"a\_b \& 5\% of \$x\textasciicircum{}2\$ \#1 \{\textasciitilde{}\}\textbackslash{}n");
-/// assert_eq!(latex("3 ± 1 µs, 2×, x–y…"), r"3 $\pm$ 1 \textmu{}s, 2$\times$, x--y\ldots{}");
+/// assert_eq!(latex("3 ± 1 µs, 2×, x–y…"), r"3 $\pm$ 1 \textmu{}s, 2$\times$, x\textendash{}y\ldots{}");
+/// assert_eq!(latex("[best] *--gap"), r"{[}best] *-{}-gap");
 /// ```
 pub fn latex(text: &str) -> String {
     let mut shown = String::with_capacity(2 * text.len());
-    for character in visible(text).chars() {
+    // Spaces at the start of a cell have no effect, like spaces after a space.
+    let mut before = ' ';
+    for (index, character) in visible(text).char_indices() {
         match character {
+            // After `\\`, these are an optional argument and a star.
+            '[' | '*' if index == 0 => shown.extend(['{', character, '}']),
+            '-' | ',' if before == character => shown.extend(['{', '}', character]),
+            ' ' if before == ' ' => shown.push_str(r"\ "),
             '#' | '$' | '%' | '&' | '_' | '{' | '}' => shown.extend(['\\', character]),
             '\\' => shown.push_str(r"\textbackslash{}"),
             '^' => shown.push_str(r"\textasciicircum{}"),
@@ -101,16 +109,36 @@ pub fn latex(text: &str) -> String {
             '<' => shown.push_str(r"\textless{}"),
             '>' => shown.push_str(r"\textgreater{}"),
             '|' => shown.push_str(r"\textbar{}"),
-            '"' => shown.push_str(r"\textquotedbl{}"),
+            // The default encoding has the straight mark only in its typewriter font.
+            '"' => shown.push_str("\\texttt{\"}"),
+            '\'' => shown.push_str(r"\textquotesingle{}"),
+            '`' => shown.push_str(r"\textasciigrave{}"),
             '±' => shown.push_str(r"$\pm$"),
             '×' => shown.push_str(r"$\times$"),
             'µ' => shown.push_str(r"\textmu{}"),
-            '–' => shown.push_str("--"),
+            '–' => shown.push_str(r"\textendash{}"),
             '…' => shown.push_str(r"\ldots{}"),
             other => shown.push(other),
         }
+        before = character;
     }
     shown
+}
+
+/// A word of a command that users paste into a POSIX shell.
+///
+/// ```
+/// use stagewright_core::text::quoted_word;
+/// assert_eq!(quoted_word("--pins=it's"), r"'--pins=it'\''s'");
+/// assert_eq!(quoted_word("8xa100:fp32@nvlink+1xepyc-7742"), "8xa100:fp32@nvlink+1xepyc-7742");
+/// assert_eq!(quoted_word(""), "''");
+/// ```
+pub fn quoted_word(word: &str) -> Cow<'_, str> {
+    let is_plain = |character: char| character.is_alphanumeric() || "_./:=@%+,-".contains(character);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
+    }
 }
 
 /// A path quoted as one word of a command that users paste into a POSIX shell.
@@ -122,17 +150,36 @@ pub fn latex(text: &str) -> String {
 /// assert_eq!(quoted("-rf"), "./-rf");
 /// ```
 pub fn quoted(path: &str) -> Cow<'_, str> {
-    let path = if path.starts_with('-') { Cow::Owned(format!("./{path}")) } else { Cow::Borrowed(path) };
-    let is_plain = |character: char| character.is_alphanumeric() || "_./:@%+,-".contains(character);
-    if !path.is_empty() && path.chars().all(is_plain) {
-        return path;
+    match path.starts_with('-') {
+        true => Cow::Owned(quoted_word(&format!("./{path}")).into_owned()),
+        false => quoted_word(path),
     }
-    Cow::Owned(format!("'{}'", path.replace('\'', r"'\''")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn latex_shows_marks_as_they_are() {
+        let shown = [
+            ("[1pt] name", "{[}1pt] name"),
+            ("*", "{*}"),
+            ("* dp", "{*} dp"),
+            ("a[1]*", "a[1]*"),
+            ("-", "-"),
+            ("a---b", "a-{}-{}-b"),
+            ("a-–", r"a-\textendash{}"),
+            ("``x''", r"\textasciigrave{}\textasciigrave{}x\textquotesingle{}\textquotesingle{}"),
+            ("say \"x\"", "say \\texttt{\"}x\\texttt{\"}"),
+            (",,x, y", ",{},x, y"),
+            (" [a  b", r"\ [a \ b"),
+            ("<<", r"\textless{}\textless{}"),
+        ];
+        for (text, expected) in shown {
+            assert_eq!(latex(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn nothing_hidden_is_left_and_nothing_seen_is_changed() {

@@ -2,6 +2,7 @@
 
 use stagewright_core::document::{JOINT_PLAN_SCHEMA, JointPlanDocument};
 
+use super::cluster::check_kept;
 use super::error::Result;
 use super::notation::Notation;
 use super::pretty_json;
@@ -15,9 +16,11 @@ pub fn is_joint_plan(bytes: &[u8]) -> bool {
 /// Reads a joint plan.
 ///
 /// # Errors
-/// If the text is not a joint plan.
+/// If the text is not a joint plan, or the cluster that the plan keeps is invalid.
 pub fn import_joint_plan(label: &str, bytes: &[u8]) -> Result<JointPlanDocument> {
-    Notation::Json.read_as(label, text(label, bytes)?, &[JOINT_PLAN_SCHEMA])
+    let plan: JointPlanDocument = Notation::Json.read_as(label, text(label, bytes)?, &[JOINT_PLAN_SCHEMA])?;
+    check_kept(label, plan.cluster.as_ref())?;
+    Ok(plan)
 }
 
 /// Formats a joint plan as JSON.

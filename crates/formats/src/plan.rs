@@ -1,11 +1,12 @@
 //! `stagewright.plan/1`, and other notations of plans: splits of the reference package and placements without claims.
 //!
-//! A native plan is read unchecked: the checker decides whether it fits the model and has the value that it
-//! claims. A split lists node ids and nothing else, so it needs the model that it was made for.
+//! A native plan is read unchecked, except for the cluster that it keeps: the checker decides whether it fits the model and has
+//! the value that it claims. A split lists node ids and nothing else, so it needs the model that it was made for.
 
 use stagewright_core::document::{ClusterDocument, PLAN_SCHEMA, PlanDocument};
 
 use super::assignment::{self, Form};
+use super::cluster::check_kept;
 use super::error::{At, InputError, Result};
 use super::notation::Notation;
 use super::reference::split;
@@ -40,7 +41,7 @@ impl<'a> PlanFile<'a> {
     /// Reads a native plan, or recognises a split or an assignment.
     ///
     /// # Errors
-    /// If the text or a native plan is invalid.
+    /// If the text, a native plan or the cluster that it keeps is invalid.
     pub fn read(label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>> {
         let text = text(label, bytes)?;
         let sniff = Sniff::new(text);
@@ -49,7 +50,11 @@ impl<'a> PlanFile<'a> {
         }
         match assignment::detect(text, &sniff) {
             Some(form) => Ok(PlanFile::Assignment { label, text, form }),
-            None => Ok(PlanFile::Native(Box::new(Notation::Json.read_as(label, text, &[PLAN_SCHEMA])?))),
+            None => {
+                let plan: Box<PlanDocument> = Notation::Json.read_as(label, text, &[PLAN_SCHEMA])?;
+                check_kept(label, plan.cluster.as_ref())?;
+                Ok(PlanFile::Native(plan))
+            }
         }
     }
 

@@ -221,6 +221,10 @@ impl Plan {
 impl PlanOfModel<'_> {
     fn valued(&self, kind: Kind, task: &dyn Task) -> Result<Contender> {
         let Input { label, bytes } = &self.input;
-        task.given(&self.plan.name, PlanFile::read(kind, label, bytes)?)
+        let file = PlanFile::read(kind, label, bytes)?;
+        if let Some(note) = task.made_elsewhere(&file) {
+            output::note(&format!("note: {note}"));
+        }
+        task.given(&self.plan.name, file)
     }
 }

@@ -3,11 +3,11 @@
 //! With `SOURCE_DATE_EPOCH`, the date is that number of seconds after 1970, so that the same command writes the same
 //! document again (<https://reproducible-builds.org/specs/source-date-epoch>).
 
-use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stagewright::code::U001;
 use stagewright::core::document::OriginDocument;
+use stagewright::text::quoted_word;
 
 use super::error::{CliError, Result};
 
@@ -45,17 +45,8 @@ fn date(given: Option<&str>) -> Result<String> {
 
 /// A command line of this program with the given arguments, quoted for a shell.
 fn command(arguments: impl Iterator<Item = String>) -> String {
-    let words = arguments.map(|word| quoted(&word).into_owned());
+    let words = arguments.map(|word| quoted_word(&word).into_owned());
     ["stagewright".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// A word in the notation of POSIX shells.
-fn quoted(word: &str) -> Cow<'_, str> {
-    let is_plain = |character: char| character.is_alphanumeric() || "-_./:=,@%+".contains(character);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => Cow::Borrowed(word),
-        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
-    }
 }
 
 #[cfg(test)]

@@ -306,7 +306,7 @@ mod tests {
             r"    \toprule",
             r"    model & solver & value \\",
             r"    \midrule",
-            r"    a\_1 & * dp & \textbf{1 ms} \\",
+            r"    a\_1 & {*} dp & \textbf{1 ms} \\",
             r"     & x & 10\% \\",
             r"    \midrule",
             r"    b & dp &  \\",

@@ -246,21 +246,23 @@ impl Task for Joint {
 
     fn size(&self) -> Result<Size> {
         let count = |cluster: &ClusterDocument| cluster.kinds.iter().map(|kind| u64::from(kind.count)).sum();
-        Ok(match &self.question {
-            Question::Graph(graph) => {
-                Size { parts: graph.graph.operators.len(), devices: Some(count(&graph.cluster)) }
-            }
-            Question::Layers(layers) => {
-                Size { parts: layers.layer_count(), devices: layers.cluster().map(count) }
-            }
-            Question::Planned(planned) => Size {
-                parts: match &planned.model {
-                    PlannedModel::Graph { imported, .. } => imported.graph.operators.len(),
-                    PlannedModel::Layers { document, .. } => document.nodes.len(),
-                },
-                devices: planned.cluster.as_ref().map(|(_, cluster)| count(cluster)),
+        let parts = match &self.question {
+            Question::Graph(graph) => graph.graph.operators.len(),
+            Question::Layers(layers) => layers.layer_count(),
+            Question::Planned(planned) => match &planned.model {
+                PlannedModel::Graph { imported, .. } => imported.graph.operators.len(),
+                PlannedModel::Layers { document, .. } => document.nodes.len(),
             },
-        })
+        };
+        Ok(Size { parts, devices: self.cluster().map(count) })
+    }
+
+    fn cluster(&self) -> Option<&ClusterDocument> {
+        match &self.question {
+            Question::Graph(graph) => Some(&graph.cluster),
+            Question::Layers(layers) => layers.cluster(),
+            Question::Planned(planned) => planned.cluster.as_ref().map(|(_, cluster)| cluster),
+        }
     }
 
     fn plan(&self, file: PlanFile<'_>) -> Result<Document> {

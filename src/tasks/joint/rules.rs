@@ -166,15 +166,21 @@ pub(super) fn given(task: &Joint, name: &str, label: &str, plan: JointPlanDocume
         bound: JointBoundDocument { value_s: None, source: "none".into() },
         gap: None,
         stop: None,
+        // The solve that found the plan, with its command, is not the one that evaluates it.
+        origin: None,
+        options: None,
+        seconds: 0.0,
         ..plan
     };
     let report = match &task.question {
         Question::Graph(graph) => {
             plan.cluster = Some(graph.cluster.clone());
+            plan.options.clone_from(&graph.options);
             check_joint(&graph.graph, &graph.cluster, &plan)
         }
         Question::Layers(layers) => {
             plan.cluster = layers.cluster().cloned();
+            plan.options = layers.options().cloned();
             check_joint_layers(layers.document(), &plan)
         }
         Question::Planned(_) => return Err(unplanned()),

@@ -172,9 +172,10 @@ pub(super) fn given(asked: &Asked, name: &str, label: &str, file: PlacementFile<
     let imported = Imported { graph: graph.clone(), format: asked.format, ids: asked.ids.clone() };
     let plan = file.for_model(&imported, Some(cluster))?;
     let judged = judge(plan, graph, cluster, Some(problem.pins()), problem.objective());
-    let (plan, breaks) = judged.map_err(|error| {
+    let (mut plan, breaks) = judged.map_err(|error| {
         Failure::new(error.code(), error.to_string()).at(label).help("correct the plan, or leave it out")
     })?;
+    plan.model.clone_from(&asked.options);
     Ok(Contender { name: name.to_owned(), entry: Entry::Given(Planned::Placement(Box::new(plan)), breaks) })
 }
 

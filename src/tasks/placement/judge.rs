@@ -8,7 +8,8 @@ use stagewright_formats::calls::assign_calls;
 use stagewright_verify::{CheckError, check};
 
 /// Evaluates the placement of a plan with the independent checker. Returns the plan with the new figures and without
-/// claims, and the names of the rules that it breaks.
+/// claims, without the command, options, seconds and seed of the solve that found it, and the names of the rules that it
+/// breaks.
 ///
 /// # Errors
 /// If the documents cannot be checked.
@@ -28,6 +29,9 @@ pub fn judge(
     // Those of the file are for the question that the plan was made for.
     (plan.sources, plan.throughput) = (None, None);
     (plan.requirements, plan.second_goal, plan.robust) = (None, None, None);
+    // The solve that found the plan, with its command, is not the one that evaluates it.
+    (plan.origin, plan.model, plan.stop) = (None, None, None);
+    (plan.seconds, plan.seed) = (0.0, 0);
     assign_calls(graph, cluster, &mut plan);
     let report = check(graph, cluster, pins, &plan)?;
     plan.objective.value_s = report.value_s;

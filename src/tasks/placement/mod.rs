@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use stagewright_core::document::{
-    BatchDocument, BoundDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
-    PlanDocument, SourcesDocument, Split,
+    BatchDocument, BoundDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind,
+    PinsDocument, PlanDocument, SourcesDocument, Split,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement as Assignment;
@@ -345,14 +345,19 @@ impl Task for Placement {
     }
 
     fn size(&self) -> Result<Size> {
-        let (parts, cluster) = match &self.question {
-            Question::Asked(asked) => {
-                (asked.problem.graph().operator_count(), asked.problem.cluster().document())
-            }
-            Question::Planned(documents, _) => (documents.model.graph.operators.len(), &documents.cluster),
+        let parts = match &self.question {
+            Question::Asked(asked) => asked.problem.graph().operator_count(),
+            Question::Planned(documents, _) => documents.model.graph.operators.len(),
         };
-        let devices = cluster.kinds.iter().map(|kind| u64::from(kind.count)).sum();
-        Ok(Size { parts, devices: Some(devices) })
+        let count = |cluster: &ClusterDocument| cluster.kinds.iter().map(|kind| u64::from(kind.count)).sum();
+        Ok(Size { parts, devices: self.cluster().map(count) })
+    }
+
+    fn cluster(&self) -> Option<&ClusterDocument> {
+        Some(match &self.question {
+            Question::Asked(asked) => asked.problem.cluster().document(),
+            Question::Planned(documents, _) => &documents.cluster,
+        })
     }
 
     fn plan(&self, file: PlanFile<'_>) -> Result<Document> {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import numbers
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -97,10 +98,27 @@ class Comparison:
 COLUMNS = ["model", "solver", "seed", "status", "value", "bound", "gap", "seconds", "reason"]
 
 
+#: Environment variable with the date, in seconds since 1970.
+DATE = "SOURCE_DATE_EPOCH"
+
+#: Last second of the year 9999, the last year that RFC 3339 can write.
+LAST = 253_402_300_799
+
+
 def now() -> str:
-    """The date in UTC as RFC 3339 writes it, or the one of ``SOURCE_DATE_EPOCH``."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    date = datetime.now(timezone.utc) if given is None else datetime.fromtimestamp(int(given), timezone.utc)
+    """The date in UTC as RFC 3339 writes it, or the one of ``SOURCE_DATE_EPOCH``.
+
+    Raises:
+        StagewrightError: If ``SOURCE_DATE_EPOCH`` is not a number of seconds.
+    """
+    given = os.environ.get(DATE)
+    if given is None:
+        date = datetime.now(timezone.utc)
+    elif re.fullmatch("[0-9]{1,20}", given) and int(given) <= LAST:
+        date = datetime.fromtimestamp(int(given), timezone.utc)
+    else:
+        help = "correct the environment variable, or unset it for the present date"
+        raise StagewrightError("U001", f"`{given}` is not a number of seconds since 1970", DATE, help)
     return date.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -128,7 +146,8 @@ def compare(
             the seed as ``seed`` if it has such a parameter. It returns a placement, a placement and its priority, or a
             plan.
         seeds: Number of seeds, or the seeds themselves. A plan, and a named solver that no seed changes, have only one
-            row.
+            row. A function runs once for each seed even without the parameter, since it may draw random numbers of its
+            own.
         time_limit: Seconds for each named solver. A function sets its own limit.
         threads: Threads for each named solver.
 
@@ -143,7 +162,8 @@ def compare(
         Ctrl-C ends the comparison with the rows so far; the last of them has the reason ``interrupted``.
 
     Raises:
-        StagewrightError: If a solver is unknown, or two have the same name.
+        StagewrightError: If a solver is unknown, two have the same name, or ``SOURCE_DATE_EPOCH`` is not a number of
+            seconds.
     """
     named = dict(solvers) if isinstance(solvers, Mapping) else _named(solvers)
     problems = dict(problem) if isinstance(problem, Mapping) else {problem.model.name: problem}

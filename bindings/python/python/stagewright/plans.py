@@ -182,7 +182,7 @@ class Plan:
 
 def _restored(problem: Problem, text: str) -> Plan:
     """A copy of a plan from another process."""
-    return Plan(problem, problem._native.read_plan("plan", text.encode(), problem.model._native))
+    return Plan(problem, problem._native.plan_of_text(text, problem.model._native))
 
 
 @dataclass(frozen=True)

@@ -107,16 +107,16 @@ class Problem:
 
         Args:
             model: The model of the plan.
-            plan: A plan document, or its file.
+            plan: A plan document, or its file, which may be compressed with gzip.
 
         Raises:
-            StagewrightError: If the plan keeps no cluster, as plans of earlier releases, and the model contains none.
+            StagewrightError: If the file cannot be read or is no plan document, or if the plan keeps no cluster, as plans
+                of earlier releases, and the model contains none.
         """
         if isinstance(plan, Mapping):
             document = dict(plan)
         else:
-            with open(plan, encoding="utf-8") as file:
-                document = json.load(file)
+            document = json.loads(_native.read_plan(os.fspath(plan)))
         rules = {name: value for name, value in document["objective"].items() if name != "value_s"}
         if rules["kind"] != "throughput":
             rules.pop("split", None)
@@ -288,9 +288,8 @@ class Problem:
 
     def read_plan(self, path: PathLike) -> Plan:
         """Reads a plan for this problem: a plan document, a split of the NeurIPS 2020 package, or a device for every
-        operator as JSON."""
-        with open(path, "rb") as file:
-            return Plan(self, self._native.read_plan(os.fspath(path), file.read(), self._model._native))
+        operator as JSON. The file may be compressed with gzip."""
+        return Plan(self, self._native.read_plan(os.fspath(path), self._model._native))
 
     def arrays(self, form: Literal["numpy", "torch_geometric", "networkx"] = "numpy") -> dict[str, Any]:
         """The problem as arrays, which spare a custom policy from parsing documents.

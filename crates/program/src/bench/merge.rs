@@ -9,10 +9,11 @@ use crate::args::MergeArguments;
 use crate::code::B008;
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
-use crate::output;
+use crate::{origin, output};
 
 pub(super) fn run(arguments: &MergeArguments) -> Result<Exit> {
     let outputs = outputs(&arguments.table)?;
+    let origin = origin::origin()?;
     let mut found = Vec::new();
     for path in &arguments.journals {
         found.push((path.display().to_string(), journal::read(path)?));
@@ -47,7 +48,7 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit> {
             (None, None) => case.row(),
         });
     }
-    bench.show(&arguments.table, outputs, &all, &all)?;
+    bench.show(&arguments.table, outputs, &origin, &all, &all)?;
     Ok(if all.iter().all(Row::is_run) { Exit::Done } else { Exit::Partial })
 }
 

@@ -36,6 +36,7 @@ use journal::Journal;
 use runs::Runs;
 use shard::Shard;
 use stagewright::code::U001;
+use stagewright::core::document::OriginDocument;
 use suite::Suite;
 
 /// Start of the line in which a child reports its peak memory in bytes.
@@ -53,6 +54,8 @@ pub(crate) fn run(arguments: &BenchArguments, verbose: bool) -> Result<Exit> {
 fn sweep(path: &Path, arguments: &BenchArguments, verbose: bool) -> Result<Exit> {
     resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MAX_THREADS as u64)?;
     let outputs = outputs(&arguments.table)?;
+    // Before any case is run, because a wrong date in the environment is an error.
+    let origin = origin::origin()?;
     let shard = arguments.shard.as_deref().map(Shard::parse).transpose()?;
     let suite = Suite::read(path)?;
     // A process on a node runs only cases whose keys its driver sends. Keys include the commands, which the user
@@ -84,7 +87,7 @@ fn sweep(path: &Path, arguments: &BenchArguments, verbose: bool) -> Result<Exit>
     if is_partial && rows.is_empty() {
         return Ok(Exit::NoPlan);
     }
-    bench.show(&arguments.table, outputs, &rows, &all)?;
+    bench.show(&arguments.table, outputs, &origin, &rows, &all)?;
     Ok(if is_partial { Exit::Partial } else { Exit::Done })
 }
 
@@ -118,7 +121,14 @@ impl Bench {
     }
 
     /// Prints the table of `rows`, writes `all` to the CSV file, and draws the plots.
-    fn show(&self, arguments: &TableArguments, outputs: Outputs, rows: &[Row], all: &[Row]) -> Result<()> {
+    fn show(
+        &self,
+        arguments: &TableArguments,
+        outputs: Outputs,
+        origin: &OriginDocument,
+        rows: &[Row],
+        all: &[Row],
+    ) -> Result<()> {
         let run: Vec<Row> = rows.iter().filter(|row| row.is_run()).cloned().collect();
         let summaries = summary::summaries(&run);
         let mut markdown = table::markdown(&self.suite, rows, all.len()) + &summary::markdown(&summaries);
@@ -141,7 +151,7 @@ impl Bench {
             files::write(path, &table::csv(all)?)?;
         }
         if let Some(path) = &arguments.out_latex {
-            files::write(path, &summary::latex(&summaries, &self.suite.name, &origin::origin()?))?;
+            files::write(path, &summary::latex(&summaries, &self.suite.name, origin))?;
         }
         if let Some(folder) = &arguments.plots {
             let name = &self.suite.name;

@@ -11,6 +11,7 @@ use flate2::write::GzEncoder;
 use stagewright::code::{U001, X001};
 use stagewright::core::tolerance;
 use stagewright::report::units::percent;
+use stagewright::tasks::{self, PlanFile};
 use toml::value::Datetime;
 
 use super::digest;
@@ -50,6 +51,7 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
         if let Some(path) = &arguments.plan {
             let input = files::read(path)?;
             let checked = check(&entry, &subject, &input, known.value)?;
+            let input = without_command(input);
             entry.value = checked.value;
             entry.plan_sha256 = Some(digest(&input.bytes));
             certified = checked.bound.filter(|_| checked.is_proved);
@@ -124,6 +126,19 @@ fn need(library: &Library, known: &Entry, entry: &Entry) -> Option<&'static str>
         (found, _) => found.is_some(),
     };
     (is_higher && entry.proof == Proof::Certificate).then_some("its certificate proves a higher bound")
+}
+
+/// The plan of a file without the command that made it, which may hold private paths. A file that keeps no command stays as it
+/// is.
+fn without_command(input: Input) -> Input {
+    let kind = tasks::kind_of_plan(&input.bytes);
+    // A notation that needs its model keeps no command.
+    let document = PlanFile::read(kind, &input.label, &input.bytes).ok().and_then(PlanFile::alone);
+    let Some(mut document) = document else { return input };
+    match document.remove_command() {
+        true => Input { bytes: document.json().into_bytes(), ..input },
+        false => input,
+    }
 }
 
 /// Checks a plan of an instance, which must be at least as good as the best-known one.

@@ -17,6 +17,7 @@ use stagewright_core::tolerance;
 pub use joint::Degrees;
 pub use list::csv;
 pub use runs::Run;
+pub(crate) use setting::facts_of_figures;
 pub use setting::{Setting, facts};
 pub use show::{contenders, models, paper, reasons};
 pub(crate) use show::{some, value};
@@ -401,6 +402,11 @@ impl Comparison {
         let best = valid().filter_map(Row::best_s).reduce(f64::min)?;
         let row = valid().find(|row| row.best_s().is_some_and(|value| tolerance::same(value, best)))?;
         Some((row, row.plan.as_ref()?))
+    }
+
+    /// Whether the plan of the [leader](Comparison::leader) was given, and not found by a solver of the comparison.
+    pub(crate) fn is_leader_given(&self) -> bool {
+        self.leader().is_some_and(|(row, _)| row.status == Status::Given)
     }
 
     /// Smallest value of a contender that satisfies all rules and has a plan in every run.

@@ -59,9 +59,7 @@ impl Setting {
 pub fn facts(comparisons: &[Comparison]) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let [comparison] = comparisons {
-        let recorded = comparison.recorded_s.map(|value| format!(" ({} in the library)", seconds(value)));
-        let best = comparison.best_known_s.map(seconds);
-        lines.extend(best.map(|best| ("best known", best + &recorded.unwrap_or_default())));
+        lines.extend(best_known(comparison));
     }
     let each = |fact: &dyn Fn(&Setting) -> Option<String>| -> Vec<String> {
         let mut all = comparisons.iter().map(|comparison| fact(&comparison.setting));
@@ -78,22 +76,34 @@ pub fn facts(comparisons: &[Comparison]) -> Vec<(&'static str, String)> {
     lines.extend(each(&|setting| setting.cluster.clone()).into_iter().map(|fact| ("cluster", fact)));
     lines.extend(each(&Setting::costs).into_iter().map(|fact| ("costs", fact)));
     lines.extend(each(&Setting::layers).into_iter().map(|fact| ("layers", fact)));
-    let Some(Setting { origin, seeds, .. }) = comparisons.first().map(|comparison| &comparison.setting)
-    else {
-        return lines;
-    };
-    if seeds.len() > 1 {
-        let list: Vec<String> = seeds.iter().map(u64::to_string).collect();
-        let fact = format!(
-            "{}: values are means ± half of the 95% interval of Student's t; what no seed changes ran once",
-            list.join(", ")
-        );
-        lines.push(("seeds", fact));
-    }
-    if let Some(origin) = origin {
+    let Some(setting) = comparisons.first().map(|comparison| &comparison.setting) else { return lines };
+    lines.extend(seeds(setting));
+    if let Some(origin) = &setting.origin {
         lines.extend(origin.command.iter().map(|command| ("command", command.clone())));
         let date = origin.date.as_ref().map(|date| format!(", {date}"));
         lines.push(("version", format!("stagewright {}{}", origin.version, date.unwrap_or_default())));
     }
     lines
+}
+
+/// Facts about the figures of a comparison, without those about their origin.
+pub(crate) fn facts_of_figures(comparison: &Comparison) -> Vec<(&'static str, String)> {
+    best_known(comparison).into_iter().chain(seeds(&comparison.setting)).collect()
+}
+
+/// The best known value, and the one that the library records.
+fn best_known(comparison: &Comparison) -> Option<(&'static str, String)> {
+    let best = comparison.best_known_s.map(seconds)?;
+    let recorded = comparison.recorded_s.map(|value| format!(" ({} in the library)", seconds(value)));
+    Some(("best known", best + &recorded.unwrap_or_default()))
+}
+
+/// The seeds and the meaning of the values, if there are several seeds.
+fn seeds(setting: &Setting) -> Option<(&'static str, String)> {
+    let list: Vec<String> = setting.seeds.iter().map(u64::to_string).collect();
+    let fact = format!(
+        "{}: values are means ± half of the 95% interval of Student's t; what no seed changes ran once",
+        list.join(", ")
+    );
+    (list.len() > 1).then_some(("seeds", fact))
 }

@@ -6,7 +6,7 @@ use super::markup::{self, escape};
 use super::names::visible;
 use super::shell::Section;
 use super::summary;
-use crate::comparison::{Comparison, Row, facts, some, value};
+use crate::comparison::{Comparison, Row, facts_of_figures, some, value};
 
 /// Columns after the name, each with whether it contains words rather than numbers.
 const COLUMNS: [(&str, bool); 9] = [
@@ -55,8 +55,9 @@ pub(super) fn section(comparison: &Comparison) -> Section {
         markup.push_str("</tr>\n");
     }
     markup.push_str("</tbody></table>\n</div>\n");
-    let facts = facts(std::slice::from_ref(comparison));
-    let facts: Vec<_> = facts.into_iter().map(|(name, fact)| (name, escape(&visible(&fact)))).collect();
+    // The section of the origin states the rest.
+    let facts = facts_of_figures(comparison).into_iter();
+    let facts: Vec<_> = facts.map(|(name, fact)| (name, escape(&visible(&fact)))).collect();
     markup.push_str(&summary::facts(&facts));
     Section { id: "comparison", title: "Comparison", markup }
 }

@@ -78,7 +78,11 @@ pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
         step::section(page, steady.as_ref()),
         page.convergence.and_then(|convergence| convergence::section(convergence, page.document)),
         page.comparison.map(comparison::section),
-        Some(Origin::of_placement(page.document, page.problem.cluster().document()).section()),
+        Some(
+            Origin::of_placement(page.document, page.problem.cluster().document())
+                .or_of(page.comparison)
+                .section(),
+        ),
     ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
     let title = summary::title(page.model, Some(page.cluster));

@@ -10,13 +10,16 @@ use super::markup::{count, escape, table};
 use super::names::visible;
 use super::shell::Section;
 use super::summary::facts;
+use crate::comparison::{Comparison, Setting};
 use crate::joint::{devices_of, kind_of, pipeline_devices};
 use crate::table::sources;
 use crate::{devices, units};
 
-/// The origin that plan documents of all kinds state.
+/// The origin that plan documents of all kinds and comparisons state.
 pub(super) struct Origin<'a> {
     origin: Option<&'a OriginDocument>,
+    /// The cluster of a comparison, in words; `None` on the page of a plan, whose heading names it.
+    cluster: Option<&'a str>,
     options: Option<&'a ModelOptionsDocument>,
     sources: Option<&'a SourcesDocument>,
     devices: Vec<Used<'a>>,
@@ -42,6 +45,7 @@ impl<'a> Origin<'a> {
             origin: plan.origin.as_ref(),
             options: plan.model.as_ref(),
             sources: plan.sources.as_ref(),
+            cluster: None,
             devices: used(cluster, in_use),
         }
     }
@@ -60,7 +64,23 @@ impl<'a> Origin<'a> {
             origin: plan.origin.as_ref(),
             options: plan.options.as_ref(),
             sources: plan.sources.as_ref(),
+            cluster: None,
             devices: devices.unwrap_or_default(),
+        }
+    }
+
+    /// The origin of a page that may have a comparison. The page of a comparison was made by the comparison, whichever
+    /// command made the plan that it shows.
+    pub(super) fn or_of(self, comparison: Option<&'a Comparison>) -> Origin<'a> {
+        let Some(Setting { cluster, sources, options, origin, .. }) = comparison.map(|it| &it.setting) else {
+            return self;
+        };
+        Origin {
+            origin: origin.as_ref(),
+            cluster: cluster.as_deref(),
+            options: options.as_ref(),
+            sources: sources.as_ref(),
+            ..self
         }
     }
 
@@ -86,6 +106,7 @@ impl<'a> Origin<'a> {
             rows.extend(date.as_ref().map(|date| ("date", text(date))));
             rows.push(("version", text(version)));
         }
+        rows.extend(self.cluster.map(|cluster| ("cluster", text(cluster))));
         rows.extend(self.options.map(|options| ("options of the model", text(&options_of(options)))));
         rows.extend(self.sources.map(|shares| ("costs", sources(shares))));
         rows

@@ -8,6 +8,7 @@ use super::Page;
 use super::markup::{self, count, escape};
 use super::names::visible;
 use super::shell::Section;
+use crate::comparison::Comparison;
 use crate::table;
 use crate::throughput::rate;
 
@@ -23,13 +24,18 @@ pub(super) fn section(page: &Page) -> Section {
         gap: plan.gap,
         stop: plan.stop.as_deref(),
         reason: plan.reason.as_deref(),
-        seconds: plan.seconds,
+        seconds: (!is_given(page.comparison)).then_some(plan.seconds),
         solver: &plan.solver,
     };
     let mut markup = heading(&table::objective(&plan.objective), page.model, Some(page.cluster));
     markup.push_str(&claims.markup());
     markup.push_str(&facts(&of_problem(page)));
     Section { id: "summary", title: "Summary", markup }
+}
+
+/// Whether a page shows a plan that no solver of its comparison found.
+pub(super) fn is_given(comparison: Option<&Comparison>) -> bool {
+    comparison.is_some_and(Comparison::is_leader_given)
 }
 
 /// Title of a page.
@@ -59,7 +65,8 @@ pub(super) struct Claims<'a> {
     pub(super) gap: Option<f64>,
     pub(super) stop: Option<&'a str>,
     pub(super) reason: Option<&'a str>,
-    pub(super) seconds: f64,
+    /// Duration of the solve; `None` for a given plan.
+    pub(super) seconds: Option<f64>,
     pub(super) solver: &'a str,
 }
 
@@ -110,7 +117,10 @@ impl Claims<'_> {
             ("value", value.map_or_else(none, markup::seconds), rate),
             ("bound", bound.map_or_else(none, markup::seconds), source),
             ("gap", self.gap.map_or_else(none, markup::percent), &stop),
-            ("solved in", markup::seconds(self.seconds), self.solver),
+            match self.seconds {
+                Some(seconds) => ("solved in", markup::seconds(seconds), self.solver),
+                None => ("plan", "given".to_owned(), self.solver),
+            },
         ];
         let mut text = figures(rows);
         if let (Some(value), Some(bound)) = (value, bound)
@@ -143,11 +153,12 @@ fn of_problem(page: &Page) -> Vec<(&'static str, String)> {
         ("operators", count(graph.operator_count())),
         ("tensors", count(graph.tensor_count())),
         ("devices", devices),
-        ("seed", page.document.seed.to_string()),
     ];
+    if !is_given(page.comparison) {
+        rows.push(("seed", page.document.seed.to_string()));
+    }
     let selected = table::selection(page.document).into_iter().chain(table::robustness(page.document));
     rows.extend(selected.map(|(name, text)| (name, escape(&visible(&text)))));
-    rows.extend(page.document.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
     rows
 }
 

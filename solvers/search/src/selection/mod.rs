@@ -7,12 +7,16 @@
 //! orders for pipelines (`stage`), and by moves (`moves`). Enumeration is exact, and so is the program over ideals for
 //! contiguous splits in one pass without a schedule and uplinks.
 //!
+//! A third search finds the best plan for the objective among those with the least second goal: `close`.
+//!
 //! A group of operators that must be *alone* on a device needs no search of its own: for each choice of a pool for the group,
 //! `reserved` pins the group to one device of the pool and all other operators to the other devices. The best of these
 //! problems is the answer, and the smallest of their bounds is a bound.
 
 mod aim;
 mod bound;
+mod close;
+mod descent;
 mod enumeration;
 mod measure;
 mod moves;
@@ -24,10 +28,13 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::document::SecondGoal;
 use stagewright_core::graph::OpId;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{
+    Context, Event, Plan, Result, Solution, SolveError, Solver, Status, StopReason,
+};
 use stagewright_core::tolerance;
 
 use aim::Aim;
+use close::Close;
 use measure::Measure;
 pub use measure::{measured, shortfall};
 use reserved::{MOST_CHOICES, reserved};
@@ -35,6 +42,8 @@ use search::search;
 
 /// Share of the time for the objective, if a second goal follows.
 const FIRST_SHARE: f64 = 0.6;
+/// Share of the remaining time for the second goal, after which the objective follows again.
+const SECOND_SHARE: f64 = 0.8;
 /// Share of the time for the problem without requirements, if a search for plans that meet them may follow.
 const RELAXED_SHARE: f64 = 0.5;
 
@@ -94,8 +103,8 @@ pub struct Selected {
     pub second: Option<SecondFound>,
 }
 
-/// Solves a problem under requirements and, among plans close to the best, for a second goal. `solver` solves the problem
-/// without requirements, or once for every choice of pools for the groups that must be alone. With a second goal, the plans
+/// Solves a problem under requirements and, among plans close to the best, for a second goal, and
+/// again for the objective among plans with the same second goal. `solver` solves the problem without requirements, or once for every choice of pools for the groups that must be alone. With a second goal, the plans
 /// on the way to the best are not reported: the selected plan may be worse for the objective.
 ///
 /// # Errors
@@ -121,29 +130,13 @@ pub fn solve(
     let Some(best) = solution.plan.clone() else {
         return Ok(Selected { solution, second: None });
     };
+    let solved: Vec<(&Problem, Solution)> = variants.iter().zip(found).collect();
+    let mut close = Close::new(problem, requirements, *second, &best, solved);
     context.emit(Event::Phase { name: format!("least {}", second.goal.name()) });
-    let limit = best.value() * (1.0 + second.within);
-    let aim = Aim { requirements, measure: Measure::Second(second.goal), limit };
-    let measure = |plan: &Plan| measured(problem, second.goal, &plan.evaluation);
-    let (mut plan, mut bound) = (best.clone(), f64::INFINITY);
-    for (index, (variant, first)) in variants.iter().zip(&found).enumerate() {
-        // Variants without a plan within the limit do not lower the bound.
-        if first.status == Status::Infeasible || first.bound.value > limit * (1.0 + tolerance::VALUE_RELATIVE)
-        {
-            continue;
-        }
-        let starts: Vec<Plan> = first.plan.iter().cloned().collect();
-        let mut part = context.time_slice(1.0 / (variants.len() - index) as f64);
-        let found = search(variant, aim, &starts, &mut part.for_auxiliary())?;
-        let proved = found.bound.map_or(0.0, |bound| match second.goal {
-            SecondGoal::Devices => bound,
-            SecondGoal::Memory | SecondGoal::Communication => tolerance::round_down(bound),
-        });
-        bound = bound.min(proved.max(bound::least(variant, second.goal, limit, requirements)));
-        let found = found.plan.map(|found| Plan::new(problem, found.placement)).transpose()?;
-        plan = found.filter(|found| measure(found) < measure(&plan)).unwrap_or(plan);
-    }
-    let value = measure(&plan);
+    let (plan, bound) = close.least(&best, &mut context.time_slice(SECOND_SHARE))?;
+    context.emit(Event::Phase { name: format!("best value at the least {}", second.goal.name()) });
+    let plan = close.fastest(plan, context)?;
+    let value = measured(problem, second.goal, &plan.evaluation);
     let second = SecondFound { best: best.value(), value, bound: bound.min(value) };
     let Solution { solver, bound, statistics, stop, reason, .. } = solution;
     let stop = context.stop().reason().or(stop);
@@ -255,15 +248,17 @@ fn meeting(
     let warm = context.warm_start.clone();
     let relaxed = solver.solve(problem, &mut context.time_slice(RELAXED_SHARE).for_auxiliary())?;
     let meets = |plan: &Plan| shortfall(problem, requirements, &plan.evaluation) == 0;
-    if relaxed.status == Status::Infeasible || relaxed.plan.as_ref().is_some_and(meets) {
+    let is_met = relaxed.plan.as_ref().is_some_and(meets);
+    let is_done = is_met && context.done(relaxed.plan.as_ref(), relaxed.bound.value).is_some();
+    if relaxed.status == Status::Infeasible || is_done {
         return Ok(relaxed);
     }
     context.emit(Event::Phase { name: "plans that meet the requirements".into() });
-    let aim = Aim { requirements, measure: Measure::Value, limit: f64::INFINITY };
+    let aim = Aim { requirements, measure: Measure::Value, limit: f64::INFINITY, most: None };
     let warm = warm.and_then(|placement| Plan::try_new(problem, placement).ok());
     let starts: Vec<Plan> = warm.into_iter().chain(relaxed.plan).collect();
     let found = search(problem, aim, &starts, context)?;
-    let Solution { solver, mut bound, statistics, stop, .. } = relaxed;
+    let Solution { solver: name, mut bound, statistics, stop, .. } = relaxed;
     if let Some(proved) = found.bound.filter(|&proved| tolerance::round_down(proved) > bound.value) {
         bound = LowerBound {
             value: tolerance::round_down(proved),
@@ -271,19 +266,43 @@ fn meeting(
             certificate: None,
         };
     }
-    let stop = context.stop().reason().or(stop);
     let reason = |text: &str| text.to_owned();
-    context.keep(&mut None, found.plan.clone());
     let solution = match found.plan {
-        Some(plan) => Solution::with_plan(solver, plan, bound, stop),
+        Some(plan) => Solution::with_plan(name, plan, bound, context.stop().reason().or(stop)),
         None if found.bound == Some(f64::INFINITY) => {
             let reason = reason("no plan of the problem meets the requirements");
-            Solution::without_plan(solver, Status::Infeasible, LowerBound::TRIVIAL, None, reason)
+            Solution::without_plan(name, Status::Infeasible, LowerBound::TRIVIAL, None, reason)
         }
         None => {
             let reason = reason("no plan was found that meets the requirements");
-            Solution::without_plan(solver, Status::Unknown, bound, stop, reason)
+            Solution::without_plan(name, Status::Unknown, bound, context.stop().reason().or(stop), reason)
         }
     };
+    let solution = match is_met && stop == Some(StopReason::Time) {
+        true => resumed(problem, solver, solution, &meets, context)?,
+        false => solution,
+    };
+    context.keep(&mut None, solution.plan.clone());
     Ok(Solution { statistics, ..solution })
+}
+
+/// The solution after the solver has started again from its plan, for the time that remains. A plan without requirements has
+/// met them before, so a better one may too.
+fn resumed(
+    problem: &Problem,
+    solver: &dyn Solver,
+    before: Solution,
+    meets: &dyn Fn(&Plan) -> bool,
+    context: &mut Context<'_>,
+) -> Result<Solution> {
+    let plan = match &before.plan {
+        Some(plan) if context.done(Some(plan), before.bound.value).is_none() => plan.clone(),
+        _ => return Ok(before),
+    };
+    let mut rest = context.time_slice(1.0);
+    rest.warm_start = Some(plan.placement.clone());
+    let found = solver.solve(problem, &mut rest.for_auxiliary())?;
+    let bound = if found.bound.value > before.bound.value { found.bound } else { before.bound };
+    let better = found.plan.filter(|found| meets(found) && found.value() < plan.value());
+    Ok(Solution::with_plan(before.solver, better.unwrap_or(plan), bound, found.stop))
 }

@@ -1,4 +1,9 @@
-//! Moves of units between devices, and of all units of one device to another.
+//! Moves of units between devices, of all units of one device to another, and changes of the number of replicas.
+//!
+//! Stages keep their replicas under the contiguous split. Under the other splits a plan with replicas loses them: only an order
+//! of stages has replicas, and a split without one is not a pipeline.
+
+use std::collections::BTreeMap;
 
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
@@ -15,8 +20,8 @@ use super::aim::Aim;
 /// Maximum number of operators and tensors evaluated in all moves, which takes a few seconds.
 const MOST_WORK: usize = 40_000_000;
 
-/// The placement of units on devices: in pipeline order, with calls, or with the priorities of another plan, as the objective
-/// needs.
+/// The placement of units on devices: in pipeline order, with calls, or with the priorities of another placement, as the
+/// objective needs, and without replicas.
 pub(super) fn placed(
     problem: &Problem,
     units: &Units,
@@ -34,14 +39,15 @@ pub(super) fn placed(
     }
 }
 
-/// Rank of a plan: broken constraints, distance from the requirements, value above the limit, measure, value. Smaller ranks
-/// are better, in this order.
-type Rank = (usize, u64, f64, f64, f64);
+/// Rank of a plan: broken constraints, distance from the requirements, value above the limit, second goal above its limit,
+/// measure, value. Smaller ranks are better, in this order.
+type Rank = (usize, u64, f64, f64, f64, f64);
 
 fn rank(problem: &Problem, aim: Aim<'_>, evaluation: &Evaluation) -> Rank {
     let over = if aim.is_within(evaluation) { 0.0 } else { evaluation.value / aim.limit };
-    let measure = aim.measure.of(problem, evaluation);
-    (evaluation.violations.len(), aim.shortfall(problem, evaluation), over, measure, evaluation.value)
+    let (excess, measure) = (aim.excess(problem, evaluation), aim.measure.of(problem, evaluation));
+    let shortfall = aim.shortfall(problem, evaluation);
+    (evaluation.violations.len(), shortfall, over, excess, measure, evaluation.value)
 }
 
 /// Improves a plan until no move helps, the work limit is reached, or the solve has to stop. The plan need not meet the
@@ -56,6 +62,7 @@ pub(super) fn improve(
     let graph = problem.graph();
     let device_of: Keyed<UnitId, DeviceId> =
         units.ids().map(|unit| start.placement.device_of(units.members(unit)[0])).collect();
+    let replicas = problem.cluster().devices().map(|device| start.placement.replicas(device)).collect();
     let first = rank(problem, aim, &start.evaluation);
     let moves = MOST_WORK / (graph.operator_count() + graph.tensor_count()).max(1);
     let mut walk = Walk {
@@ -65,6 +72,7 @@ pub(super) fn improve(
         stop,
         like: &start.placement,
         device_of,
+        replicas,
         rank: first,
         best: start.clone(),
         moves,
@@ -82,6 +90,8 @@ struct Walk<'a> {
     /// A placement whose priorities the plans keep.
     like: &'a Placement,
     device_of: Keyed<UnitId, DeviceId>,
+    /// Number of devices that run the stage of each device, if it has operators.
+    replicas: Keyed<DeviceId, u32>,
     rank: Rank,
     best: Plan,
     /// Evaluations that remain.
@@ -128,7 +138,45 @@ impl Walk<'_> {
                 }
             }
         }
-        self.rank < before
+        self.replicate().is_some() && self.rank < before
+    }
+
+    /// Tries every stage with one replica less and one more, and all stages without replicas; `None` at the end of the search.
+    fn replicate(&mut self) -> Option<()> {
+        let rules = self.problem.objective().rules();
+        if rules.max_replicas == 1 || self.placement().stages().is_empty() {
+            return Some(());
+        }
+        let single = Keyed::filled(1, self.replicas.len());
+        let before = std::mem::replace(&mut self.replicas, single);
+        if !self.is_better()? {
+            self.replicas = before;
+        }
+        for device in self.placement().used() {
+            let replicas = self.replicas[device];
+            for changed in [replicas - 1, replicas + 1] {
+                if (1..=rules.max_replicas).contains(&changed) {
+                    self.replicas[device] = changed;
+                    match self.is_better()? {
+                        true => break,
+                        false => self.replicas[device] = replicas,
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The placement of the current devices and replicas.
+    fn placement(&self) -> Placement {
+        let placement = placed(self.problem, self.units, &self.device_of, Some(self.like));
+        let stages = placement.stages().iter().map(|&device| (device, self.replicas[device]));
+        let replicas: BTreeMap<DeviceId, u32> = stages.filter(|&(_, replicas)| replicas > 1).collect();
+        if replicas.is_empty() {
+            return placement;
+        }
+        let device_of = self.problem.graph().operators().map(|op| placement.device_of(op)).collect();
+        Placement::with_stages(device_of, placement.stages().to_vec(), replicas)
     }
 
     /// The devices in use, and the first unused one of each pool.
@@ -149,7 +197,7 @@ impl Walk<'_> {
             return None;
         }
         self.moves -= 1;
-        let placement = placed(self.problem, self.units, &self.device_of, Some(self.like));
+        let placement = self.placement();
         let evaluation = evaluate(self.problem, &placement);
         let rank = rank(self.problem, self.aim, &evaluation);
         let is_better = rank < self.rank;

@@ -1,4 +1,4 @@
-//! The programs over ideals and orders, for stages within a limit on their load.
+//! The programs over ideals and orders, for stages within limits on their load and on their memory or number of devices.
 
 use std::cell::Cell;
 
@@ -25,16 +25,15 @@ pub(super) struct Splits {
     pub(super) least: Option<f64>,
 }
 
-/// Finds splits of the given units that meet the aim. `problem` must have a contiguous split. `orders` are tried before the
-/// plain orders.
+/// Finds splits of the given units that meet the aim, but for a limit on communication, which loads of stages do not show.
+/// `problem` must have a contiguous split. `orders` are tried before the plain orders.
 pub(super) fn splits(
     problem: &Problem,
     units: &Units,
     aim: Aim<'_>,
-    orders: Vec<Vec<UnitId>>,
+    orders: &[Vec<UnitId>],
     context: &Context<'_>,
 ) -> Splits {
-    let limit = aim.limit * (1.0 + VALUE_RELATIVE);
     // Under 1F1B, the first of N stages keeps min(N, microbatches) in flight: what fits with that many fits anywhere.
     let stages =
         aim.requirements.stages.unwrap_or_else(|| problem.pools().iter().map(|pool| pool.count()).sum());
@@ -42,7 +41,7 @@ pub(super) fn splits(
     let program = Program {
         problem,
         units,
-        stage: &|pool| Stage::new(problem, units, aim.measure, limit, in_flight, pool),
+        stage: &|pool| Stage::new(problem, units, aim, in_flight, pool),
         combine: match aim.measure {
             Measure::Value | Measure::Second(SecondGoal::Memory) => Combine::Largest,
             Measure::Second(SecondGoal::Devices | SecondGoal::Communication) => Combine::Sum,
@@ -52,7 +51,7 @@ pub(super) fn splits(
         room: table_bytes(context.limits.memory),
         lacks_room: Cell::new(false),
     };
-    let all = [orders, order::PLAIN.map(|rule| rule.order(problem, units)).to_vec()].concat();
+    let all = [orders, &order::PLAIN.map(|rule| rule.order(problem, units))].concat();
     let finished = match is_chain(units) {
         true => program.over_order(&all[0], f64::INFINITY),
         false => program.over_ideals(f64::INFINITY),
@@ -92,7 +91,11 @@ fn is_allowed(problem: &Problem, aim: Aim<'_>, space: &UsageSpace, usage: usize)
     });
     let has_all =
         || (0..pools.len()).all(|pool| !is_counted(problem, pool) || used(pool) == pools[pool].count());
-    has_stages && (!aim.requirements.all_devices || has_all())
+    let is_few = aim.most.is_none_or(|(goal, limit)| {
+        let counted = (0..pools.len()).filter(|&pool| is_counted(problem, pool));
+        goal != SecondGoal::Devices || f64::from(counted.map(used).sum::<u32>()) <= limit
+    });
+    has_stages && is_few && (!aim.requirements.all_devices || has_all())
 }
 
 /// A growing stage on one pool.
@@ -101,6 +104,8 @@ struct Stage<'a> {
     measure: Measure,
     /// Largest load that the stage may have.
     limit: f64,
+    /// Largest memory that the stage may need, in bytes, even if more would fit; infinite without a limit.
+    most_bytes: f64,
     in_flight: u32,
     pool: usize,
     is_counted: bool,
@@ -108,16 +113,15 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn new(
-        problem: &'a Problem,
-        units: &'a Units,
-        measure: Measure,
-        limit: f64,
-        in_flight: u32,
-        pool: usize,
-    ) -> Stage<'a> {
+    fn new(problem: &'a Problem, units: &'a Units, aim: Aim<'_>, in_flight: u32, pool: usize) -> Stage<'a> {
+        let is_counted = is_counted(problem, pool);
+        let most_bytes = match aim.most {
+            Some((SecondGoal::Memory, most)) if is_counted => most * (1.0 + VALUE_RELATIVE),
+            _ => f64::INFINITY,
+        };
+        let limit = aim.limit * (1.0 + VALUE_RELATIVE);
         let load = StageLoad::new(units, problem.objective(), pool);
-        Stage { problem, measure, limit, in_flight, pool, is_counted: is_counted(problem, pool), load }
+        Stage { problem, measure: aim.measure, limit, most_bytes, in_flight, pool, is_counted, load }
     }
 
     fn memory(&self) -> f64 {
@@ -147,7 +151,7 @@ impl Growing for Stage<'_> {
         !self.load.supported()
             || compute > self.limit
             || (self.measure == Measure::Value && compute >= cap)
-            || !self.load.memory().may_fit(self.in_flight, self.memory())
+            || !self.load.memory().may_fit(self.in_flight, self.memory().min(self.most_bytes))
     }
 
     fn score(&mut self, replicas: u32) -> f64 {
@@ -155,7 +159,10 @@ impl Growing for Stage<'_> {
         let passes: f64 =
             (0..self.problem.objective().passes()).map(|pass| self.load.load(pass, replicas)).sum();
         let load = passes + pool.synchronisation(self.load.parameter_bytes(), replicas);
-        if load > self.limit {
+        let is_too_large = || {
+            self.most_bytes.is_finite() && self.load.memory().bytes().total(self.in_flight) > self.most_bytes
+        };
+        if load > self.limit || is_too_large() {
             return f64::INFINITY;
         }
         match self.measure {

@@ -44,7 +44,7 @@ pub fn write(page: &JointPage, out: &mut dyn Write) -> io::Result<()> {
         stages::section(page),
         layers::section(page),
         timeline,
-        Some(Origin::of_joint(page.document).section()),
+        Some(Origin::of_joint(page.document).or_of(page.comparison).section()),
     ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
     shell::write(&title(page.model, page.cluster), &sections, &data, out)

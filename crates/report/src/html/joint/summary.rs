@@ -6,7 +6,7 @@ use super::JointPage;
 use crate::html::markup::{count, escape};
 use crate::html::names::visible;
 use crate::html::shell::Section;
-use crate::html::summary::{Claims, facts, heading};
+use crate::html::summary::{Claims, facts, heading, is_given};
 use crate::{joint, table};
 
 /// Summary section: the figures of a plan and its degrees, or the reason why there is none.
@@ -19,7 +19,7 @@ pub(super) fn section(page: &JointPage) -> Section {
         gap: plan.gap,
         stop: plan.stop.as_deref(),
         reason: plan.reason.as_deref(),
-        seconds: plan.seconds,
+        seconds: (!is_given(page.comparison)).then_some(plan.seconds),
         solver: &plan.solver,
     };
     let mut markup = heading(&joint::objective(&plan.objective), page.model, page.cluster);
@@ -63,7 +63,6 @@ fn degrees(page: &JointPage) -> Vec<(&'static str, String)> {
         rows.push(("schedules allowed", joint::schedules(&plan.objective)));
     }
     rows.extend(joint::utilisation(plan, page.figures).map(|share| ("utilisation", share)));
-    rows.extend(plan.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
     rows
 }
 

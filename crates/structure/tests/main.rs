@@ -1,0 +1,3 @@
+//! Structures from configurations against published numbers.
+
+mod huggingface;

@@ -77,15 +77,15 @@ fn compressed_tokens(compressed: &Compressed, context: u64, number: f64) -> f64 
 }
 
 fn linear_state(linear: &Linear) -> f64 {
-    let matrices = (linear.value_heads * linear.key * linear.value) as f64;
+    let matrices = (linear.value_heads * linear.value) as f64 * linear.key as f64;
     let width = 2 * linear.key_heads * linear.key + linear.value_heads * linear.value;
-    let kept = linear.kernel.saturating_sub(1) * width;
-    4.0 * matrices + 2.0 * kept as f64
+    let kept = linear.kernel.saturating_sub(1) as f64 * width as f64;
+    4.0 * matrices + 2.0 * kept
 }
 
 fn space_state(space: &StateSpace) -> f64 {
     let channels = space.heads * space.width;
     let width = channels + 2 * space.groups * space.state;
-    let kept = space.kernel.saturating_sub(1) * width;
-    (space.state_bytes * channels * space.state) as f64 + 2.0 * kept as f64
+    let kept = space.kernel.saturating_sub(1) as f64 * width as f64;
+    space.state_bytes as f64 * channels as f64 * space.state as f64 + 2.0 * kept
 }

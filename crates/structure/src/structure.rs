@@ -185,6 +185,9 @@ pub struct Attention {
     /// Whether the projections of queries, keys and values have biases.
     #[serde(default, skip_serializing_if = "is_false")]
     pub bias: bool,
+    /// Whether the projection of keys has no bias although those of queries and values have one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keys_without_bias: bool,
     /// Whether the output projection has a bias.
     #[serde(default, skip_serializing_if = "is_false")]
     pub output_bias: bool,
@@ -194,6 +197,9 @@ pub struct Attention {
     /// Whether a gate of the width of the queries multiplies the output of the heads.
     #[serde(default, skip_serializing_if = "is_false")]
     pub gate: bool,
+    /// Whether a scalar gate for every head multiplies its output.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub head_gate: bool,
     /// Whether a learned sink takes part of every head's weight.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sinks: bool,
@@ -254,7 +260,8 @@ pub struct Latent {
     pub indexer: Option<Indexer>,
 }
 
-/// Selector of the tokens that sparse attention sees (DeepSeek-V3.2): scores of few narrow heads over all tokens.
+/// Selector of the tokens that sparse attention sees (DeepSeek-V3.2): scores of few narrow heads over all tokens. Beside
+/// keys and values of every head it has normalised queries and keys, and no weights of its heads (MiniMax-M3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Indexer {
@@ -262,7 +269,7 @@ pub struct Indexer {
     pub heads: u64,
     /// Width of a head; the cache holds one key of this width for every token.
     pub width: u64,
-    /// Tokens that are selected.
+    /// Tokens, or compressed entries, that are selected.
     pub selected: u64,
     /// Whether the selection of an earlier layer is used, without weights and cache of its own.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -17,6 +17,8 @@ pub(crate) struct Config<'a> {
     /// Path of the object, empty for the whole file.
     path: String,
     map: &'a Map<String, Value>,
+    /// Counts of keys that are absent.
+    defaults: &'static [(&'static str, u64)],
 }
 
 /// Parses a configuration. Python writes infinite numbers into JSON, where JSON has none; they become `null`.
@@ -25,7 +27,7 @@ pub(crate) struct Config<'a> {
 /// If the text is no JSON (F002), or no object (F004).
 pub(crate) fn parse(label: &str, bytes: &[u8]) -> Result<Map<String, Value>> {
     let text = text_of(label, bytes)?;
-    let value: Value = serde_json::from_str(&without_infinities(&text)).map_err(|error| {
+    let value: Value = serde_json::from_str(&without_infinities(text)).map_err(|error| {
         let fault = Fault::of_json(&error);
         let clamp = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let position = At::Line { line: clamp(error.line()), column: clamp(error.column()) };
@@ -68,7 +70,13 @@ fn without_infinities(text: &str) -> Cow<'_, str> {
 
 impl<'a> Config<'a> {
     pub(crate) fn new(label: &'a str, map: &'a Map<String, Value>) -> Config<'a> {
-        Config { label, path: String::new(), map }
+        Config { label, path: String::new(), map, defaults: &[] }
+    }
+
+    /// The same object with counts for keys that are absent. A framework leaves keys out that have the default values of
+    /// its architecture, above all within `text_config` and `vision_config`.
+    pub(crate) fn with_defaults(&self, defaults: &'static [(&'static str, u64)]) -> Config<'a> {
+        Config { defaults, ..self.clone() }
     }
 
     fn path_of(&self, key: &str) -> String {
@@ -95,7 +103,10 @@ impl<'a> Config<'a> {
     /// # Errors
     /// If the value is no whole number, is negative, or is absurdly large.
     pub(crate) fn count(&self, keys: &[&str]) -> Result<Option<u64>> {
-        self.first(keys).map(|(key, value)| self.whole(key, value)).transpose()
+        match self.first(keys) {
+            Some((key, value)) => self.whole(key, value).map(Some),
+            None => Ok(self.defaults.iter().find(|(key, _)| keys.contains(key)).map(|&(_, count)| count)),
+        }
     }
 
     /// A count or width that must be there.
@@ -109,6 +120,19 @@ impl<'a> Config<'a> {
             let help = "check that the file is the config.json of the whole model";
             self.fault(keys[0], format!("the key `{}`{others} is missing", keys[0]), help)
         })
+    }
+
+    /// A count or width that must be there and is at least 1.
+    ///
+    /// # Errors
+    /// As for [`Config::need`], or if the value is 0.
+    pub(crate) fn positive(&self, keys: &[&str]) -> Result<u64> {
+        let count = self.need(keys)?;
+        if count == 0 {
+            let key = self.first(keys).map_or(keys[0], |(key, _)| key);
+            return Err(self.fault(key, "the value is 0", "check the value"));
+        }
+        Ok(count)
     }
 
     /// A count or width, or else a default.
@@ -163,8 +187,38 @@ impl<'a> Config<'a> {
     pub(crate) fn inner(&self, key: &str) -> Result<Option<Config<'a>>> {
         match self.value(key) {
             None => Ok(None),
-            Some(Value::Object(map)) => Ok(Some(Config { label: self.label, path: self.path_of(key), map })),
+            Some(Value::Object(map)) => {
+                Ok(Some(Config { label: self.label, path: self.path_of(key), map, defaults: &[] }))
+            }
             Some(_) => Err(self.fault(key, "the value is no object", "check the value")),
+        }
+    }
+
+    /// An object that must be there.
+    ///
+    /// # Errors
+    /// As for [`Config::inner`], or if the key is absent.
+    pub(crate) fn need_inner(&self, key: &str) -> Result<Config<'a>> {
+        self.inner(key)?.ok_or_else(|| {
+            let help = "check that the file is the config.json of the whole model";
+            self.fault(key, format!("the key `{key}` is missing"), help)
+        })
+    }
+
+    /// An object in a list under a key; `None` if there is no list, or it ends before the index.
+    ///
+    /// # Errors
+    /// If the value is no list, or its entry no object.
+    pub(crate) fn entry(&self, key: &str, index: usize) -> Result<Option<Config<'a>>> {
+        match self.list(key)?.and_then(|values| values.get(index)) {
+            None => Ok(None),
+            Some(Value::Object(map)) => {
+                let path = format!("{}[{index}]", self.path_of(key));
+                Ok(Some(Config { label: self.label, path, map, defaults: &[] }))
+            }
+            Some(_) => {
+                Err(self.fault(key, format!("entry {index} of the list is no object"), "check the list"))
+            }
         }
     }
 

@@ -5,7 +5,20 @@
 
 mod config;
 mod decoders;
+mod deepseek_v4;
+mod experts;
+mod gemma4;
+mod kimi_linear;
+mod latent;
+mod mimo;
+mod minimax;
+mod nemotron;
+mod nested;
+mod prediction;
 mod quantisation;
+mod qwen;
+mod step;
+mod vision;
 
 use serde_json::{Map, Value};
 use stagewright_formats::Result;
@@ -32,6 +45,38 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "mistral", read: decoders::llama },
     Architecture { name: "qwen2", read: decoders::qwen2 },
     Architecture { name: "qwen3", read: decoders::qwen3 },
+    Architecture { name: "deepseek_ref", read: deepseek_v4::deepseek_v4 },
+    Architecture { name: "deepseek_v2", read: latent::deepseek_v2 },
+    Architecture { name: "deepseek_v3", read: latent::deepseek_v3 },
+    Architecture { name: "deepseek_v32", read: latent::deepseek_v3 },
+    Architecture { name: "deepseek_v4", read: deepseek_v4::deepseek_v4 },
+    Architecture { name: "gemma4", read: gemma4::gemma4 },
+    Architecture { name: "gemma4_text", read: gemma4::gemma4 },
+    Architecture { name: "glm_moe_dsa", read: latent::glm },
+    Architecture { name: "gpt_oss", read: experts::gpt_oss },
+    Architecture { name: "kimi_k2", read: latent::deepseek_v3 },
+    Architecture { name: "kimi_k25", read: latent::kimi_k25 },
+    Architecture { name: "kimi_k3", read: kimi_linear::kimi_linear },
+    Architecture { name: "kimi_linear", read: kimi_linear::kimi_linear },
+    Architecture { name: "llama4", read: experts::llama4 },
+    Architecture { name: "llama4_text", read: experts::llama4 },
+    Architecture { name: "mimo", read: mimo::mimo },
+    Architecture { name: "mimo_v2_flash", read: mimo::v2_flash },
+    Architecture { name: "minimax_m2", read: minimax::m2 },
+    Architecture { name: "minimax_m3", read: minimax::m3 },
+    Architecture { name: "minimax_m3_vl", read: minimax::m3 },
+    Architecture { name: "mixtral", read: experts::mixtral },
+    Architecture { name: "nemotron-nas", read: nemotron::nas },
+    Architecture { name: "nemotron_h", read: nemotron::hybrid },
+    Architecture { name: "qwen3_5", read: qwen::qwen3_5 },
+    Architecture { name: "qwen3_5_moe", read: qwen::qwen3_5 },
+    Architecture { name: "qwen3_5_moe_text", read: qwen::qwen3_5 },
+    Architecture { name: "qwen3_5_text", read: qwen::qwen3_5 },
+    Architecture { name: "qwen3_moe", read: experts::qwen3_moe },
+    Architecture { name: "qwen3_vl", read: qwen::qwen3_vl },
+    Architecture { name: "qwen3_vl_moe", read: qwen::qwen3_vl },
+    Architecture { name: "step3p5", read: step::step3p7 },
+    Architecture { name: "step3p7", read: step::step3p7 },
 ];
 
 /// Reads a configuration, with that of its quantisation beside it if there is one.

@@ -37,7 +37,8 @@ impl Draft<'_> {
             None => {
                 self.linear(scope, names.query, Role::Query, [hidden, gated], attention.bias);
                 if own_cache {
-                    self.linear(scope, names.key, Role::Key, [hidden, keys], attention.bias);
+                    let bias = attention.bias && !attention.keys_without_bias;
+                    self.linear(scope, names.key, Role::Key, [hidden, keys], bias);
                 }
                 if own_cache && !attention.values_are_keys {
                     self.linear(scope, names.value, Role::Value, [hidden, values], attention.bias);
@@ -49,12 +50,15 @@ impl Draft<'_> {
         if let (true, Some(name)) = (attention.gate, names.attention_gate) {
             self.linear(scope, name, Role::AttentionGate, [hidden, inner], false);
         }
+        if let (true, Some(name)) = (attention.head_gate, names.attention_gate) {
+            self.linear(scope, name, Role::AttentionGate, [hidden, attention.heads], false);
+        }
         if attention.sinks {
-            self.tensor(scope, "sinks", Role::Sinks, &[attention.heads]);
+            self.tensor(scope, names.sinks, Role::Sinks, &[attention.heads]);
         }
         self.qk_norm(scope, attention);
-        if let Some(indexer) = &attention.indexer {
-            self.indexer(scope, indexer, hidden);
+        if let Some(indexer) = attention.indexer.as_ref().filter(|indexer| !indexer.shared) {
+            self.block_indexer(scope, indexer);
         }
     }
 
@@ -114,6 +118,17 @@ impl Draft<'_> {
         self.linear(&scope, "weights_proj", Role::Indexer, [hidden, indexer.heads], false);
     }
 
+    /// Indexer of MiniMax-M3: queries and one key, both with a normalisation.
+    fn block_indexer(&mut self, scope: &Scope, indexer: &Indexer) {
+        let hidden = self.hidden;
+        let queries = [hidden, indexer.heads * indexer.width];
+        self.linear(scope, "index_q_proj", Role::Indexer, queries, false);
+        self.linear(scope, "index_k_proj", Role::Indexer, [hidden, indexer.width], false);
+        for name in ["index_q_norm.weight", "index_k_norm.weight"] {
+            self.tensor(scope, name, Role::Norm, &[indexer.width]);
+        }
+    }
+
     /// Attention of DeepSeek-V4 with its compressor, by the names of its reference implementation.
     fn compressed(&mut self, scope: &Scope, compressed: &Compressed) {
         let hidden = self.hidden;
@@ -127,6 +142,27 @@ impl Draft<'_> {
         self.linear(scope, "wo_a", Role::OutputDown, [group, output_groups * output_rank], false);
         self.linear(scope, "wo_b", Role::Output, [output_groups * output_rank, hidden], false);
         self.tensor(scope, "attn_sink", Role::Sinks, &[heads]);
+        if compressed.ratio > 0 {
+            // Windows of entries that an indexer selects overlap, and have two halves.
+            let halves = if compressed.indexer.is_some() { 2 } else { 1 };
+            self.compressor(&scope.below("compressor"), compressed.ratio, halves, width);
+        }
+        if let Some(indexer) = compressed.indexer.as_ref().filter(|indexer| !indexer.shared) {
+            let scope = scope.below("indexer");
+            let queries = [query_rank, indexer.heads * indexer.width];
+            self.linear(&scope, "wq_b", Role::Indexer, queries, false);
+            self.linear(&scope, "weights_proj", Role::Indexer, [hidden, indexer.heads], false);
+            self.compressor(&scope.below("compressor"), compressed.ratio, 2, indexer.width);
+        }
+    }
+
+    /// Compressor of `ratio` tokens into an entry of a width.
+    fn compressor(&mut self, scope: &Scope, ratio: u64, halves: u64, width: u64) {
+        let hidden = self.hidden;
+        self.linear(scope, "wkv", Role::KeyValueDown, [hidden, halves * width], false);
+        self.linear(scope, "wgate", Role::KeyValueDown, [hidden, halves * width], false);
+        self.tensor(scope, "ape", Role::Positions, &[ratio, halves * width]);
+        self.norm(scope, "norm", width);
     }
 
     fn linear_attention(&mut self, scope: &Scope, linear: &Linear) {
@@ -172,7 +208,14 @@ impl Draft<'_> {
                     }
                     None => self.linear(&scope, "g_proj", Role::StateIn, [hidden, values], false),
                 }
-                self.tensor(&scope, "A_log", Role::State, &[linear.key_heads]);
+                // Kimi Linear stores it ready for products; Kimi K3, whose gate is full, padded to a power of two.
+                match gate_rank {
+                    Some(_) => self.tensor(&scope, "A_log", Role::State, &[1, 1, linear.key_heads, 1]),
+                    None => {
+                        let padded = linear.key_heads.next_power_of_two();
+                        self.tensor(&scope, "A_log", Role::State, &[padded]);
+                    }
+                }
                 self.tensor(&scope, "dt_bias", Role::State, &[keys]);
                 self.tensor(&scope, "o_norm.weight", Role::Norm, &[linear.value]);
                 self.linear(&scope, "o_proj", Role::StateOut, [values, hidden], false);
@@ -232,14 +275,15 @@ impl Draft<'_> {
         }
         let width = mixture.latent.unwrap_or(hidden);
         if mixture.latent.is_some() {
-            self.linear(scope, "mixer.fc1_latent_proj", Role::LatentDown, [hidden, width], false);
-            self.linear(scope, "mixer.fc2_latent_proj", Role::LatentUp, [width, hidden], false);
+            let [down, up] = names.latent;
+            self.linear(scope, down, Role::LatentDown, [hidden, width], false);
+            self.linear(scope, up, Role::LatentUp, [width, hidden], false);
         }
         self.experts(scope, mixture, width);
         let Some(shared) = &mixture.shared else { return };
         if shared.inner > 0 {
             let below = scope.below(names.shared);
-            let [gate, up, down] = names.expert;
+            let [gate, up, down] = names.shared_expert;
             if mixture.gated {
                 self.linear(&below, gate, Role::SharedGate, [hidden, shared.inner], false);
             }
@@ -258,11 +302,14 @@ impl Draft<'_> {
         let (count, inner) = (mixture.experts, mixture.inner);
         let below = scope.below(names.experts);
         let expert = |draft: &mut Self, name: &str, role: Role, [inputs, outputs]: [u64; 2]| {
-            let (weight, bias) = match names.expert_gate_up {
-                Some(_) => (name.to_owned(), format!("{name}_bias")),
+            let (weight, bias) = match names.stacked {
+                Some("") => (name.to_owned(), format!("{name}_bias")),
+                Some(end) => (format!("{name}{end}"), format!("{name}.bias")),
                 None => (format!("*.{name}.weight"), format!("*.{name}.bias")),
             };
-            draft.tensor(&below, &weight, role, &[count, outputs, inputs]);
+            let [rows, columns] =
+                if names.stacked_transposed { [inputs, outputs] } else { [outputs, inputs] };
+            draft.tensor(&below, &weight, role, &[count, rows, columns]);
             if mixture.bias {
                 draft.tensor(&below, &bias, role, &[count, outputs]);
             }

@@ -4,7 +4,7 @@ mod blocks;
 pub mod names;
 
 use crate::encoding::{Encoding, elements};
-use crate::structure::{Layer, Norm, Structure, Tower, Weight};
+use crate::structure::{Layer, Mixer, Norm, Structure, Tower, Weight};
 use crate::tensor::{Role, Tensor};
 use names::Names;
 
@@ -27,11 +27,15 @@ pub fn derive(
     draft.input(structure);
     let count = structure.layers.iter().filter(|layer| !layer.is_prediction).count();
     for (index, layer) in structure.layers.iter().enumerate() {
-        let path = match names.prediction {
-            Some(prediction) if layer.is_prediction => format!("{prediction}.{}", index - count),
-            _ => format!("{}.{index}", names.layers),
+        let path = match names.prediction.filter(|_| layer.is_prediction) {
+            Some(prediction) => {
+                draft.names = prediction;
+                format!("{}.{}", prediction.layers, index.saturating_sub(count))
+            }
+            None => format!("{}.{index}", names.layers),
         };
         draft.layer(Scope { path, layer: Some(index as u64), in_tower: false }, layer);
+        draft.names = names;
     }
     draft.output(structure);
     for tower in &structure.towers {
@@ -56,7 +60,11 @@ impl Scope {
 
     /// The scope of a module below this one.
     fn below(&self, name: &str) -> Scope {
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        let path = match (self.path.as_str(), name) {
+            ("", _) => name.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, _) => format!("{path}.{name}"),
+        };
         Scope { path, ..*self }
     }
 }
@@ -83,11 +91,15 @@ impl Draft<'_> {
         self.tensors.push(Tensor { name, role, layer: scope.layer, shape: shape.to_vec(), encoding, bytes });
     }
 
-    /// Adds the weight, and the bias if there is one, of a product.
+    /// Adds the weight, and the bias if there is one, of a product: `weight` below its name, or at its end if that is an
+    /// underscore, as in `in_proj_weight` of PyTorch.
     fn linear(&mut self, scope: &Scope, name: &str, role: Role, [inputs, outputs]: [u64; 2], bias: bool) {
-        self.tensor(scope, &format!("{name}.weight"), role, &[outputs, inputs]);
+        let transposed = self.names.transposed && scope.layer.is_some();
+        let shape = if transposed { [inputs, outputs] } else { [outputs, inputs] };
+        let name = if name.ends_with('_') { name.to_owned() } else { format!("{name}.") };
+        self.tensor(scope, &format!("{name}weight"), role, &shape);
         if bias {
-            self.tensor(scope, &format!("{name}.bias"), role, &[outputs]);
+            self.tensor(scope, &format!("{name}bias"), role, &[outputs]);
         }
     }
 
@@ -140,7 +152,10 @@ impl Draft<'_> {
 
     fn layer(&mut self, scope: Scope, layer: &Layer) {
         let names = self.names;
-        for norm in names.norms.iter().take(usize::try_from(layer.norms).unwrap_or(usize::MAX)) {
+        // The first of several normalisations is that of the mixer.
+        let skipped = usize::from(layer.mixer == Mixer::None && names.norms.len() > 1);
+        let count = usize::try_from(layer.norms).unwrap_or(usize::MAX);
+        for norm in names.norms.iter().skip(skipped).take(count) {
             self.norm(&scope, norm, self.hidden);
         }
         self.mixer(&scope, &layer.mixer);
@@ -157,13 +172,15 @@ impl Draft<'_> {
     }
 
     fn tower(&mut self, tower: &Tower) {
-        let model = (self.hidden, self.norm);
+        let model = (self.hidden, self.norm, self.names);
         (self.hidden, self.norm) = (tower.hidden, tower.norm);
+        self.names = model.2.tower.unwrap_or(model.2);
+        let layers = model.2.tower.map_or("layers", |names| names.layers);
         for (index, layer) in tower.layers.iter().enumerate() {
-            let path = format!("{}.layers.{index}", tower.name);
+            let path = format!("{}.{layers}.{index}", tower.name);
             self.layer(Scope { path, layer: None, in_tower: true }, layer);
         }
         self.other(&Scope { path: tower.name.clone(), layer: None, in_tower: true }, &tower.other);
-        (self.hidden, self.norm) = model;
+        (self.hidden, self.norm, self.names) = model;
     }
 }

@@ -185,6 +185,9 @@ pub struct Attention {
     /// Whether the projections of queries, keys and values have biases.
     #[serde(default, skip_serializing_if = "is_false")]
     pub bias: bool,
+    /// Whether the projection of keys has no bias although those of queries and values have one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keys_without_bias: bool,
     /// Whether the output projection has a bias.
     #[serde(default, skip_serializing_if = "is_false")]
     pub output_bias: bool,

@@ -9,14 +9,14 @@ use crate::encoding::Encoding;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tensor {
-    /// Name in the file, or as the framework would write it; `*` stands for the number of an expert.
+    /// Name in the file, or as the framework would write it; `*` stands for the number of an expert or head.
     pub name: String,
     /// What the tensor is for.
     pub role: Role,
     /// Layer, counted from 0 with prediction layers last; `None` outside the layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<u64>,
-    /// Shape; products take the last dimension as input, and experts come first.
+    /// Shape; products take the last dimension as input, but that before it in the layers of GPT-2. Experts come first.
     pub shape: Vec<u64>,
     /// How the weights are stored.
     pub encoding: Encoding,

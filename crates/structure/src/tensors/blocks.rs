@@ -37,7 +37,8 @@ impl Draft<'_> {
             None => {
                 self.linear(scope, names.query, Role::Query, [hidden, gated], attention.bias);
                 if own_cache {
-                    self.linear(scope, names.key, Role::Key, [hidden, keys], attention.bias);
+                    let bias = attention.bias && !attention.keys_without_bias;
+                    self.linear(scope, names.key, Role::Key, [hidden, keys], bias);
                 }
                 if own_cache && !attention.values_are_keys {
                     self.linear(scope, names.value, Role::Value, [hidden, values], attention.bias);

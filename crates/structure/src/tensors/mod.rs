@@ -56,7 +56,11 @@ impl Scope {
 
     /// The scope of a module below this one.
     fn below(&self, name: &str) -> Scope {
-        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
+        let path = match (self.path.as_str(), name) {
+            ("", _) => name.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, _) => format!("{path}.{name}"),
+        };
         Scope { path, ..*self }
     }
 }
@@ -85,7 +89,9 @@ impl Draft<'_> {
 
     /// Adds the weight, and the bias if there is one, of a product.
     fn linear(&mut self, scope: &Scope, name: &str, role: Role, [inputs, outputs]: [u64; 2], bias: bool) {
-        self.tensor(scope, &format!("{name}.weight"), role, &[outputs, inputs]);
+        let transposed = self.names.transposed && scope.layer.is_some();
+        let shape = if transposed { [inputs, outputs] } else { [outputs, inputs] };
+        self.tensor(scope, &format!("{name}.weight"), role, &shape);
         if bias {
             self.tensor(scope, &format!("{name}.bias"), role, &[outputs]);
         }
@@ -157,13 +163,15 @@ impl Draft<'_> {
     }
 
     fn tower(&mut self, tower: &Tower) {
-        let model = (self.hidden, self.norm);
+        let model = (self.hidden, self.norm, self.names);
         (self.hidden, self.norm) = (tower.hidden, tower.norm);
+        self.names = model.2.tower.unwrap_or(model.2);
+        let layers = model.2.tower.map_or("layers", |names| names.layers);
         for (index, layer) in tower.layers.iter().enumerate() {
-            let path = format!("{}.layers.{index}", tower.name);
+            let path = format!("{}.{layers}.{index}", tower.name);
             self.layer(Scope { path, layer: None, in_tower: true }, layer);
         }
         self.other(&Scope { path: tower.name.clone(), layer: None, in_tower: true }, &tower.other);
-        (self.hidden, self.norm) = model;
+        (self.hidden, self.norm, self.names) = model;
     }
 }

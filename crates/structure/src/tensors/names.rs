@@ -1,6 +1,7 @@
 //! Names of modules, as the framework of an architecture writes them.
 
-/// Names of the modules of an architecture. Paths below a layer do not begin with that of the layer.
+/// Names of the modules of an architecture, as its checkpoints have them. Paths below a layer do not begin with that of
+/// the layer.
 ///
 /// A table starts from [`LLAMA`], whose names most architectures share, and changes what differs.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +48,7 @@ pub struct Names {
     pub linear: &'static str,
     /// State-space layer.
     pub state_space: &'static str,
-    /// Dense feed-forward block.
+    /// Dense feed-forward block; empty if its projections are directly below the layer.
     pub dense: &'static str,
     /// Gate of a dense block.
     pub gate: &'static str,
@@ -71,6 +72,11 @@ pub struct Names {
     pub shared: &'static str,
     /// Scalar gate of shared experts.
     pub shared_router: &'static str,
+    /// Whether products in layers are stored with their inputs before their outputs, as in GPT-2.
+    pub transposed: bool,
+    /// Names within towers, with the path of the layers below that of the tower; those of the model, with the path
+    /// `layers`, if `None`.
+    pub tower: Option<&'static Names>,
 }
 
 /// Names of Llama.
@@ -113,4 +119,6 @@ pub const LLAMA: Names = Names {
     expert_gate_up: None,
     shared: "mlp.shared_experts",
     shared_router: "mlp.shared_expert_gate",
+    transposed: false,
+    tower: None,
 };

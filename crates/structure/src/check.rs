@@ -6,7 +6,7 @@ use stagewright_formats::{At, InputError, Result};
 use crate::structure::Structure;
 
 /// Maximum number of layers of a model with its towers.
-const MOST_LAYERS: usize = 1 << 14;
+pub(crate) const MOST_LAYERS: usize = 1 << 14;
 /// Maximum number of bytes and of weights of a model: a 64-bit number holds sums of a few of them.
 const MOST_BYTES: u64 = 1 << 56;
 

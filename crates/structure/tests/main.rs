@@ -1,3 +1,5 @@
 //! Structures from configurations against published numbers.
 
+mod established;
+mod hostile_configs;
 mod huggingface;

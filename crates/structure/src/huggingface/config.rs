@@ -17,6 +17,8 @@ pub(crate) struct Config<'a> {
     /// Path of the object, empty for the whole file.
     path: String,
     map: &'a Map<String, Value>,
+    /// Counts of keys that are absent.
+    defaults: &'static [(&'static str, u64)],
 }
 
 /// Parses a configuration. Python writes infinite numbers into JSON, where JSON has none; they become `null`.
@@ -25,7 +27,7 @@ pub(crate) struct Config<'a> {
 /// If the text is no JSON (F002), or no object (F004).
 pub(crate) fn parse(label: &str, bytes: &[u8]) -> Result<Map<String, Value>> {
     let text = text_of(label, bytes)?;
-    let value: Value = serde_json::from_str(&without_infinities(&text)).map_err(|error| {
+    let value: Value = serde_json::from_str(&without_infinities(text)).map_err(|error| {
         let fault = Fault::of_json(&error);
         let clamp = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let position = At::Line { line: clamp(error.line()), column: clamp(error.column()) };
@@ -68,7 +70,13 @@ fn without_infinities(text: &str) -> Cow<'_, str> {
 
 impl<'a> Config<'a> {
     pub(crate) fn new(label: &'a str, map: &'a Map<String, Value>) -> Config<'a> {
-        Config { label, path: String::new(), map }
+        Config { label, path: String::new(), map, defaults: &[] }
+    }
+
+    /// The same object with counts for keys that are absent. A framework leaves keys out that have the default values of
+    /// its architecture, above all within `text_config` and `vision_config`.
+    pub(crate) fn with_defaults(&self, defaults: &'static [(&'static str, u64)]) -> Config<'a> {
+        Config { defaults, ..self.clone() }
     }
 
     fn path_of(&self, key: &str) -> String {
@@ -90,12 +98,24 @@ impl<'a> Config<'a> {
         keys.iter().find_map(|key| self.value(key).map(|value| (*key, value)))
     }
 
+    /// The first of several keys that is present, or else the first of all, for errors about its value.
+    pub(crate) fn present<'k>(&self, keys: &[&'k str]) -> &'k str {
+        self.first(keys).map_or(keys[0], |(key, _)| key)
+    }
+
     /// A count or width under the first of several keys that is present.
     ///
     /// # Errors
     /// If the value is no whole number, is negative, or is absurdly large.
     pub(crate) fn count(&self, keys: &[&str]) -> Result<Option<u64>> {
-        self.first(keys).map(|(key, value)| self.whole(key, value)).transpose()
+        match self.first(keys) {
+            Some((key, value)) => self.whole(key, value).map(Some),
+            None => {
+                // A key that is `null` is there: a `sliding_window` of `null` is none, and not the default one.
+                let absent = |key: &str| keys.contains(&key) && !self.map.contains_key(key);
+                Ok(self.defaults.iter().find(|(key, _)| absent(key)).map(|&(_, count)| count))
+            }
+        }
     }
 
     /// A count or width that must be there.
@@ -109,6 +129,18 @@ impl<'a> Config<'a> {
             let help = "check that the file is the config.json of the whole model";
             self.fault(keys[0], format!("the key `{}`{others} is missing", keys[0]), help)
         })
+    }
+
+    /// A count or width that must be there and is at least 1.
+    ///
+    /// # Errors
+    /// As for [`Config::need`], or if the value is 0.
+    pub(crate) fn positive(&self, keys: &[&str]) -> Result<u64> {
+        let count = self.need(keys)?;
+        if count == 0 {
+            return Err(self.fault(self.present(keys), "the value is 0", "check the value"));
+        }
+        Ok(count)
     }
 
     /// A count or width, or else a default.
@@ -163,9 +195,22 @@ impl<'a> Config<'a> {
     pub(crate) fn inner(&self, key: &str) -> Result<Option<Config<'a>>> {
         match self.value(key) {
             None => Ok(None),
-            Some(Value::Object(map)) => Ok(Some(Config { label: self.label, path: self.path_of(key), map })),
+            Some(Value::Object(map)) => {
+                Ok(Some(Config { label: self.label, path: self.path_of(key), map, defaults: &[] }))
+            }
             Some(_) => Err(self.fault(key, "the value is no object", "check the value")),
         }
+    }
+
+    /// An object that must be there.
+    ///
+    /// # Errors
+    /// As for [`Config::inner`], or if the key is absent.
+    pub(crate) fn need_inner(&self, key: &str) -> Result<Config<'a>> {
+        self.inner(key)?.ok_or_else(|| {
+            let help = "check that the file is the config.json of the whole model";
+            self.fault(key, format!("the key `{key}` is missing"), help)
+        })
     }
 
     /// A list under a key.
@@ -234,6 +279,16 @@ mod tests {
         let deep = config.inner("deep").unwrap().unwrap();
         assert_eq!(place(deep.need(&["a"]).unwrap_err()), "config.json: deep.a");
         assert_eq!(place(deep.need(&["b", "c"]).unwrap_err()), "config.json: deep.b");
+        assert_eq!(place(deep.positive(&["b"]).unwrap_err()), "config.json: deep.b");
         assert!(parse("config.json", b"[]").is_err() && parse("config.json", b"{\"a\"").is_err());
+    }
+    #[test]
+    fn defaults_are_for_keys_that_are_absent() {
+        let map = parse("config.json", br#"{"head_dim": 64, "sliding_window": null}"#).unwrap();
+        let defaults = &[("head_dim", 256), ("sliding_window", 4096), ("num_key_value_heads", 4)];
+        let config = Config::new("config.json", &map).with_defaults(defaults);
+        assert_eq!(config.count(&["head_dim"]).unwrap(), Some(64));
+        assert_eq!(config.count(&["sliding_window"]).unwrap(), None);
+        assert_eq!(config.count(&["num_key_value_heads"]).unwrap(), Some(4));
     }
 }

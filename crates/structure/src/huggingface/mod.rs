@@ -5,7 +5,14 @@
 
 mod config;
 mod decoders;
+mod encoder_decoders;
+mod encoders;
+mod gemma;
+mod gpt;
+mod mixtures;
 mod quantisation;
+mod siglip;
+mod variants;
 
 use serde_json::{Map, Value};
 use stagewright_formats::Result;
@@ -29,9 +36,38 @@ struct Architecture {
 /// All architectures, by `model_type`.
 const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "llama", read: decoders::llama },
-    Architecture { name: "mistral", read: decoders::llama },
+    Architecture { name: "mistral", read: decoders::mistral },
     Architecture { name: "qwen2", read: decoders::qwen2 },
     Architecture { name: "qwen3", read: decoders::qwen3 },
+    Architecture { name: "bert", read: encoders::bert },
+    Architecture { name: "bloom", read: gpt::bloom },
+    Architecture { name: "cohere", read: variants::cohere },
+    Architecture { name: "cohere2", read: variants::cohere2 },
+    Architecture { name: "falcon", read: gpt::falcon },
+    Architecture { name: "gemma", read: gemma::gemma },
+    Architecture { name: "gemma2", read: gemma::gemma2 },
+    Architecture { name: "gemma3", read: gemma::gemma3 },
+    Architecture { name: "gemma3_text", read: gemma::gemma3_text },
+    Architecture { name: "gpt2", read: gpt::gpt2 },
+    Architecture { name: "gpt_bigcode", read: gpt::gpt_bigcode },
+    Architecture { name: "gpt_neox", read: gpt::gpt_neox },
+    Architecture { name: "granite", read: decoders::llama },
+    Architecture { name: "lfm2", read: variants::lfm2 },
+    Architecture { name: "mixtral", read: mixtures::mixtral },
+    Architecture { name: "olmo", read: variants::olmo },
+    Architecture { name: "olmo2", read: variants::olmo2 },
+    Architecture { name: "opt", read: gpt::opt },
+    Architecture { name: "phi", read: variants::phi },
+    Architecture { name: "phi3", read: variants::phi3 },
+    Architecture { name: "qwen2_moe", read: mixtures::qwen2_moe },
+    Architecture { name: "qwen3_moe", read: mixtures::qwen3_moe },
+    Architecture { name: "roberta", read: encoders::bert },
+    Architecture { name: "smollm3", read: variants::smollm3 },
+    Architecture { name: "stablelm", read: variants::stablelm },
+    Architecture { name: "starcoder2", read: variants::starcoder2 },
+    Architecture { name: "t5", read: encoder_decoders::t5 },
+    Architecture { name: "vit", read: encoders::vit },
+    Architecture { name: "whisper", read: encoder_decoders::whisper },
 ];
 
 /// Reads a configuration, with that of its quantisation beside it if there is one.

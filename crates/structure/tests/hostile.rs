@@ -123,7 +123,7 @@ fn refusals_name_their_key() {
         (models::deepseek_v3(), "/vocab_size", json!(1u64 << 40), "vocab_size"),
         (models::qwen3_30b(), "/num_experts", json!(0), "num_experts"),
         (models::qwen3_30b(), "/num_experts_per_tok", json!(129), "num_experts_per_tok"),
-        (models::gpt_oss_20b(), "/num_local_experts", json!(null), "n_routed_experts"),
+        (models::gpt_oss_20b(), "/num_local_experts", json!(null), "num_experts"),
         (models::deepseek_v4_flash(), "/compress_ratios", json!([0, 0, 4]), "compress_ratios"),
         (models::deepseek_v4_flash(), "/compress_ratios", json!(null), "compress_ratios"),
         (

@@ -98,6 +98,11 @@ impl<'a> Config<'a> {
         keys.iter().find_map(|key| self.value(key).map(|value| (*key, value)))
     }
 
+    /// The first of several keys that is present, or else the first of all, for errors about its value.
+    pub(crate) fn present<'k>(&self, keys: &[&'k str]) -> &'k str {
+        self.first(keys).map_or(keys[0], |(key, _)| key)
+    }
+
     /// A count or width under the first of several keys that is present.
     ///
     /// # Errors
@@ -105,7 +110,11 @@ impl<'a> Config<'a> {
     pub(crate) fn count(&self, keys: &[&str]) -> Result<Option<u64>> {
         match self.first(keys) {
             Some((key, value)) => self.whole(key, value).map(Some),
-            None => Ok(self.defaults.iter().find(|(key, _)| keys.contains(key)).map(|&(_, count)| count)),
+            None => {
+                // A key that is `null` is there: a `sliding_window` of `null` is none, and not the default one.
+                let absent = |key: &str| keys.contains(&key) && !self.map.contains_key(key);
+                Ok(self.defaults.iter().find(|(key, _)| absent(key)).map(|&(_, count)| count))
+            }
         }
     }
 
@@ -129,8 +138,7 @@ impl<'a> Config<'a> {
     pub(crate) fn positive(&self, keys: &[&str]) -> Result<u64> {
         let count = self.need(keys)?;
         if count == 0 {
-            let key = self.first(keys).map_or(keys[0], |(key, _)| key);
-            return Err(self.fault(key, "the value is 0", "check the value"));
+            return Err(self.fault(self.present(keys), "the value is 0", "check the value"));
         }
         Ok(count)
     }
@@ -288,6 +296,16 @@ mod tests {
         let deep = config.inner("deep").unwrap().unwrap();
         assert_eq!(place(deep.need(&["a"]).unwrap_err()), "config.json: deep.a");
         assert_eq!(place(deep.need(&["b", "c"]).unwrap_err()), "config.json: deep.b");
+        assert_eq!(place(deep.positive(&["b"]).unwrap_err()), "config.json: deep.b");
         assert!(parse("config.json", b"[]").is_err() && parse("config.json", b"{\"a\"").is_err());
+    }
+    #[test]
+    fn defaults_are_for_keys_that_are_absent() {
+        let map = parse("config.json", br#"{"head_dim": 64, "sliding_window": null}"#).unwrap();
+        let defaults = &[("head_dim", 256), ("sliding_window", 4096), ("num_key_value_heads", 4)];
+        let config = Config::new("config.json", &map).with_defaults(defaults);
+        assert_eq!(config.count(&["head_dim"]).unwrap(), Some(64));
+        assert_eq!(config.count(&["sliding_window"]).unwrap(), None);
+        assert_eq!(config.count(&["num_key_value_heads"]).unwrap(), Some(4));
     }
 }

@@ -9,7 +9,7 @@ use crate::structure::{
 use crate::tensors::names::LLAMA;
 use stagewright_formats::Result;
 
-/// What the layers of a decoder share, from the keys that most configurations have.
+/// Widths and blocks that the layers of a decoder share.
 pub(super) struct Common {
     pub(super) hidden: u64,
     pub(super) layers: u64,
@@ -38,20 +38,16 @@ pub(super) fn layers_of(config: &Config, keys: &[&str]) -> Result<u64> {
     let layers = config.need(keys)?;
     if layers > MOST_LAYERS as u64 {
         let message = format!("a model has at most {MOST_LAYERS} layers, not {layers}");
-        return Err(config.fault(keys[0], message, "check the value"));
+        return Err(config.fault(config.present(keys), message, "check the value"));
     }
     Ok(layers)
 }
 
 /// Attention by the keys that most decoders share.
 pub(super) fn attention_of(config: &Config, hidden: u64) -> Result<Attention> {
-    let heads = config.positive(&["num_attention_heads", "n_head"])?;
-    let kv_heads = config.count_or(&["num_key_value_heads"], heads)?;
-    if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
-        let message = format!("{heads} heads of queries share {kv_heads} heads of keys unevenly");
-        return Err(config.fault("num_key_value_heads", message, "check the value"));
-    }
-    let width = config.count_or(&["head_dim"], hidden / heads)?;
+    let heads = config.positive(HEADS)?;
+    let kv_heads = kv_heads_of(config, &["num_key_value_heads"], heads)?;
+    let width = head_width(config, hidden, heads)?;
     let bias = config.flag("attention_bias", false)?;
     Ok(Attention {
         heads,
@@ -65,26 +61,46 @@ pub(super) fn attention_of(config: &Config, hidden: u64) -> Result<Attention> {
     })
 }
 
+/// Keys of the number of heads.
+const HEADS: &[&str] = &["num_attention_heads", "n_head"];
+
+/// Heads of keys and values, which groups of the same number of heads share.
+pub(super) fn kv_heads_of(config: &Config, keys: &[&str], heads: u64) -> Result<u64> {
+    let kv_heads = config.count_or(keys, heads)?;
+    if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+        let message = format!("{heads} heads of queries share {kv_heads} heads of keys unevenly");
+        return Err(config.fault(config.present(keys), message, "check the value"));
+    }
+    Ok(kv_heads)
+}
+
+/// Width of a head: `head_dim`, or else an equal part of the hidden width.
+fn head_width(config: &Config, hidden: u64, heads: u64) -> Result<u64> {
+    let width = config.count_or(&["head_dim"], hidden / heads)?;
+    if width == 0 {
+        let message = format!("{heads} heads share a width of {hidden}, so that each is empty");
+        return Err(config.fault(config.present(HEADS), message, "check the number of heads and the widths"));
+    }
+    Ok(width)
+}
+
 /// Width of a head that positions rotate: a part of `width`, or else the `default` part.
 pub(super) fn rotary(config: &Config, width: u64, default: f64) -> Result<u64> {
     let rope = config.inner("rope_parameters")?;
-    let mut part = None;
     for (place, key) in [
         (Some(config), "partial_rotary_factor"),
         (rope.as_ref(), "partial_rotary_factor"),
         (Some(config), "rotary_pct"),
     ] {
-        let Some(number) = place.map(|place| place.number(key)).transpose()?.flatten() else { continue };
-        if !(0.0..=1.0).contains(&number) {
-            return Err(config.fault(
-                key,
-                "the part of a head that is rotated is not between 0 and 1",
-                "check the value",
-            ));
+        let Some(place) = place else { continue };
+        let Some(part) = place.number(key)? else { continue };
+        if !(0.0..=1.0).contains(&part) {
+            let message = "the part of a head that positions rotate is not between 0 and 1";
+            return Err(place.fault(key, message, "check the value"));
         }
-        part = part.or(Some(number));
+        return Ok((width as f64 * part) as u64);
     }
-    Ok((width as f64 * part.unwrap_or(default)) as u64)
+    Ok((width as f64 * default) as u64)
 }
 
 /// Window of every layer: `sliding_window` in the layers that `layer_types` names, or else in those that `slides` picks.
@@ -150,7 +166,7 @@ pub(super) fn decoder(config: &Config, hidden: u64, norm: Norm) -> Result<Struct
             .to_owned(),
         architecture,
         hidden,
-        vocabulary: config.need(&["vocab_size"])?,
+        vocabulary: config.positive(&["vocab_size"])?,
         context: config.count(&["max_position_embeddings", "n_positions"])?,
         embedding: Embedding::default(),
         norm,
@@ -178,7 +194,12 @@ pub(super) fn layer(attention: Attention, dense: Dense) -> Layer {
     }
 }
 
-/// Llama (Touvron et al. 2023), and Mistral with its window.
+/// Mistral (Jiang et al. 2023): Llama with a window, which later models set to `null`.
+pub(super) fn mistral(config: &Config) -> Result<Read> {
+    llama(&config.with_defaults(&[("sliding_window", 4096)]))
+}
+
+/// Llama (Touvron et al. 2023).
 pub(super) fn llama(config: &Config) -> Result<Read> {
     let mut common = common(config)?;
     common.attention.window = config.count(&["sliding_window"])?;

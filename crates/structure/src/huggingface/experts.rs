@@ -1,22 +1,13 @@
-//! Mixtures of experts, and decoders in the manner of Llama with them.
+//! Mixtures of experts and the layers that have them, and gpt-oss and Llama 4.
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{
-    LAYERS, attention_of, common, hidden_of, layer, layers, layers_of, qwen_windows, windows,
-};
+use super::decoders::{LAYERS, attention_of, common, hidden_of, layer, layers, layers_of, windows};
 use super::nested::{below_language_model, decoder_in, kinds, text_of};
 use super::vision;
-use crate::structure::{Attention, Dense, Layer, Mixture, QkNorm, Shared};
+use crate::structure::{Attention, Dense, Layer, Mixture, Shared};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
-
-const MIXTRAL: Names = Names {
-    router: "block_sparse_moe.gate",
-    experts: "block_sparse_moe.experts",
-    expert: ["w1", "w3", "w2"],
-    ..LLAMA
-};
 
 const GPT_OSS: Names = Names {
     router: "mlp.router",
@@ -40,7 +31,7 @@ const LLAMA4: Names = Names {
 
 /// Routed experts of an inner width, with a gate each, by the keys that most configurations have.
 pub(super) fn mixture(config: &Config, inner: u64) -> Result<Mixture> {
-    let keys = ["n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts"];
+    let keys = ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"];
     let experts = config.positive(&keys)?;
     let taken =
         ["num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_top_k"];
@@ -129,38 +120,6 @@ pub(super) fn mix(config: &Config, layers: &mut [Layer], mixture: &Mixture) -> R
         }
     }
     Ok(())
-}
-
-/// Mixtral (Jiang et al. 2024): every layer is a mixture.
-pub(super) fn mixtral(config: &Config) -> Result<Read> {
-    let config = &config.with_defaults(&[("num_local_experts", 8), ("num_experts_per_tok", 2)]);
-    let common = common(config)?;
-    let mixture = mixture(config, common.dense.inner)?;
-    let mut structure = decoder_in(config, config, common.hidden)?;
-    structure.layers = layers(&common, windows(config, common.layers, |_| true)?);
-    for layer in &mut structure.layers {
-        become_mixture(layer, &mixture);
-    }
-    Ok((structure, MIXTRAL))
-}
-
-/// Qwen 3 with experts: normalised queries and keys.
-pub(super) fn qwen3_moe(config: &Config) -> Result<Read> {
-    let mut structure = decoder_in(config, config, hidden_of(config)?)?;
-    structure.layers = qwen3_layers(config)?;
-    Ok((structure, LLAMA))
-}
-
-/// Layers of Qwen 3, dense or with experts.
-pub(super) fn qwen3_layers(config: &Config) -> Result<Vec<Layer>> {
-    let config = &config.with_defaults(&[("head_dim", 128)]);
-    let mut common = common(config)?;
-    common.attention.qk_norm = QkNorm::Head;
-    let mut layers = layers(&common, qwen_windows(config, common.layers)?);
-    if let Some(inner) = config.count(&["moe_intermediate_size"])? {
-        mix(config, &mut layers, &mixture(config, inner)?)?;
-    }
-    Ok(layers)
 }
 
 /// gpt-oss (OpenAI 2025): sinks, a window in every second layer, and experts with biases.

@@ -6,6 +6,7 @@ use super::config::Config;
 use super::decoders::{LAYERS, attention_of, hidden_of, layer, layers_of};
 use super::experts::{become_mixture, mix, mixture, shared};
 use super::nested::{below_language_model, decoder_in, kinds, text_of};
+use super::siglip;
 use super::vision;
 use crate::structure::{Attention, Dense, Indexer, Layer, Mixer, QkNorm};
 use crate::tensors::names::{LLAMA, Names};
@@ -17,7 +18,7 @@ const MINIMAX: Names = Names {
     experts: "block_sparse_moe.experts",
     expert: ["w1", "w3", "w2"],
     shared: "block_sparse_moe.shared_experts",
-    tower: Some(&vision::CLIP),
+    tower: Some(&siglip::NAMES),
     ..LLAMA
 };
 

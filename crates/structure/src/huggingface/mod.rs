@@ -6,18 +6,25 @@
 mod config;
 mod decoders;
 mod deepseek_v4;
+mod encoder_decoders;
+mod encoders;
 mod experts;
+mod gemma;
 mod gemma4;
+mod gpt;
 mod kimi_linear;
 mod latent;
 mod mimo;
 mod minimax;
+mod mixtures;
 mod nemotron;
 mod nested;
 mod prediction;
 mod quantisation;
 mod qwen;
+mod siglip;
 mod step;
+mod variants;
 mod vision;
 
 use serde_json::{Map, Value};
@@ -42,22 +49,36 @@ struct Architecture {
 /// All architectures, by `model_type`.
 const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "llama", read: decoders::llama },
-    Architecture { name: "mistral", read: decoders::llama },
+    Architecture { name: "mistral", read: decoders::mistral },
     Architecture { name: "qwen2", read: decoders::qwen2 },
     Architecture { name: "qwen3", read: decoders::qwen3 },
+    Architecture { name: "bert", read: encoders::bert },
+    Architecture { name: "bloom", read: gpt::bloom },
+    Architecture { name: "cohere", read: variants::cohere },
+    Architecture { name: "cohere2", read: variants::cohere2 },
     Architecture { name: "deepseek_ref", read: deepseek_v4::deepseek_v4 },
     Architecture { name: "deepseek_v2", read: latent::deepseek_v2 },
     Architecture { name: "deepseek_v3", read: latent::deepseek_v3 },
     Architecture { name: "deepseek_v32", read: latent::deepseek_v3 },
     Architecture { name: "deepseek_v4", read: deepseek_v4::deepseek_v4 },
+    Architecture { name: "falcon", read: gpt::falcon },
+    Architecture { name: "gemma", read: gemma::gemma },
+    Architecture { name: "gemma2", read: gemma::gemma2 },
+    Architecture { name: "gemma3", read: gemma::gemma3 },
+    Architecture { name: "gemma3_text", read: gemma::gemma3_text },
     Architecture { name: "gemma4", read: gemma4::gemma4 },
     Architecture { name: "gemma4_text", read: gemma4::gemma4 },
     Architecture { name: "glm_moe_dsa", read: latent::glm },
+    Architecture { name: "gpt2", read: gpt::gpt2 },
+    Architecture { name: "gpt_bigcode", read: gpt::gpt_bigcode },
+    Architecture { name: "gpt_neox", read: gpt::gpt_neox },
     Architecture { name: "gpt_oss", read: experts::gpt_oss },
+    Architecture { name: "granite", read: decoders::llama },
     Architecture { name: "kimi_k2", read: latent::deepseek_v3 },
     Architecture { name: "kimi_k25", read: latent::kimi_k25 },
     Architecture { name: "kimi_k3", read: kimi_linear::kimi_linear },
     Architecture { name: "kimi_linear", read: kimi_linear::kimi_linear },
+    Architecture { name: "lfm2", read: variants::lfm2 },
     Architecture { name: "llama4", read: experts::llama4 },
     Architecture { name: "llama4_text", read: experts::llama4 },
     Architecture { name: "mimo", read: mimo::mimo },
@@ -65,18 +86,31 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "minimax_m2", read: minimax::m2 },
     Architecture { name: "minimax_m3", read: minimax::m3 },
     Architecture { name: "minimax_m3_vl", read: minimax::m3 },
-    Architecture { name: "mixtral", read: experts::mixtral },
+    Architecture { name: "mixtral", read: mixtures::mixtral },
     Architecture { name: "nemotron-nas", read: nemotron::nas },
     Architecture { name: "nemotron_h", read: nemotron::hybrid },
+    Architecture { name: "olmo", read: variants::olmo },
+    Architecture { name: "olmo2", read: variants::olmo2 },
+    Architecture { name: "opt", read: gpt::opt },
+    Architecture { name: "phi", read: variants::phi },
+    Architecture { name: "phi3", read: variants::phi3 },
+    Architecture { name: "qwen2_moe", read: mixtures::qwen2_moe },
     Architecture { name: "qwen3_5", read: qwen::qwen3_5 },
     Architecture { name: "qwen3_5_moe", read: qwen::qwen3_5 },
     Architecture { name: "qwen3_5_moe_text", read: qwen::qwen3_5 },
     Architecture { name: "qwen3_5_text", read: qwen::qwen3_5 },
-    Architecture { name: "qwen3_moe", read: experts::qwen3_moe },
+    Architecture { name: "qwen3_moe", read: mixtures::qwen3_moe },
     Architecture { name: "qwen3_vl", read: qwen::qwen3_vl },
     Architecture { name: "qwen3_vl_moe", read: qwen::qwen3_vl },
+    Architecture { name: "roberta", read: encoders::bert },
+    Architecture { name: "smollm3", read: variants::smollm3 },
+    Architecture { name: "stablelm", read: variants::stablelm },
+    Architecture { name: "starcoder2", read: variants::starcoder2 },
     Architecture { name: "step3p5", read: step::step3p7 },
     Architecture { name: "step3p7", read: step::step3p7 },
+    Architecture { name: "t5", read: encoder_decoders::t5 },
+    Architecture { name: "vit", read: encoders::vit },
+    Architecture { name: "whisper", read: encoder_decoders::whisper },
 ];
 
 /// Reads a configuration, with that of its quantisation beside it if there is one.

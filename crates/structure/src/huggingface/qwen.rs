@@ -2,8 +2,8 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, attention_of, hidden_of, layers_of};
-use super::experts::{become_mixture, mix, mixture, qwen3_layers};
+use super::decoders::{LAYERS, attention_of, common, hidden_of, layers, layers_of, qwen_windows};
+use super::experts::{become_mixture, mix, mixture};
 use super::latent::layer;
 use super::nested::{decoder_in, kinds, text_of, within_model};
 use super::prediction::{self, prediction};
@@ -33,6 +33,18 @@ pub(super) fn qwen3_vl(config: &Config) -> Result<Read> {
     structure.layers = qwen3_layers(text)?;
     see(config, &mut structure)?;
     Ok((structure, named(config, LANGUAGE)))
+}
+
+/// Layers of Qwen 3, dense or with experts.
+fn qwen3_layers(config: &Config) -> Result<Vec<Layer>> {
+    let config = &config.with_defaults(&[("head_dim", 128)]);
+    let mut common = common(config)?;
+    common.attention.qk_norm = QkNorm::Head;
+    let mut layers = layers(&common, qwen_windows(config, common.layers)?);
+    if let Some(inner) = config.count(&["moe_intermediate_size"])? {
+        mix(config, &mut layers, &mixture(config, inner)?)?;
+    }
+    Ok(layers)
 }
 
 /// Qwen 3.5: three layers of linear attention to one of gated attention, dense or with experts.

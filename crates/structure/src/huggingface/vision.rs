@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::decoders::{layer, layers_of};
+pub(super) use super::siglip::weight;
 use crate::structure::{Attention, Dense, Mixer, Norm, QkNorm, Tower, TowerKind, Weight};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
@@ -33,16 +34,6 @@ pub(super) const MOON: Names = Names {
     ..LLAMA
 };
 
-/// Names within the encoder of CLIP.
-pub(super) const CLIP: Names = Names {
-    layers: "encoder.layers",
-    norms: &["layer_norm1", "layer_norm2"],
-    output: "out_proj",
-    up: "fc1",
-    down: "fc2",
-    ..LLAMA
-};
-
 /// Names within the encoder of Gemma 4.
 pub(super) const GEMMA4: Names = Names {
     layers: "encoder.layers",
@@ -67,11 +58,6 @@ pub(super) const STEP: Names = Names {
     down: "c_proj",
     ..LLAMA
 };
-
-/// Weights outside the blocks, by name and shape.
-pub(super) fn weight(name: impl Into<String>, shape: &[u64]) -> Weight {
-    Weight { name: name.into(), shape: shape.to_vec() }
-}
 
 /// The weight of a product, and its bias.
 fn linear(name: &str, [inputs, outputs]: [u64; 2]) -> [Weight; 2] {

@@ -1,13 +1,14 @@
 //! Every configuration of the PyPI package `aiconfigurator-core` 0.12.0, against published numbers of parameters. The
 //! environment variable `STAGEWRIGHT_MODEL_CONFIGS` names its folder `model_configs`; without it the test does nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use serde_json::Value;
 use stagewright_structure::huggingface::read;
 use stagewright_structure::{Role, Structure, Tensor};
 
-/// What a figure counts.
+/// Tensors that a figure counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Part {
     /// Every tensor of the checkpoint.
@@ -149,8 +150,9 @@ fn entries<'t, T>(table: &'t [T], key: impl Fn(&T) -> &str, model: &str) -> Vec<
     table.iter().filter(contains).filter(|entry| Some(key(entry).len()) == longest).collect()
 }
 
-/// Every configuration of the folder, by its name; a second file beside one gives its quantisation.
-fn structures(folder: PathBuf) -> BTreeMap<String, Structure> {
+/// Every configuration of the folder with the modules that its quantisation lists, by its name; a second file beside one
+/// gives its quantisation.
+fn structures(folder: PathBuf) -> BTreeMap<String, (Structure, BTreeSet<String>)> {
     let mut structures = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -160,12 +162,46 @@ fn structures(folder: PathBuf) -> BTreeMap<String, Structure> {
             continue;
         };
         let beside = path.with_file_name(format!("{model}_hf_quant_config.json"));
-        let quantisation = std::fs::read(&beside).ok();
-        let quantisation = quantisation.as_ref().map(|bytes| ("hf_quant_config.json", &bytes[..]));
-        let structure = read(&name, &std::fs::read(&path).unwrap(), quantisation, None);
-        structures.insert(name.clone(), structure.unwrap_or_else(|error| panic!("{name}: {error:?}")));
+        let bytes = [std::fs::read(&path).unwrap(), std::fs::read(&beside).unwrap_or_default()];
+        let quantisation = (!bytes[1].is_empty()).then_some(("hf_quant_config.json", &bytes[1][..]));
+        let structure = read(&name, &bytes[0], quantisation, None);
+        let structure = structure.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let listed = bytes.iter().flat_map(|bytes| modules(bytes)).collect();
+        structures.insert(name.clone(), (structure, listed));
     }
     structures
+}
+
+/// Modules of layers that a configuration of quantisation names in full, with `*` for the number of an expert.
+fn modules(bytes: &[u8]) -> Vec<String> {
+    let config: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let mut found = Vec::new();
+    for place in ["/quantization_config", "/text_config/quantization_config", "/quantization"] {
+        let Some(quantisation) = config.pointer(place) else { continue };
+        for key in ["ignore", "modules_to_not_convert", "exclude_modules"] {
+            let listed = quantisation[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+            found.extend(listed.map(str::to_owned));
+        }
+        found.extend(
+            quantisation["quantized_layers"]
+                .as_object()
+                .into_iter()
+                .flat_map(|layers| layers.keys().cloned()),
+        );
+    }
+    let is_plain = |name: &String| name.contains("layers.") && !name.contains('*') && !name.contains(':');
+    found.into_iter().filter(is_plain).map(|name| any_expert(&name)).collect()
+}
+
+/// A name with `*` for the number after `experts`.
+fn any_expert(name: &str) -> String {
+    let mut parts: Vec<&str> = name.split('.').collect();
+    if let Some(place) = parts.iter().position(|&part| part == "experts") {
+        if let Some(number) = parts.get_mut(place + 1).filter(|part| part.parse::<u64>().is_ok()) {
+            *number = "*";
+        }
+    }
+    parts.join(".")
 }
 
 #[test]
@@ -173,7 +209,7 @@ fn structures(folder: PathBuf) -> BTreeMap<String, Structure> {
     clippy::print_stdout,
     reason = "whoever runs the test reads the table of differences, or that it was skipped"
 )]
-fn every_configuration_has_its_published_parameters() {
+fn every_configuration_has_its_published_parameters_and_the_modules_of_its_quantisation() {
     let Some(folder) = std::env::var_os("STAGEWRIGHT_MODEL_CONFIGS") else {
         println!(
             "skipped: STAGEWRIGHT_MODEL_CONFIGS does not name the folder model_configs of aiconfigurator-core"
@@ -182,7 +218,16 @@ fn every_configuration_has_its_published_parameters() {
     };
     let structures = structures(folder.into());
     assert!(structures.len() >= 86, "{} configurations", structures.len());
-    for (model, structure) in &structures {
+    for (model, (structure, listed)) in &structures {
+        let names: BTreeSet<&str> = structure.tensors.iter().map(|tensor| &tensor.name[..]).collect();
+        let has = |module: &str| {
+            let below = format!("{module}.");
+            names.contains(module)
+                || names.range(&below[..]..).next().is_some_and(|name| name.starts_with(&below))
+        };
+        // The lists of GLM-5 name a module that no implementation has.
+        let lost = listed.iter().find(|module| !has(module) && !module.ends_with(".indexers_proj"));
+        assert_eq!(lost, None, "{model} lists a module without tensors");
         let rows = entries(TABLE, |row| row.0, model);
         let without = entries(WITHOUT_FIGURE, |entry| entry.0, model);
         assert!(!rows.is_empty() || !without.is_empty(), "{model} is in no table");

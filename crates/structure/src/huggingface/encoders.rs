@@ -64,14 +64,14 @@ pub(super) fn vit(config: &Config) -> Result<Read> {
     let patches = patches(config)?;
     let projection = "embeddings.patch_embeddings.projection";
     let mut other = vec![
-        weight(&format!("{prefix}embeddings.cls_token"), &[1, 1, hidden]),
-        weight(&format!("{prefix}embeddings.position_embeddings"), &[1, patches.count + 1, hidden]),
-        weight(&format!("{prefix}{projection}.weight"), &[&[hidden], &patches.shape[..]].concat()),
-        weight(&format!("{prefix}{projection}.bias"), &[hidden]),
+        weight(format!("{prefix}embeddings.cls_token"), &[1, 1, hidden]),
+        weight(format!("{prefix}embeddings.position_embeddings"), &[1, patches.count + 1, hidden]),
+        weight(format!("{prefix}{projection}.weight"), &[&[hidden], &patches.shape[..]].concat()),
+        weight(format!("{prefix}{projection}.bias"), &[hidden]),
     ];
     let (last, outputs) = if bare { ("pooler.dense", hidden) } else { ("classifier", labels(config)?) };
-    other.push(weight(&format!("{last}.weight"), &[outputs, hidden]));
-    other.push(weight(&format!("{last}.bias"), &[outputs]));
+    other.push(weight(format!("{last}.weight"), &[outputs, hidden]));
+    other.push(weight(format!("{last}.bias"), &[outputs]));
     let structure = Structure {
         schema: StructureSchema::V1,
         name: config.text("_name_or_path").filter(|name| !name.is_empty()).unwrap_or("vit").to_owned(),

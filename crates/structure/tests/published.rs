@@ -196,10 +196,9 @@ fn modules(bytes: &[u8]) -> Vec<String> {
 /// A name with `*` for the number after `experts`.
 fn any_expert(name: &str) -> String {
     let mut parts: Vec<&str> = name.split('.').collect();
-    if let Some(place) = parts.iter().position(|&part| part == "experts") {
-        if let Some(number) = parts.get_mut(place + 1).filter(|part| part.parse::<u64>().is_ok()) {
-            *number = "*";
-        }
+    let place = parts.iter().position(|&part| part == "experts").map_or(0, |place| place + 1);
+    if let Some(number) = parts.get_mut(place).filter(|part| part.parse::<u64>().is_ok()) {
+        *number = "*";
     }
     parts.join(".")
 }

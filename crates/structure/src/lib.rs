@@ -12,6 +12,7 @@ pub mod cache;
 mod check;
 pub mod encoding;
 pub mod huggingface;
+mod module;
 mod structure;
 mod tensor;
 pub mod tensors;

@@ -13,6 +13,7 @@ mod check;
 pub mod encoding;
 pub mod huggingface;
 mod module;
+pub mod safetensors;
 mod structure;
 mod tensor;
 pub mod tensors;

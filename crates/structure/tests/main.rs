@@ -1,3 +1,4 @@
-//! Structures from configurations against published numbers.
+//! Structures from configurations against published numbers, and with the headers of weights.
 
 mod huggingface;
+mod safetensors;

@@ -12,6 +12,8 @@ pub mod cache;
 mod check;
 pub mod encoding;
 pub mod huggingface;
+mod module;
+pub mod safetensors;
 mod structure;
 mod tensor;
 pub mod tensors;

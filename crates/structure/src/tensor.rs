@@ -23,6 +23,10 @@ pub struct Tensor {
     pub encoding: Encoding,
     /// Bytes, with scales.
     pub bytes: u64,
+    /// Encoding that the product computes in, where activations are quantised too; `None` if weights are decoded to the
+    /// encoding of the activations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute: Option<Encoding>,
 }
 
 impl Tensor {

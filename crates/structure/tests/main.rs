@@ -1,4 +1,4 @@
-//! Structures from configurations against published numbers.
+//! Structures from configurations against published numbers, and with the headers of weights.
 
 mod established;
 mod hostile;
@@ -7,3 +7,4 @@ mod huggingface;
 mod models;
 mod newest;
 mod published;
+mod safetensors;

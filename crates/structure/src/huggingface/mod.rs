@@ -118,7 +118,8 @@ const ARCHITECTURES: &[Architecture] = &[
 /// `architecture` is read instead of the `model_type` of the file, if given.
 ///
 /// # Errors
-/// If the text is no JSON, a key is missing or has a senseless value (M013), or the architecture is unknown (M014).
+/// If the text is no JSON, a key is missing or has a senseless value or the quantisation is unknown (M013), or the
+/// architecture is unknown (M014).
 pub fn read(
     label: &str,
     config: &[u8],
@@ -133,7 +134,10 @@ pub fn read(
     let (mut structure, names) = (architecture_of(&config, architecture)?.read)(&config)?;
     let scheme = quantisation::read(&config, beside.as_ref())?;
     structure.cache = scheme.cache();
-    structure.tensors = derive(&structure, &names, |name, role, shape| scheme.encoding(name, role, shape));
+    structure.tensors = derive(&structure, &names, |_, _, _| scheme.plain());
+    // Shapes are checked before a quantisation counts their blocks, and the bytes after it.
+    structure.check(label)?;
+    scheme.apply(&mut structure.tensors)?;
     structure.check(label)?;
     Ok(structure)
 }

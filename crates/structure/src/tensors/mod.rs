@@ -88,7 +88,8 @@ impl Draft<'_> {
             Some(bytes) => (chosen, bytes),
             None => (Encoding::BF16, elements(shape).map_or(u64::MAX, |count| count.saturating_mul(2))),
         };
-        self.tensors.push(Tensor { name, role, layer: scope.layer, shape: shape.to_vec(), encoding, bytes });
+        let (layer, shape) = (scope.layer, shape.to_vec());
+        self.tensors.push(Tensor { name, role, layer, shape, encoding, bytes, compute: None });
     }
 
     /// Adds the weight, and the bias if there is one, of a product: `weight` below its name, or at its end if that is an

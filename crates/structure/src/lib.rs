@@ -10,7 +10,9 @@
 
 pub mod cache;
 mod check;
+mod document;
 pub mod encoding;
+mod figures;
 pub mod huggingface;
 mod module;
 pub mod safetensors;
@@ -18,6 +20,8 @@ mod structure;
 mod tensor;
 pub mod tensors;
 
+pub use document::{SCHEMA, read_structure, write_structure};
 pub use encoding::Encoding;
+pub use figures::{ByEncoding, Figures};
 pub use structure::*;
 pub use tensor::{Role, Tensor};

@@ -142,9 +142,10 @@ pub fn read(
     Ok(structure)
 }
 
-/// Whether an object in JSON is a configuration: it names an architecture, or has layers and a width.
-pub fn is_config(map: &Map<String, Value>) -> bool {
-    !map.contains_key("schema") && (map.contains_key("model_type") || map.contains_key("architectures"))
+/// Whether bytes are a configuration: an object in JSON that names an architecture, and no document of a schema.
+pub fn is_config(bytes: &[u8]) -> bool {
+    let names = |map: Map<String, Value>| map.contains_key("model_type") || map.contains_key("architectures");
+    config::parse("", bytes).is_ok_and(|map| !map.contains_key("schema") && names(map))
 }
 
 fn architecture_of(config: &Config, given: Option<&str>) -> Result<&'static Architecture> {

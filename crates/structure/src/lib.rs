@@ -13,6 +13,7 @@ mod check;
 mod document;
 pub mod encoding;
 mod figures;
+pub mod gguf;
 pub mod huggingface;
 mod module;
 pub mod safetensors;

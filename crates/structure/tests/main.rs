@@ -1,6 +1,7 @@
-//! Structures from configurations against published numbers, and with the headers of weights.
+//! Structures from configurations and files of weights, against published numbers.
 
 mod established;
+mod gguf;
 mod hostile;
 mod hostile_configs;
 mod huggingface;

@@ -52,6 +52,7 @@ pub(super) fn attention(model: &Model, block: &Block) -> Result<Attention> {
         shares_cache_of,
         indexer: indexer(model, block)?,
         bidirectional: model.sees_later(),
+        ..Attention::default()
     })
 }
 

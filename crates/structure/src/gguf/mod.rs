@@ -196,6 +196,7 @@ fn tensors(header: &Header, blocks: &[Block]) -> Vec<Tensor> {
             shape: info.shape.clone(),
             encoding: info.encoding,
             bytes: info.bytes,
+            compute: None,
         }
     });
     tensors.collect()

@@ -56,6 +56,7 @@ const NAMED: &[(&str, u64, u64)] = &[
     ("iq1_m", 256, 56),
     ("tq1_0", 256, 54),
     ("tq2_0", 256, 66),
+    ("q1_0", 128, 18),
     // 32 numbers of 4 bits and a scale of 8 bits, as in the OCP microscaling formats.
     ("mxfp4", 32, 17),
     ("mxfp8", 32, 33),

@@ -11,6 +11,7 @@
 pub mod cache;
 mod check;
 pub mod encoding;
+pub mod gguf;
 pub mod huggingface;
 mod structure;
 mod tensor;

@@ -1,3 +1,4 @@
-//! Structures from configurations against published numbers.
+//! Structures from configurations and files of weights, against published numbers.
 
+mod gguf;
 mod huggingface;

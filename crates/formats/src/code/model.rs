@@ -87,8 +87,9 @@ stagewright_core::codes! {
 
         /// key of a configuration that is missing or has a senseless value
         ///
-        /// A `config.json` describes a model by keys such as `hidden_size` and `num_hidden_layers`. The place is the key. Check that
-        /// the file is that of the whole model, and not of an adapter or a tokenizer.
+        /// A `config.json` describes a model by keys such as `hidden_size` and `num_hidden_layers`, a GGUF file by keys such as
+        /// `llama.block_count`. The place is the key. Check that the file is that of the whole model, and not of an adapter or a
+        /// tokenizer.
         M013,
 
         /// unknown architecture

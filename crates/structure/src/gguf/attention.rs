@@ -19,17 +19,16 @@ pub(super) fn attention(model: &Model, block: &Block) -> Result<Attention> {
     let key = width(model, "attention.key_length", window.is_some(), heads)?;
     let value = width(model, "attention.value_length", window.is_some(), heads)?;
     let (queries, all_keys, all_values) = (heads * key, kv_heads * key, kv_heads * value);
-    let is_gated = block.outputs("attn_q") == Some(2 * queries);
+    // The projection of queries may have a gate as its second half.
+    let is_gated = block.outputs("attn_q") == Some(2 * queries)
+        || block.outputs("attn_qkv") == Some(2 * queries + all_keys + all_values);
     if !is_gated {
         block.expect_outputs("attn_q", queries, "head_count and key_length")?;
+        let all = queries + all_keys + all_values;
+        block.expect_outputs("attn_qkv", all, "heads and widths of keys and values")?;
     }
     block.expect_outputs("attn_k", all_keys, "head_count_kv and key_length")?;
     block.expect_outputs("attn_v", all_values, "head_count_kv and value_length")?;
-    block.expect_outputs(
-        "attn_qkv",
-        queries + all_keys + all_values,
-        "heads and widths of keys and values",
-    )?;
     block.expect_inputs("attn_output", heads * value, "head_count and value_length")?;
     let shares_cache_of = model.shares_cache_of(block.layer)?;
     if shares_cache_of.is_none() && !block.has_any(&["attn_k", "attn_qkv"]) {
@@ -51,8 +50,9 @@ pub(super) fn attention(model: &Model, block: &Block) -> Result<Attention> {
         values_are_keys: block.has("attn_k") && !block.has("attn_v"),
         shares_cache_of,
         indexer: indexer(model, block)?,
+        head_gate: block.outputs("attn_gate") == Some(heads),
+        keys_without_bias: block.has_bias("attn_q") && block.has("attn_k") && !block.has_bias("attn_k"),
         bidirectional: model.sees_later(),
-        ..Attention::default()
     })
 }
 

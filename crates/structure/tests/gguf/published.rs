@@ -115,7 +115,7 @@ fn files_of_the_package_gguf_are_read_to_the_byte() {
         eprintln!("skipped: STAGEWRIGHT_SHARED is not set");
         return;
     };
-    let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
+    let python = std::env::var_os("STAGEWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
     let has_package = Command::new(&python).args(["-c", "import gguf, numpy"]).output();
     if !has_package.is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: there is no Python with gguf and numpy");

@@ -34,6 +34,23 @@ fn early_files_have_a_tensor_for_each_expert() {
 }
 
 #[test]
+fn queries_keys_and_values_may_be_one_tensor_with_a_gate() {
+    let gate = |outputs: u64| -> Result<bool, String> {
+        let mut model = Model::new("fused", 1, 64, 100);
+        model.key("attention.head_count", 4).key("attention.head_count_kv", 2);
+        model.layer(0, &[("attn_qkv", &[64, outputs]), ("attn_output", &[64, 64])]);
+        let structure = model.read().map_err(|error| error.place.to_string())?;
+        match &structure.layers[0].mixer {
+            Mixer::Attention(attention) => Ok(attention.gate),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(gate(64 + 32 + 32), Ok(false));
+    assert_eq!(gate(2 * 64 + 32 + 32), Ok(true));
+    assert_eq!(gate(64 + 32), Err("model.gguf: blk.0.attn_qkv.weight".to_owned()));
+}
+
+#[test]
 fn the_first_qwen_counts_gate_and_projection_up_together() {
     let mut model = with_attention("qwen");
     model.key("feed_forward_length", 192);

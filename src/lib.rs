@@ -48,6 +48,7 @@
 //! - [`files`], [`reading`], [`failure`]: files, a model and a cluster that are read together, and errors as users see them.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
+//! - [`structure`], [`structures`]: structures of language models, and what a path holds of one.
 //! - [`costs`]: measured costs of operators, kernels and transfers.
 //! - `runtime`: plans run as pipelines of processes, and measurements on this machine.
 //! - [`report`], [`export`]: plan documents, tables, pages and traces; plans for runtimes.
@@ -78,6 +79,7 @@ pub mod registry;
 pub mod robust;
 pub mod selection;
 pub mod solve;
+pub mod structures;
 pub mod support;
 pub mod tasks;
 
@@ -92,6 +94,7 @@ pub use stagewright_report as report;
 #[cfg(feature = "onnxruntime")]
 pub use stagewright_runtime as runtime;
 pub use stagewright_shard as shard;
+pub use stagewright_structure as structure;
 pub use stagewright_train as train;
 pub use stagewright_train::lock;
 pub use stagewright_workloads as workloads;

@@ -501,6 +501,13 @@ def check_pipelining():
     print(f"torch.distributed.pipelining {torch.__version__}: {sorted(spec)} make stages of {parameters} parameters")
 
 
+def check_derived_tensors():
+    """Structures derived from configurations have the tensors and windows of the models that transformers makes."""
+    from structures import check_structures
+
+    check_structures(run)
+
+
 def check_pipelining_models():
     """Small models of transformers and torchvision, with all their modules, are cut and run."""
     import torch
@@ -997,6 +1004,7 @@ CHECKS = [
     ("accelerate", check_accelerate_tables, ["accelerate"]),
     ("transformers", check_transformers, ["accelerate"]),
     ("transformers", check_sequences, []),
+    ("transformers", check_derived_tensors, []),
     ("diffusers", check_data_models, ["accelerate", "torch-pipelining"]),
     ("torch.export", check_measured, []),
     ("torch.distributed.pipelining", check_pipelining, ["torch-pipelining"]),

@@ -39,6 +39,7 @@ mod progress;
 mod quantity;
 mod recorder;
 mod resolve;
+mod show;
 mod simulate;
 mod solvers;
 mod style;
@@ -130,6 +131,7 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
         Command::Finetune(arguments) => policy::finetune(&arguments),
         Command::Workload(arguments) => workload::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments, verbose),
+        Command::Show(arguments) => show::run(&arguments),
         Command::Devices(arguments) => devices::run(&arguments),
         Command::Clusters(arguments) => clusters::run(&arguments),
         Command::Solvers(arguments) => solvers::run(&arguments),
@@ -161,6 +163,7 @@ fn threads(command: &Command) -> Option<usize> {
         | Command::Bench(_)
         | Command::Workload(_)
         | Command::Instances(_)
+        | Command::Show(_)
         | Command::Devices(_)
         | Command::Clusters(_)
         | Command::Solvers(_)

@@ -84,5 +84,37 @@ stagewright_core::codes! {
         /// `TMPCs`, or its entry for one device synchronises with other nodes. Profile the node on one device and add
         /// that profile under `"1"`.
         M012,
+
+        /// key of a configuration that is missing or has a senseless value
+        ///
+        /// A `config.json` describes a model by keys such as `hidden_size` and `num_hidden_layers`, a GGUF file by keys such as
+        /// `llama.block_count`. The place is the key. Check that the file is that of the whole model, and not of an adapter or a
+        /// tokenizer.
+        M013,
+
+        /// unknown architecture
+        ///
+        /// The layers of a model follow from its `model_type` (or `general.architecture` in a GGUF file), and this one is not known.
+        /// If its layers are those of a known architecture, say so with `--as`, as in `--as llama`; the help of the error names the
+        /// nearest one.
+        M014,
+
+        /// model that is too large to describe
+        ///
+        /// The layers, widths or tensors of the model are more than any computation here can hold: a number of layers of 0 or above
+        /// 16,384, or 2^56 bytes of weights. Check the widths and the number of layers.
+        M015,
+
+        /// malformed header of a file of weights
+        ///
+        /// The header of a safetensors or GGUF file is truncated, contradicts itself, or is larger than such headers are. Check that
+        /// the file was copied or downloaded completely; a file of Git LFS that was not fetched is a short text.
+        M016,
+
+        /// tensors that contradict the configuration
+        ///
+        /// A tensor of the weights has another shape than the configuration gives it, or one of the two lacks it. Check that the
+        /// configuration and the weights are of the same model.
+        M017,
     }
 }

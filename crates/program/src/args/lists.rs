@@ -1,8 +1,8 @@
-//! Arguments of `devices`, `clusters` and `solvers`.
+//! Arguments of `devices`, `clusters`, `solvers` and `show`.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 #[derive(Debug, Args)]
 pub(crate) struct DevicesArguments {
@@ -33,3 +33,26 @@ pub(crate) struct SolversArguments {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArguments {
+    /// Language model: a folder of Hugging Face, its config.json, an index or a file of safetensors, a GGUF file, or a
+    /// structure
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) model: PathBuf,
+    /// Tokens of a sequence for the figures at a context [default: the longest of the model]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=MOST_TOKENS))]
+    pub(crate) context: Option<u64>,
+    /// Encoding of cached keys and values: bf16, fp8, q8_0 [default: that of the model, or bf16]
+    #[arg(long, value_name = "ENCODING")]
+    pub(crate) cache: Option<String>,
+    /// Architecture whose layers a configuration has, instead of its model_type
+    #[arg(long = "as", value_name = "ARCHITECTURE")]
+    pub(crate) architecture: Option<String>,
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Maximum number of tokens of a sequence.
+const MOST_TOKENS: u64 = 1 << 40;

@@ -1,0 +1,90 @@
+//! `show`: parameters, bytes of weights, cache and work of a language model, from a configuration or the headers of its
+//! weights.
+
+use stagewright::code::U001;
+use stagewright::core::units::{bytes, flop};
+use stagewright::report::grid::{Column, Grid};
+use stagewright::report::wrap::facts;
+use stagewright::structure::{Encoding, Figures, Structure};
+use stagewright::structures::structure;
+
+use super::args::ShowArguments;
+use super::error::{CliError, Result};
+use super::exit::Exit;
+use super::output;
+
+/// Tokens of a sequence for the figures at a context, if neither an option nor the model gives them.
+const CONTEXT: u64 = 4096;
+
+pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit> {
+    let mut notes = Vec::new();
+    let structure = structure(&arguments.model, arguments.architecture.as_deref(), &mut notes)?;
+    output::notes(&notes);
+    let figures = Figures::new(&structure, context(&structure, arguments), cache(&structure, arguments)?);
+    if arguments.json {
+        output::data(&output::json(&figures)?)?;
+    } else {
+        output::result(&format!("{}\n{}", lines(&figures), weights(&figures)))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn context(structure: &Structure, arguments: &ShowArguments) -> u64 {
+    arguments.context.or(structure.context).unwrap_or(CONTEXT)
+}
+
+fn cache(structure: &Structure, arguments: &ShowArguments) -> Result<Encoding> {
+    let Some(name) = &arguments.cache else { return Ok(structure.cache.unwrap_or(Encoding::BF16)) };
+    Encoding::named(name).ok_or_else(|| {
+        CliError::new(U001, format!("`{name}` is no encoding"))
+            .at("--cache")
+            .help("write bf16, fp8, q8_0 or another encoding of weights")
+    })
+}
+
+/// A number of weights, as in `8.03 B`.
+fn count(weights: f64) -> String {
+    let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
+    match units.iter().find(|(unit, _)| weights >= *unit) {
+        Some((unit, name)) => format!("{:.2} {name}", weights / unit),
+        None => format!("{weights}"),
+    }
+}
+
+fn lines(figures: &Figures) -> String {
+    let mut shown = vec![
+        ("model", format!("{} ({})", figures.name, figures.architecture)),
+        ("layers", figures.layers.to_string()),
+        ("parameters", format!("{} ({:.0})", count(figures.parameters), figures.parameters)),
+    ];
+    if figures.active_parameters < figures.parameters {
+        shown.push(("active", format!("{} for a token", count(figures.active_parameters))));
+    }
+    if figures.prediction_parameters > 0.0 {
+        let prediction = count(figures.prediction_parameters);
+        shown.push(("prediction", format!("{prediction} more in layers of multi-token prediction")));
+    }
+    if figures.tower_parameters > 0.0 {
+        shown.push(("towers", format!("{} of the parameters, in encoders", count(figures.tower_parameters))));
+    }
+    shown.push(("weights", bytes(figures.weight_bytes)));
+    let (token, encoding) = (bytes(figures.cache_bytes_per_token), &figures.cache_encoding);
+    shown.push(("cache", format!("{token} a token in {encoding}")));
+    if figures.state_bytes > 0.0 {
+        shown.push(("state", format!("{} a sequence", bytes(figures.state_bytes))));
+    }
+    shown.push(("", format!("{} for a sequence of {} tokens", bytes(figures.cache_bytes), figures.at_context)));
+    let (first, last) = (flop(figures.flop_per_token), flop(figures.flop_per_token_at_context));
+    shown.push(("work", format!("{first} a token, {last} after {} tokens", figures.at_context)));
+    facts(shown, output::width())
+}
+
+/// Table of weights by encoding.
+fn weights(figures: &Figures) -> String {
+    let mut grid = Grid::of(&[(Column::Keys, &["encoding"]), (Column::Figures, &["weights", "bytes", "bits a weight"])]);
+    for row in &figures.weights {
+        let bits = 8.0 * row.bytes / row.parameters.max(1.0);
+        grid.row([row.encoding.clone(), count(row.parameters), bytes(row.bytes), format!("{bits:.3}")]);
+    }
+    grid.text(output::width())
+}

@@ -1,0 +1,91 @@
+//! Bytes that a sequence keeps between steps: keys and values, latents, and states.
+
+use crate::encoding::Encoding;
+use crate::structure::{Compressed, Indexer, Layer, Linear, Mixer, StateSpace, Structure};
+
+/// Bytes that one sequence keeps in a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LayerCache {
+    /// Bytes that grow with the tokens of the sequence.
+    pub tokens: f64,
+    /// Bytes that do not depend on the number of tokens.
+    pub state: f64,
+}
+
+impl LayerCache {
+    /// All bytes.
+    pub fn bytes(self) -> f64 {
+        self.tokens + self.state
+    }
+}
+
+/// Bytes that a sequence of `context` tokens keeps in a layer, with cached numbers in `encoding`.
+///
+/// Full attention keeps a key and a value of every head of keys for each token; a window bounds the tokens. Latent
+/// attention keeps the latent and the rotary key (DeepSeek-AI 2024, section 2.1.2), an indexer one key besides.
+/// Linear attention keeps a matrix of 32-bit numbers for every head of values, a state-space layer one vector for every
+/// channel, and both the tokens before the last in their convolution, in 16 bits. A layer that reads the cache of another
+/// keeps nothing.
+pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCache {
+    let number = encoding.bytes_per_number();
+    let tokens = context as f64;
+    match &layer.mixer {
+        Mixer::Attention(attention) => {
+            let indexed = indexed(attention.indexer.as_ref(), tokens, number);
+            if attention.shares_cache_of.is_some() {
+                return LayerCache { tokens: indexed, state: 0.0 };
+            }
+            let seen = attention.window.map_or(context, |window| window.min(context)) as f64;
+            let width = attention.kv_heads * (attention.key + attention.value);
+            LayerCache { tokens: seen * width as f64 * number + indexed, state: 0.0 }
+        }
+        Mixer::Latent(latent) => {
+            let width = (latent.rank + latent.rotary) as f64;
+            let indexed = indexed(latent.indexer.as_ref(), tokens, number);
+            LayerCache { tokens: tokens * width * number + indexed, state: 0.0 }
+        }
+        Mixer::Compressed(compressed) => {
+            LayerCache { tokens: compressed_tokens(compressed, context, number), state: 0.0 }
+        }
+        Mixer::Linear(linear) => LayerCache { tokens: 0.0, state: linear_state(linear) },
+        Mixer::StateSpace(space) => LayerCache { tokens: 0.0, state: space_state(space) },
+        Mixer::Convolution(convolution) => {
+            let kept = convolution.kernel.saturating_sub(1) * convolution.width;
+            LayerCache { tokens: 0.0, state: 2.0 * kept as f64 }
+        }
+        Mixer::None => LayerCache::default(),
+    }
+}
+
+/// Bytes that a sequence of `context` tokens keeps in all layers that predict the next token.
+pub fn cache_bytes(structure: &Structure, context: u64, encoding: Encoding) -> f64 {
+    let layers = structure.layers.iter().filter(|layer| !layer.is_prediction);
+    layers.map(|layer| layer_cache(layer, context, encoding).bytes()).sum()
+}
+
+fn indexed(indexer: Option<&Indexer>, tokens: f64, number: f64) -> f64 {
+    indexer.filter(|indexer| !indexer.shared).map_or(0.0, |indexer| tokens * indexer.width as f64 * number)
+}
+
+/// Entries of the window, and compressed entries with the key of their indexer.
+fn compressed_tokens(compressed: &Compressed, context: u64, number: f64) -> f64 {
+    let window = compressed.window.min(context) as f64 * compressed.width as f64;
+    let Some(entries) = context.checked_div(compressed.ratio) else { return window * number };
+    let index =
+        compressed.indexer.as_ref().filter(|indexer| !indexer.shared).map_or(0, |indexer| indexer.width);
+    (window + entries as f64 * (compressed.width + index) as f64) * number
+}
+
+fn linear_state(linear: &Linear) -> f64 {
+    let matrices = (linear.value_heads * linear.value) as f64 * linear.key as f64;
+    let width = 2 * linear.key_heads * linear.key + linear.value_heads * linear.value;
+    let kept = linear.kernel.saturating_sub(1) as f64 * width as f64;
+    4.0 * matrices + 2.0 * kept
+}
+
+fn space_state(space: &StateSpace) -> f64 {
+    let channels = space.heads * space.width;
+    let width = channels + 2 * space.groups * space.state;
+    let kept = space.kernel.saturating_sub(1) as f64 * width as f64;
+    space.state_bytes as f64 * channels as f64 * space.state as f64 + 2.0 * kept
+}

@@ -1,0 +1,11 @@
+//! Structures from configurations and files of weights, against published numbers.
+
+mod established;
+mod gguf;
+mod hostile;
+mod hostile_configs;
+mod huggingface;
+mod models;
+mod newest;
+mod published;
+mod safetensors;

@@ -95,7 +95,8 @@ fn of_folder(folder: &Path, architecture: Option<&str>, notes: &mut Vec<String>)
             let mut names: Vec<String> = index.files.values().cloned().collect();
             names.sort();
             names.dedup();
-            let shards: Vec<PathBuf> = names.iter().map(|name| within(folder, &label, name)).collect::<Result<_>>()?;
+            let shards: Vec<PathBuf> =
+                names.iter().map(|name| within(folder, &label, name)).collect::<Result<_>>()?;
             let missing = shards.iter().filter(|shard| !shard.is_file()).count();
             if missing > 0 {
                 notes.extend(compare(&structure, &index)?);

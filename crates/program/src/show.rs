@@ -73,7 +73,10 @@ fn lines(figures: &Figures) -> String {
     if figures.state_bytes > 0.0 {
         shown.push(("state", format!("{} a sequence", bytes(figures.state_bytes))));
     }
-    shown.push(("", format!("{} for a sequence of {} tokens", bytes(figures.cache_bytes), figures.at_context)));
+    shown.push((
+        "",
+        format!("{} for a sequence of {} tokens", bytes(figures.cache_bytes), figures.at_context),
+    ));
     let (first, last) = (flop(figures.flop_per_token), flop(figures.flop_per_token_at_context));
     shown.push(("work", format!("{first} a token, {last} after {} tokens", figures.at_context)));
     facts(shown, output::width())
@@ -81,7 +84,8 @@ fn lines(figures: &Figures) -> String {
 
 /// Table of weights by encoding.
 fn weights(figures: &Figures) -> String {
-    let mut grid = Grid::of(&[(Column::Keys, &["encoding"]), (Column::Figures, &["weights", "bytes", "bits a weight"])]);
+    let mut grid =
+        Grid::of(&[(Column::Keys, &["encoding"]), (Column::Figures, &["weights", "bytes", "bits a weight"])]);
     for row in &figures.weights {
         let bits = 8.0 * row.bytes / row.parameters.max(1.0);
         grid.row([row.encoding.clone(), count(row.parameters), bytes(row.bytes), format!("{bits:.3}")]);

@@ -42,7 +42,9 @@ fn too_large(value: &Value) -> Option<String> {
     };
     match value {
         Value::Number(number) => number.as_u64().is_some_and(|count| count > LARGEST).then(String::new),
-        Value::Array(values) => values.iter().enumerate().find_map(|(index, value)| within(index.to_string(), value)),
+        Value::Array(values) => {
+            values.iter().enumerate().find_map(|(index, value)| within(index.to_string(), value))
+        }
         Value::Object(map) => {
             let fields = map.iter().filter(|(key, _)| *key != "tensors");
             fields.into_iter().find_map(|(key, value)| within(key.clone(), value))
@@ -53,7 +55,8 @@ fn too_large(value: &Value) -> Option<String> {
 
 /// Writes a structure as JSON, ending in a newline.
 pub fn write_structure(structure: &Structure) -> String {
-    let mut text = serde_json::to_string_pretty(structure).expect("a structure has nothing that JSON cannot hold");
+    let mut text =
+        serde_json::to_string_pretty(structure).expect("a structure has nothing that JSON cannot hold");
     text.push('\n');
     text
 }
@@ -69,14 +72,20 @@ mod tests {
             "num_hidden_layers": 2, "vocab_size": 100, "tie_word_embeddings": true}"#;
         let structure = huggingface::read("config.json", config, None, None).expect("a model");
         let text = write_structure(&structure);
-        assert_eq!(read_structure("structure.json", text.as_bytes()).expect("a structure"), Some(structure.clone()));
+        assert_eq!(
+            read_structure("structure.json", text.as_bytes()).expect("a structure"),
+            Some(structure.clone())
+        );
         let mut bare: Value = serde_json::from_str(&text).expect("JSON");
         bare.as_object_mut().expect("an object").remove("tensors");
         let again = read_structure("structure.json", bare.to_string().as_bytes()).expect("a structure");
         assert_eq!(again, Some(structure));
         bare["layers"][1]["mixer"]["heads"] = (1_u64 << 40).into();
         let error = read_structure("structure.json", bare.to_string().as_bytes()).expect_err("absurd");
-        assert_eq!((error.code.name, &*error.place.to_string()), ("M015", "structure.json: layers.1.mixer.heads"));
+        assert_eq!(
+            (error.code.name, &*error.place.to_string()),
+            ("M015", "structure.json: layers.1.mixer.heads")
+        );
         assert_eq!(read_structure("config.json", config), Ok(None));
     }
 }

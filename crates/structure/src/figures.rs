@@ -64,8 +64,10 @@ impl Figures {
     ///
     /// Takes time proportional to the number of tensors and layers.
     pub fn new(structure: &Structure, context: u64, cache: Encoding) -> Figures {
-        let is_prediction = |tensor: &&Tensor| layer_of(structure, tensor).is_some_and(|layer| layer.is_prediction);
-        let (prediction, main): (Vec<&Tensor>, Vec<&Tensor>) = structure.tensors.iter().partition(is_prediction);
+        let is_prediction =
+            |tensor: &&Tensor| layer_of(structure, tensor).is_some_and(|layer| layer.is_prediction);
+        let (prediction, main): (Vec<&Tensor>, Vec<&Tensor>) =
+            structure.tensors.iter().partition(is_prediction);
         let count = |tensors: &[&Tensor]| tensors.iter().map(|tensor| tensor.elements() as f64).sum();
         let towers: Vec<&Tensor> = main.iter().copied().filter(|tensor| tensor.role == Role::Tower).collect();
         let layers = || structure.layers.iter().filter(|layer| !layer.is_prediction);
@@ -144,7 +146,9 @@ fn multiplied(structure: &Structure, tensor: &Tensor) -> f64 {
 /// latents, and reads and updates of a state.
 fn attention_flop(layer: &Layer, tokens: f64) -> f64 {
     let selected = |indexer: Option<&Indexer>, tokens: f64| {
-        let scores = |indexer: &Indexer| if indexer.shared { 0.0 } else { 2.0 * tokens * (indexer.heads * indexer.width) as f64 };
+        let scores = |indexer: &Indexer| {
+            if indexer.shared { 0.0 } else { 2.0 * tokens * (indexer.heads * indexer.width) as f64 }
+        };
         indexer.map_or((tokens, 0.0), |indexer| (tokens.min(indexer.selected as f64), scores(indexer)))
     };
     match &layer.mixer {

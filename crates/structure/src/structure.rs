@@ -426,20 +426,20 @@ pub struct Shared {
 pub struct Tower {
     /// Path of its modules.
     pub name: String,
-    /// What it reads.
+    /// Kind of input.
     pub kind: TowerKind,
     /// Width of its hidden state.
     pub hidden: u64,
     /// Kind of its normalisations.
     pub norm: Norm,
-    /// Its layers.
+    /// Layers in order.
     pub layers: Vec<Layer>,
-    /// Its weights outside the layers: patches, positions, mergers, projections.
+    /// Weights outside the layers: patches, positions, mergers, projections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other: Vec<Weight>,
 }
 
-/// What a tower reads.
+/// Kind of input of a tower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TowerKind {

@@ -11,7 +11,7 @@ use crate::encoding::Encoding;
 pub struct Tensor {
     /// Name in the file, or as the framework would write it; `*` stands for the number of an expert or head.
     pub name: String,
-    /// What the tensor is for.
+    /// Purpose of the tensor.
     pub role: Role,
     /// Layer, counted from 0 with prediction layers last; `None` outside the layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ impl Tensor {
     }
 }
 
-/// What a tensor is for.
+/// Purpose of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

@@ -36,7 +36,7 @@ use crate::structure::Structure;
 use crate::tensors::{derive, names::Names};
 use config::Config;
 
-/// What the reader of an architecture returns: the structure without tensors, and the names of its modules.
+/// Structure without tensors, and the names of its modules, as the reader of an architecture returns them.
 type Read = (Structure, Names);
 
 /// An architecture.

@@ -8,7 +8,7 @@ use stagewright::report::wrap::facts;
 use stagewright::structure::{Encoding, Figures, Structure};
 use stagewright::structures::structure;
 
-use super::args::ShowArguments;
+use super::args::ShowModelArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::output;
@@ -16,7 +16,7 @@ use super::output;
 /// Tokens of a sequence for the figures at a context, if neither an option nor the model gives them.
 const CONTEXT: u64 = 4096;
 
-pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit> {
+pub(crate) fn run(arguments: &ShowModelArguments) -> Result<Exit> {
     let mut notes = Vec::new();
     let structure = structure(&arguments.model, arguments.architecture.as_deref(), &mut notes)?;
     output::notes(&notes);
@@ -29,11 +29,11 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn context(structure: &Structure, arguments: &ShowArguments) -> u64 {
+fn context(structure: &Structure, arguments: &ShowModelArguments) -> u64 {
     arguments.context.or(structure.context).unwrap_or(CONTEXT)
 }
 
-fn cache(structure: &Structure, arguments: &ShowArguments) -> Result<Encoding> {
+fn cache(structure: &Structure, arguments: &ShowModelArguments) -> Result<Encoding> {
     let Some(name) = &arguments.cache else { return Ok(structure.cache.unwrap_or(Encoding::BF16)) };
     Encoding::named(name).ok_or_else(|| {
         CliError::new(U001, format!("`{name}` is no encoding"))

@@ -113,7 +113,7 @@ stagewright_core::codes! {
 
         /// tensors that contradict the configuration
         ///
-        /// A tensor of the weights has another shape than the configuration gives it, or is absent from the weights or from the configuration. Check that the
+        /// A tensor has one shape in the weights and another by the configuration, or is absent from either. Check that the
         /// configuration and the weights are of the same model.
         M017,
     }

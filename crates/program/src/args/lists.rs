@@ -35,7 +35,7 @@ pub(crate) struct SolversArguments {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ShowArguments {
+pub(crate) struct ShowModelArguments {
     /// Language model: a folder of Hugging Face, its config.json, an index or a file of safetensors, a GGUF file, or a
     /// structure
     #[arg(value_hint = ValueHint::AnyPath)]

@@ -107,7 +107,7 @@ pub(crate) enum Command {
     /// List, show and verify the instances of the library
     Instances(InstancesArguments),
     /// Show parameters, weights, cache and work of a language model
-    Show(ShowArguments),
+    Show(ShowModelArguments),
     /// List the built-in devices, or show some of them with every source
     Devices(DevicesArguments),
     /// List the built-in clusters, or show some of them in detail

@@ -19,6 +19,8 @@ const CONFIG: &str = "config.json";
 const QUANTISATION: &str = "hf_quant_config.json";
 const INDEX: &str = "model.safetensors.index.json";
 const WEIGHTS: &str = "model.safetensors";
+/// Maximum number of bytes of a configuration or structure that is looked for among other files.
+const LARGEST_CONFIG: u64 = 64 << 20;
 
 /// Reads the structure of a model. `architecture` is read instead of the `model_type` of a configuration, if given. Notes
 /// tell where sizes are derived although the weights should give them.
@@ -33,9 +35,7 @@ pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String
             _ => of_folder(path, architecture, notes),
         };
     }
-    let mut head = [0; 4];
-    let opened = File::open(path).map_err(|error| unreadable(path.display().to_string(), &error))?;
-    if opened.take(4).read_exact(&mut head).is_ok() && gguf::is_gguf(&head) {
+    if is_gguf(path) {
         return of_gguf(path);
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
@@ -47,12 +47,38 @@ pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String
     if let Some(structure) = read_structure(&label, &bytes)? {
         return Ok(structure);
     }
-    if !huggingface::is_config(&bytes) {
+    if architecture.is_none() && !huggingface::is_config(&bytes) {
         let help = "give a folder with a config.json, a config.json, a GGUF file, or a structure";
         let message = "the file does not describe the layers of a model";
         return Err(InputError::new(F006, &label, At::Whole, message, help).into());
     }
     of_config(path, &label, &bytes, architecture)
+}
+
+/// Whether a path holds the structure of a model, by its content: such a folder, a configuration, a GGUF file or a structure.
+/// Graphs and other documents are none.
+pub fn describes_layers(path: &Path) -> bool {
+    if path.is_dir() {
+        return path.join(CONFIG).is_file() || only_gguf(path).is_ok_and(|file| file.is_some());
+    }
+    if is_gguf(path) {
+        return true;
+    }
+    // Graphs may be large; a configuration is not.
+    let is_small =
+        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= LARGEST_CONFIG);
+    let Some(bytes) = is_small.then(|| files::read(path).ok()).flatten().map(|input| input.bytes) else {
+        return false;
+    };
+    huggingface::is_config(&bytes) || read_structure("", &bytes).map_or(true, |found| found.is_some())
+}
+
+/// Whether a regular file begins like GGUF. Anything else cannot be read twice.
+fn is_gguf(path: &Path) -> bool {
+    let mut head = [0; 4];
+    path.is_file()
+        && File::open(path).is_ok_and(|file| file.take(4).read_exact(&mut head).is_ok())
+        && gguf::is_gguf(&head)
 }
 
 /// The only whole model, or first shard, among the GGUF files of a folder.

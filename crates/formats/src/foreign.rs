@@ -5,7 +5,7 @@
 //! archive, whose entries identify it: a saved program has `models/…json` or
 //! `serialized_exported_program.json` and the like, a checkpoint or a TorchScript module `data.pkl`. A
 //! safetensors file is a length of 8 bytes and a JSON object of that length, with `dtype` and `data_offsets`
-//! of every tensor or `__metadata__`. A Hugging Face folder has a `config.json`.
+//! of every tensor or `__metadata__`. A Hugging Face folder has a `config.json`, whose `model_type` names an architecture.
 //!
 //! Source: `torch/export/pt2_archive/constants.py` and `torch/serialization.py` of PyTorch 2.15, and the page "Format"
 //! of safetensors.
@@ -26,6 +26,10 @@ pub enum Foreign {
     Safetensors,
     /// A Hugging Face folder.
     Folder,
+    /// The configuration of a Hugging Face model.
+    Configuration,
+    /// A GGUF file: weights and widths of a language model.
+    Gguf,
     /// A strategy problem, which only some commands take.
     Strategies,
 }
@@ -46,6 +50,9 @@ impl Foreign {
         if is_strategies(bytes) {
             return Some(Foreign::Strategies);
         }
+        if bytes.starts_with(GGUF) {
+            return Some(Foreign::Gguf);
+        }
         if bytes.starts_with(ZIP) {
             let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
             return if PROGRAM.iter().any(|name| has(name)) {
@@ -61,6 +68,12 @@ impl Foreign {
         let is_header = length <= MAX_HEADER && header.starts_with(b"{");
         (is_header && (has(b"\"__metadata__\"") || (has(b"\"dtype\"") && has(b"\"data_offsets\""))))
             .then_some(Foreign::Safetensors)
+    }
+
+    /// Whether bytes that are no model look like a configuration: an object in JSON that names an architecture.
+    pub(super) fn is_configuration(bytes: &[u8]) -> bool {
+        let has = |key: &[u8]| bytes.windows(key.len()).any(|window| window == key);
+        bytes.trim_ascii_start().starts_with(b"{") && has(b"\"model_type\"")
     }
 
     /// Returns the error, with the commands to run instead.
@@ -83,7 +96,18 @@ impl Foreign {
             }
             Foreign::Folder => (
                 "a Hugging Face folder: weights and a configuration, without a graph",
-                format!("{PRETRAINED}{SAVE}"),
+                format!("{}; for a plan, {PRETRAINED}{SAVE}", shown(label)),
+            ),
+            Foreign::Configuration => (
+                "a configuration of a Hugging Face model, without a graph",
+                format!("{}; for a plan, {PRETRAINED}{SAVE}", shown(label)),
+            ),
+            Foreign::Gguf => (
+                "a GGUF file: weights and widths, without a graph",
+                format!(
+                    "{}; for a plan, export the model that it was made from: {PRETRAINED}{SAVE}",
+                    shown(label)
+                ),
             ),
             Foreign::Strategies => (
                 "a strategy problem, which has strategies in place of devices",
@@ -93,6 +117,14 @@ impl Foreign {
         InputError::new(F012, label, At::Whole, message, help)
     }
 }
+
+/// Command that shows what a file says about the layers of a model.
+fn shown(label: &str) -> String {
+    format!("`stagewright show {}` prints its parameters, weights and cache", quoted(label))
+}
+
+/// Magic number of a GGUF file.
+const GGUF: &[u8] = b"GGUF";
 
 /// Magic number of a zip archive.
 const ZIP: &[u8] = b"PK\x03\x04";
@@ -119,6 +151,9 @@ mod tests {
         assert_eq!(Foreign::from_bytes(&tensors(single)), Some(Foreign::Safetensors));
         assert_eq!(Foreign::from_bytes(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
         assert_eq!(Foreign::from_bytes(br#" {"problem": {}}"#), Some(Foreign::Strategies));
+        assert_eq!(Foreign::from_bytes(b"GGUF\x03\0\0\0"), Some(Foreign::Gguf));
+        assert!(Foreign::is_configuration(br#" {"model_type": "llama"}"#));
+        assert!(!Foreign::is_configuration(br#"["model_type"]"#));
         for short in [&b""[..], b"PK", b"PK\x03\x04", &[0; 8], &[255; 9]] {
             assert_eq!(Foreign::from_bytes(short), None, "{short:?}");
         }

@@ -248,6 +248,9 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
         return Err(foreign.refused(label));
     }
     text?;
+    if Foreign::is_configuration(bytes) {
+        return Err(Foreign::Configuration.refused(label));
+    }
     let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
     let help = format!("give a model in one of these formats: {}", known.join("; "));
     Err(InputError::new(F006, label, At::Whole, "unrecognised model format", help))

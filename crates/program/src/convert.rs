@@ -10,6 +10,8 @@ use stagewright::formats::{
     Notation, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
 };
 
+use stagewright::structure::write_structure;
+use stagewright::structures;
 use stagewright::tasks::{Kind, PlanFile};
 
 use super::args::ConvertArguments;
@@ -47,6 +49,9 @@ fn text(arguments: &ConvertArguments) -> Result<String> {
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {
         return cluster_text(&label, cluster, arguments);
     }
+    if any && let Some(text) = structure_text(arguments)? {
+        return Ok(text);
+    }
     match open(&arguments.input)? {
         Opened::Memory(input) if any && is_cluster(&input) => {
             let cluster = import_cluster(&input.label, &input.bytes)?;
@@ -54,6 +59,20 @@ fn text(arguments: &ConvertArguments) -> Result<String> {
         }
         opened => model_text(opened, arguments),
     }
+}
+
+/// The structure of a language model as a document; `None` if the input describes no layers.
+fn structure_text(arguments: &ConvertArguments) -> Result<Option<String>> {
+    if is_standard(&arguments.input) || !structures::describes_layers(&arguments.input) {
+        return Ok(None);
+    }
+    if let Some(other) = arguments.to.as_deref().filter(|to| *to != "json") {
+        return Err(no_conversion(other, "a structure", "json"));
+    }
+    let mut notes = Vec::new();
+    let structure = structures::structure(&arguments.input, None, &mut notes)?;
+    output::notes(&notes);
+    Ok(Some(write_structure(&structure)))
 }
 
 /// Whether the input is a cluster: it has the schema of one at its top level, or is TOML, which models never are.

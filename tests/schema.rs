@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use stagewright::formats::{
     Notation, import_cluster, import_graph, import_plan, write_cluster, write_graph, write_plan,
 };
+use stagewright::structure::Structure;
 use stagewright_core::document::{
     ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, PinsDocument, PlanDocument,
     ProblemDocument, StrategiesDocument, StrategyPlanDocument,
@@ -49,6 +50,7 @@ fn schemas_are_up_to_date() {
     regenerate::<StrategiesDocument>("strategies");
     regenerate::<StrategyPlanDocument>("strategy-plan");
     regenerate::<JointPlanDocument>("joint-plan");
+    regenerate::<Structure>("structure");
 }
 
 fn assert_valid(name: &str, document: &str) {

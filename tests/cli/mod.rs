@@ -12,6 +12,7 @@ mod models;
 mod outputs;
 mod pages;
 mod placements;
+mod show;
 mod siblings;
 mod strategies;
 mod suites;

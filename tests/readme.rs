@@ -170,7 +170,9 @@ fn root() -> &'static Path {
 /// A folder with copies of the files that the pages use.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for part in ["data/demo", "data/models", "data/suites", "crates/costs/tests/data"] {
+    let configurations = ["data/configurations/llama-3.1-8b", "data/configurations/deepseek-v3"];
+    let parts = ["data/demo", "data/models", "data/suites", "crates/costs/tests/data"];
+    for part in parts.into_iter().chain(configurations) {
         let copy = folder.path().join(part);
         std::fs::create_dir_all(&copy).expect("room");
         for file in std::fs::read_dir(root().join(part)).expect("a folder") {

@@ -64,7 +64,7 @@ fn what_describes_no_layers_is_refused_with_what_to_do() {
     refused(
         &["show", &config, "--as", "llama"],
         &unknown,
-        &["error[M013]", "config.json: num_hidden_layers"],
+        &["error[M013]", "config.json: intermediate_size"],
     );
     refused(&["show", &config], &json!({"operators": []}), &["error[F006]", "config.json"]);
     refused(&["show", &config, "--cache", "half"], &json!({"model_type": "llama"}), &["error[M013]"]);

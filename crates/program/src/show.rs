@@ -52,8 +52,12 @@ fn count(weights: f64) -> String {
 }
 
 fn lines(figures: &Figures) -> String {
+    let name = match figures.name == figures.architecture {
+        true => figures.name.clone(),
+        false => format!("{} ({})", figures.name, figures.architecture),
+    };
     let mut shown = vec![
-        ("model", format!("{} ({})", figures.name, figures.architecture)),
+        ("model", name),
         ("layers", figures.layers.to_string()),
         ("parameters", format!("{} ({:.0})", count(figures.parameters), figures.parameters)),
     ];

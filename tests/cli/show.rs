@@ -82,7 +82,7 @@ fn headers_of_weights_are_read_with_their_configuration() {
     fs::write(path(&files, "config.json"), config.to_string()).expect("room");
     let model = files.path().display().to_string();
     let derived = figures(&model, &[]);
-    // Shards that are not there leave what the configuration gives, and a note.
+    // If shards are missing, sizes are those of the configuration, and a note says so.
     let structure = path(&files, "structure.json");
     assert_eq!(code(&run(&["convert", &model, &structure])), Some(0));
     let document: Value =

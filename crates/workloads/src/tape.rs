@@ -69,7 +69,7 @@ pub(crate) struct Operator {
     pub(crate) is_idle: bool,
 }
 
-/// What a layer keeps of its sequences between steps: keys and values, latents, states.
+/// Cache of a layer between steps: keys and values, latents, or states of its sequences.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     pub(crate) name: String,

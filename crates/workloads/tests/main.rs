@@ -1,6 +1,10 @@
 //! Graphs of language models from their structures.
 
+mod caches;
+mod limits;
 mod models;
 #[path = "../../structure/tests/models.rs"]
 mod newest;
+mod training;
 mod weights;
+mod work;

@@ -86,7 +86,13 @@ impl Draw<'_> {
     }
 
     /// Attention of new tokens over the output of an encoder, which is `memory` where the step computes it.
-    pub(super) fn cross(&mut self, base: &str, cross: &Attention, x: Tensor, memory: Option<Tensor>) -> Tensor {
+    pub(super) fn cross(
+        &mut self,
+        base: &str,
+        cross: &Attention,
+        x: Tensor,
+        memory: Option<Tensor>,
+    ) -> Tensor {
         let tokens = self.step.tower_tokens as f64;
         let number = self.step.cache.bytes_per_number() * self.step.sequences as f64;
         let entry = cross.kv_heads as f64 * (cross.key as f64 + cross.value as f64) * number;
@@ -140,7 +146,8 @@ impl Draw<'_> {
                 (query, gate) = (parts[0], Some(parts[1]));
             }
         }
-        let project = |draw: &mut Self, role: Role| draw.weights.take(role).map(|it| draw.linear(&it, memory));
+        let project =
+            |draw: &mut Self, role: Role| draw.weights.take(role).map(|it| draw.linear(&it, memory));
         let is_own = attention.shares_cache_of.is_none();
         let keys = if is_own { project(self, Role::Key) } else { None };
         let values = if is_own && !attention.values_are_keys { project(self, Role::Value) } else { keys };
@@ -276,7 +283,8 @@ impl Draw<'_> {
         let number = step.cache.bytes_per_number() * step.sequences as f64;
         let written = keys - past;
         let cached = self.cached((past + written) * width as f64 * number, (self.index, false));
-        let record = self.mixed("indexer", if inputs.is_empty() { std::slice::from_ref(&x) } else { &inputs }, flop);
+        let record =
+            self.mixed("indexer", if inputs.is_empty() { std::slice::from_ref(&x) } else { &inputs }, flop);
         let selected = x.shape.with_last(indexer.selected.min(keys as u64).max(1));
         Some(self.push(&format!("{base}.select"), record, selected, cached))
     }
@@ -294,14 +302,12 @@ fn contract(inputs: &[Tensor], flop: f64, product: Product) -> Record {
         .flop(flop)
         .product(product)
         .piece(Piece::of_inputs("grad_0", &[0], flop, &reads).product(Product { batch, m, n: k, k: n }))
-        .piece(
-            Piece::of_inputs("grad_1", &others, flop, &[Read::Input(0)]).product(Product {
-                batch,
-                m: k,
-                n,
-                k: m,
-            }),
-        )
+        .piece(Piece::of_inputs("grad_1", &others, flop, &[Read::Input(0)]).product(Product {
+            batch,
+            m: k,
+            n,
+            k: m,
+        }))
 }
 
 impl Core {

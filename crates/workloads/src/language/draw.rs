@@ -206,7 +206,8 @@ impl<'a> Draw<'a> {
         for module in self.weights.take_rest() {
             x = if module.is_table {
                 self.look_up(&module, x, rows)
-            } else if module.matrices > 0.0 && !matches!(module.role, Role::Norm | Role::State | Role::Sinks) {
+            } else if module.matrices > 0.0 && !matches!(module.role, Role::Norm | Role::State | Role::Sinks)
+            {
                 self.product(&module, x, rows)
             } else {
                 self.scale(&module, x)

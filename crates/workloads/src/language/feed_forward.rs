@@ -133,9 +133,8 @@ impl Draw<'_> {
                 Group { range: [first, end], count, rows: rows * active * share, hit: hit * share }
             })
             .collect();
-        let [gate, up, both, down] =
-            [Role::ExpertGate, Role::ExpertUp, Role::ExpertGateUp, Role::ExpertDown]
-                .map(|role| self.weights.take_joined(role));
+        let [gate, up, both, down] = [Role::ExpertGate, Role::ExpertUp, Role::ExpertGateUp, Role::ExpertDown]
+            .map(|role| self.weights.take_joined(role));
         let Some(place) = [&down, &up, &both, &gate].into_iter().flatten().next() else { return x };
         let home = self.base(place, "ffn_exps");
         let parts = self.dispatch(&home, scores, x, &groups, mixture);
@@ -166,8 +165,7 @@ impl Draw<'_> {
         let flop = (copies - x.elements()).max(0.0);
         let mut record = Record::new("dispatch", [x, scores]).piece(Piece::whole(flop, &[]));
         let is_grouped = groups.iter().any(|group| group.range[1] - group.range[0] > 1);
-        record.experts =
-            u32::try_from(mixture.experts).ok().and_then(NonZeroU32::new).filter(|_| is_grouped);
+        record.experts = u32::try_from(mixture.experts).ok().and_then(NonZeroU32::new).filter(|_| is_grouped);
         self.push_all(&format!("{home}.dispatch"), record, &shapes, &elements, Cached::default())
     }
 
@@ -189,7 +187,8 @@ impl Draw<'_> {
             Some(both) => self.gate(&name("act_fn"), both, inner),
             None => {
                 let gate = project(self, gate, x, mixture.inner);
-                let gate = gate.map(|gate| self.activate_part(&name("act_fn"), gate, inner, Activation::Silu));
+                let gate =
+                    gate.map(|gate| self.activate_part(&name("act_fn"), gate, inner, Activation::Silu));
                 let up = project(self, up, x, mixture.inner).unwrap_or(x);
                 match gate {
                     Some(gate) => self.multiply(&name("product"), [gate, up], inner),

@@ -128,8 +128,7 @@ impl Draw<'_> {
             Some(module) => self.by_head(&module, query, heads, [latent.plain, latent.rank], width),
             None => query,
         };
-        let core =
-            Core { heads, kv_heads: 1, key: width, value: latent.rank, seen, is_causal: true };
+        let core = Core { heads, kv_heads: 1, key: width, value: latent.rank, seen, is_causal: true };
         let entry = self.entries(1.0, width as f64);
         let cached = self.cached((past + self.step.tokens as f64) * entry, (self.index, false));
         let mixed = self.attend(base, query, [&[rows, rotary], &[]], beside, core, cached);
@@ -207,7 +206,8 @@ impl Draw<'_> {
             seen: step.length().min(compressed.window) as f64 + seen,
             is_causal: true,
         };
-        let recent = step.context.min(compressed.window.saturating_sub(1)) + step.tokens.min(compressed.window);
+        let recent =
+            step.context.min(compressed.window.saturating_sub(1)) + step.tokens.min(compressed.window);
         let moved = self.entries(recent as f64 + read + (all - past), compressed.width as f64);
         let cached = self.cached(moved, (self.index, false));
         let mixed = self.attend(base, query, [&keys, &keys], &beside, core, cached);

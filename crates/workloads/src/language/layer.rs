@@ -114,7 +114,8 @@ impl Draw<'_> {
 
     /// Draws what projects the hidden state into a prediction layer, before the layer.
     fn entry(&mut self, mut x: Tensor) -> Tensor {
-        let is_entry = |module: &Module| module.role == Role::Other && module.matrices > 0.0 && !module.is_table;
+        let is_entry =
+            |module: &Module| module.role == Role::Other && module.matrices > 0.0 && !module.is_table;
         while let Some(module) = self.weights.take_if(is_entry) {
             x = self.product(&module, x, self.step.rows());
         }
@@ -149,8 +150,19 @@ impl Draw<'_> {
 /// latents, selectors or prediction layers.
 fn place_of(name: &str) -> Option<u8> {
     const INNER: [&str; 13] = [
-        "q_norm", "k_norm", "kv_norm", "q_a_", "kv_a_", "query_", "key_", "index", "compressor", "enorm", "hnorm",
-        "ssm_norm", "o_norm",
+        "q_norm",
+        "k_norm",
+        "kv_norm",
+        "q_a_",
+        "kv_a_",
+        "query_",
+        "key_",
+        "index",
+        "compressor",
+        "enorm",
+        "hnorm",
+        "ssm_norm",
+        "o_norm",
     ];
     let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     if has(&INNER) {

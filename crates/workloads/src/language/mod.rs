@@ -21,8 +21,8 @@
 //! tied table is a shared parameter. Tensors that no block knows become products, look-ups or scales of the hidden state
 //! beside their layer.
 //!
-//! What a layer keeps of its sequences is a parameter of the graph that is not trained, as for models of ONNX: it has the
-//! size after the step, is held wherever it is read, and only what a step reads and appends is moved.
+//! The cache or state of a layer is a parameter of the graph that is not trained, as for models of ONNX: it has the size
+//! after the step, every device with a reader holds it, and a step moves only the bytes that it reads and appends.
 //!
 //! All scores are counted (see `attention`); the work of routed experts is that of uniform routing (see `feed_forward`).
 
@@ -40,13 +40,13 @@ mod weights;
 use stagewright_core::document::GraphDocument;
 use stagewright_structure::Structure;
 
-pub use options::{LanguageOptions, Phase, Towers};
 use options::Step;
+pub use options::{LanguageOptions, Phase, Towers};
 
 use crate::tape::Tape;
 use crate::{Granularity, WorkloadError, coarsen, step};
 
-/// Least number of operators of a group of routed experts.
+/// Minimum number of operators of a group of routed experts.
 const OF_GROUP: u64 = 3;
 
 /// Generates the graph of a structure, whose [`check`](Structure::check) has passed.
@@ -89,8 +89,8 @@ pub fn graph(structure: &Structure, options: &LanguageOptions) -> Result<GraphDo
 /// A number of operators that a graph has at least if it has more than a few.
 fn least_operators(structure: &Structure, options: &LanguageOptions) -> u64 {
     let layers = structure.layers.iter().filter(|layer| options.prediction || !layer.is_prediction);
-    let groups = layers.filter_map(|layer| layer.mixture.as_ref()).map(|mixture| {
-        mixture.experts.div_ceil(options.experts.get()).saturating_mul(OF_GROUP)
-    });
+    let groups = layers
+        .filter_map(|layer| layer.mixture.as_ref())
+        .map(|mixture| mixture.experts.div_ceil(options.experts.get()).saturating_mul(OF_GROUP));
     groups.fold(0, u64::saturating_add)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 
 use stagewright_core::document::BatchDocument;
-use stagewright_formats::layers::layers_of;
+use stagewright_formats::layers::{layers_of, parts};
 use stagewright_structure::{Role, Structure, Tensor as Stored, TowerKind};
 
 use super::draw::{Cached, Draw};
@@ -33,11 +33,31 @@ impl<'a> Tensors<'a> {
             let layer = tensor.layer.and_then(|layer| usize::try_from(layer).ok());
             match layer.and_then(|layer| tensors.layers.get_mut(layer)) {
                 Some(layer) => layer.push(tensor),
-                None if tensor.role == Role::Tower => tensors.towers.push(tensor),
+                None if towers::has(structure, tensor) => tensors.towers.push(tensor),
                 None => tensors.outside.push(tensor),
             }
         }
         tensors
+    }
+
+    /// Takes the tensors that prediction layers share: those below a path that has these layers and no others.
+    fn take_predicted(&mut self, structure: &Structure) -> Vec<&'a Stored> {
+        let path = |is_prediction: bool| {
+            let mut layers = structure.layers.iter().enumerate();
+            let (index, _) = layers.find(|(_, layer)| layer.is_prediction == is_prediction)?;
+            Some(path_of(index, &self.layers[index]))
+        };
+        let (Some(predicted), Some(other)) = (path(true), path(false)) else { return Vec::new() };
+        let stack = predicted.rsplit_once('.').map_or("", |(stack, _)| stack);
+        let is_apart = |prefix: &&str| !format!("{other}.").starts_with(&format!("{prefix}."));
+        let Some(prefix) = parts(stack).find(is_apart).filter(|prefix| !prefix.is_empty()) else {
+            return Vec::new();
+        };
+        let is_below =
+            |tensor: &&Stored| tensor.name.strip_prefix(prefix).is_some_and(|below| below.starts_with('.'));
+        let (taken, left) = std::mem::take(&mut self.outside).into_iter().partition(is_below);
+        self.outside = left;
+        taken
     }
 }
 
@@ -53,7 +73,8 @@ struct Head {
 
 /// Records the operators of a structure.
 pub(super) fn record(tape: &mut Tape, structure: &Structure, options: &LanguageOptions, step: &Step) {
-    let tensors = Tensors::new(structure);
+    let mut tensors = Tensors::new(structure);
+    let shared_by_predicted = tensors.take_predicted(structure);
     let weights = Weights::new(tensors.outside.iter().copied(), structure.vocabulary);
     let batch = BatchDocument {
         samples: NonZeroU64::new(step.sequences).unwrap_or(NonZeroU64::MIN),
@@ -86,7 +107,8 @@ pub(super) fn record(tape: &mut Tape, structure: &Structure, options: &LanguageO
     }
     // Prediction layers without a projection of their own share that of the model.
     let shared = head.zip(shared).map(|(head, table)| Head { module: None, table: Some(table), ..head });
-    let mut x = hidden;
+    let weights = Weights::new(shared_by_predicted, structure.vocabulary);
+    let mut x = Draw::outside(tape, step, weights, structure.norm).rest(hidden);
     for index in predicted {
         let (y, own) = in_layer(tape, structure, step, (index, &tensors.layers[index]), x, None);
         x = y;
@@ -149,7 +171,7 @@ fn in_layer(
     let mut weights = Weights::new(tensors.iter().copied(), structure.vocabulary);
     let own = weights.take_joined(Role::Head);
     let (norm, hidden) = (structure.norm, structure.hidden);
-    let x = tape.scope(&path.clone(), |tape| {
+    let x = tape.scope(path.clone(), |tape| {
         let mut draw = Draw { tape, step, weights, path, index, norm, hidden, state_bytes: 0.0 };
         draw.layer(&structure.layers[index], x, memory)
     });

@@ -6,7 +6,7 @@ use stagewright_structure::{Encoding, Structure};
 
 use crate::{Granularity, Optimizer, Precision, WorkloadError};
 
-/// What a step of a language model does.
+/// Kind of a step of a language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Phase {
     /// Reads the prompts of new sequences, and computes the logits of their last tokens.
@@ -18,7 +18,7 @@ pub enum Phase {
     Training(Optimizer),
 }
 
-/// What becomes of the encoders of images, audio or text beside the layers.
+/// Use of the encoders of images, audio or text beside the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Towers {
     /// Neither run nor loaded: their weights are in no operator.
@@ -34,7 +34,7 @@ pub enum Towers {
 /// Options of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LanguageOptions {
-    /// What the step does; prefill by default.
+    /// Kind of the step; prefill by default.
     pub phase: Phase,
     /// Sequences of a batch; 1 by default.
     pub sequences: u64,
@@ -54,7 +54,7 @@ pub struct LanguageOptions {
     pub experts: NonZeroU64,
     /// Whether layers of multi-token prediction are drawn; if not, as by default, their weights are in no operator.
     pub prediction: bool,
-    /// What becomes of the towers; idle by default.
+    /// Use of the towers; idle by default.
     pub towers: Towers,
 }
 

@@ -49,7 +49,9 @@ impl Draw<'_> {
             let from = from.filter(|_| module.inputs != x.last());
             let y = self.linear(&module, from.unwrap_or(x));
             match from {
-                Some(from) => inputs.iter_mut().filter(|input| input.value == from.value).for_each(|it| *it = y),
+                Some(from) => {
+                    inputs.iter_mut().filter(|input| input.value == from.value).for_each(|it| *it = y)
+                }
                 None => inputs.push(y),
             }
         }

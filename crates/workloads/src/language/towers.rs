@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use stagewright_formats::layers::layers_of;
-use stagewright_structure::{Attention, Layer, Mixer, Norm, Tensor as Stored, Tower};
+use stagewright_structure::{Attention, Layer, Mixer, Norm, Role, Structure, Tensor as Stored, Tower};
 
 use super::draw::{Cached, Draw};
 use super::options::Step;
@@ -19,24 +19,28 @@ pub(super) struct Placed<'a> {
     pub(super) tensors: Vec<&'a Stored>,
 }
 
-/// Divides the tensors of towers by the towers' names; what belongs to none is a tower of its own.
+/// Whether a tensor outside the layers belongs to a tower, or projects from one into the model.
+pub(super) fn has(structure: &Structure, tensor: &Stored) -> bool {
+    const WORDS: [&str; 6] = ["projector", "vision", "visual", "audio", "image", "mm."];
+    let projects = || WORDS.iter().any(|word| tensor.name.contains(word));
+    tensor.role == Role::Tower || (tensor.role == Role::Other && !structure.towers.is_empty() && projects())
+}
+
+/// Divides the tensors of towers by the towers' names. The first tower has those that no name tells.
 pub(super) fn placed<'a>(towers: &'a [Tower], tensors: &[&'a Stored]) -> Vec<Placed<'a>> {
     let mut placed: Vec<Placed> = towers
         .iter()
         .map(|tower| Placed { name: tower.name.clone(), tower: Some(tower), tensors: Vec::new() })
         .collect();
-    let mut rest = Vec::new();
+    if placed.is_empty() {
+        placed.push(Placed { name: "towers".into(), tower: None, tensors: Vec::new() });
+    }
     for &tensor in tensors {
-        let is_its = |place: &&mut Placed| {
+        let is_its = |place: &Placed| {
             tensor.name.strip_prefix(&place.name).is_some_and(|below| below.starts_with('.'))
         };
-        match placed.iter_mut().find(is_its) {
-            Some(place) => place.tensors.push(tensor),
-            None => rest.push(tensor),
-        }
-    }
-    if !rest.is_empty() {
-        placed.push(Placed { name: "towers".into(), tower: None, tensors: rest });
+        let place = placed.iter().position(is_its).unwrap_or(0);
+        placed[place].tensors.push(tensor);
     }
     placed.retain(|place| !place.tensors.is_empty());
     placed

@@ -37,7 +37,8 @@ impl Module {
         let rows = tensor.shape.first().copied().unwrap_or(1);
         let of_tokens = rows == vocabulary && matches!(tensor.role, Role::Router | Role::Other);
         let is_embedding = matches!(tensor.role, Role::Embedding | Role::Positions)
-            || (tensor.role == Role::Other && ["embed", "embd"].iter().any(|part| tensor.name.contains(part)));
+            || (tensor.role == Role::Other
+                && ["embed", "embd"].iter().any(|part| tensor.name.contains(part)));
         Module {
             name: module_of(&tensor.name).to_owned(),
             role: tensor.role,
@@ -71,7 +72,8 @@ impl Module {
     /// The parts `from` to `to` of `count` equal parts; all parts of a division add up to the whole.
     pub(super) fn part(&self, name: String, [from, to]: [u64; 2], count: u64) -> Module {
         let share = |whole: f64| {
-            let until = |end: u64| if end == count { whole } else { (whole * end as f64 / count as f64).floor() };
+            let until =
+                |end: u64| if end == count { whole } else { (whole * end as f64 / count as f64).floor() };
             until(to) - until(from)
         };
         let (elements, matrices, bytes) = (share(self.elements), share(self.matrices), share(self.bytes));
@@ -81,7 +83,11 @@ impl Module {
     /// Path of the module that contains this one; empty at the top.
     pub(super) fn parent(&self) -> &str {
         let name = self.name.split_once(".*").map_or(self.name.as_str(), |(before, _)| before);
-        if name.len() < self.name.len() { name } else { name.rsplit_once('.').map_or("", |(parent, _)| parent) }
+        if name.len() < self.name.len() {
+            name
+        } else {
+            name.rsplit_once('.').map_or("", |(parent, _)| parent)
+        }
     }
 }
 

@@ -25,14 +25,14 @@ impl LayerCache {
 /// attention keeps the latent and the rotary key (DeepSeek-AI 2024, section 2.1.2), an indexer one key besides.
 /// Linear attention keeps a matrix of 32-bit numbers for every head of values, a state-space layer one vector for every
 /// channel, and both the tokens before the last in their convolution, in 16 bits. A layer that reads the cache of another
-/// keeps nothing.
+/// keeps nothing, and neither does one of an encoder, which reads whole sequences at once.
 pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCache {
     let number = encoding.bytes_per_number();
     let tokens = context as f64;
     match &layer.mixer {
         Mixer::Attention(attention) => {
             let indexed = indexed(attention.indexer.as_ref(), tokens, number);
-            if attention.shares_cache_of.is_some() {
+            if attention.shares_cache_of.is_some() || attention.bidirectional {
                 return LayerCache { tokens: indexed, state: 0.0 };
             }
             let seen = attention.window.map_or(context, |window| window.min(context)) as f64;

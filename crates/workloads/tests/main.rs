@@ -5,6 +5,7 @@ mod limits;
 mod models;
 #[path = "../../structure/tests/models.rs"]
 mod newest;
+mod published;
 mod training;
 mod weights;
 mod work;

@@ -4,6 +4,8 @@ use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocum
 use stagewright_structure::{Structure, huggingface};
 use stagewright_workloads::language::{LanguageOptions, Phase, graph};
 
+use crate::newest;
+
 pub(crate) fn structure(config: &str) -> Structure {
     huggingface::read("config.json", config.as_bytes(), None, None).unwrap()
 }
@@ -25,6 +27,33 @@ pub(crate) const GPT2: &str = r#"{"model_type": "gpt2", "n_embd": 768, "n_head":
 pub(crate) const GEMMA3: &str = r#"{"model_type": "gemma3_text", "hidden_size": 1152, "intermediate_size": 6912,
     "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256, "num_hidden_layers": 26,
     "sliding_window": 512, "sliding_window_pattern": 6, "vocab_size": 262144}"#;
+
+/// Models of all kinds.
+pub(crate) fn all() -> Vec<Structure> {
+    let newest = [
+        newest::llama4_scout(),
+        newest::qwen3_30b(),
+        newest::gpt_oss_20b(),
+        newest::deepseek_v3(),
+        newest::deepseek_v2_lite(),
+        newest::deepseek_v4_flash(),
+        newest::glm_5_2(),
+        newest::kimi_k3(),
+        newest::qwen3_5_35b(),
+        newest::nemotron_3_super(),
+        newest::minimax_m3(),
+        newest::mimo_v2_flash(),
+        newest::gemma_4_26b(),
+        newest::step_3_7_flash(),
+        newest::nemotron_nas(),
+    ];
+    let older = [LLAMA_8B, MIXTRAL, GPT2, GEMMA3];
+    older
+        .iter()
+        .map(|config| structure(config))
+        .chain(newest.iter().map(|config| structure(config)))
+        .collect()
+}
 
 pub(crate) fn draw(structure: &Structure, options: &LanguageOptions) -> GraphDocument {
     graph(structure, options).unwrap_or_else(|error| panic!("{}: {error}", structure.architecture))

@@ -26,12 +26,18 @@ fn llama_trains_as_the_family_does() {
             let (found, expected) = (flop(&found), flop(&expected));
             assert!((found - expected).abs() <= 1e-12 * expected, "{pass:?}: {found} {expected}");
         }
-        assert_eq!(sum(&found, |it| it.parameter_bytes), sum(&expected, |it| it.parameter_bytes));
-        assert_eq!(sum(&found, |it| it.optimizer_bytes), sum(&expected, |it| it.optimizer_bytes));
+        assert_eq!(
+            sum(&found, |operator| operator.parameter_bytes),
+            sum(&expected, |operator| operator.parameter_bytes)
+        );
+        assert_eq!(
+            sum(&found, |operator| operator.optimizer_bytes),
+            sum(&expected, |operator| operator.optimizer_bytes)
+        );
         if granularity == Granularity::Operator {
             assert_eq!(
-                sum(&found, |it| it.bytes_moved.unwrap()),
-                sum(&expected, |it| it.bytes_moved.unwrap())
+                sum(&found, |operator| operator.bytes_moved.unwrap()),
+                sum(&expected, |operator| operator.bytes_moved.unwrap())
             );
             assert_eq!(found.operators.len(), expected.operators.len());
             let bytes = |graph: &stagewright_core::document::GraphDocument| {

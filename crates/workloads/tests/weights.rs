@@ -3,38 +3,12 @@
 use stagewright_core::document::Precision;
 use stagewright_core::graph::Graph;
 use stagewright_formats::layers::layer_names;
-use stagewright_structure::{Encoding, Role, Structure};
+use stagewright_structure::{Encoding, Role};
 use stagewright_workloads::language::{LanguageOptions, Phase, Towers};
 use stagewright_workloads::{Granularity, Optimizer};
 
-use crate::models::{self, decode, draw, operator, structure, sum, weight_bytes};
+use crate::models::{self, all, decode, draw, operator, structure, sum, weight_bytes};
 use crate::newest;
-
-fn all() -> Vec<Structure> {
-    let newest = [
-        newest::llama4_scout(),
-        newest::qwen3_30b(),
-        newest::gpt_oss_20b(),
-        newest::deepseek_v3(),
-        newest::deepseek_v2_lite(),
-        newest::deepseek_v4_flash(),
-        newest::glm_5_2(),
-        newest::kimi_k3(),
-        newest::qwen3_5_35b(),
-        newest::nemotron_3_super(),
-        newest::minimax_m3(),
-        newest::mimo_v2_flash(),
-        newest::gemma_4_26b(),
-        newest::step_3_7_flash(),
-        newest::nemotron_nas(),
-    ];
-    let older = [models::LLAMA_8B, models::MIXTRAL, models::GPT2, models::GEMMA3];
-    older
-        .iter()
-        .map(|config| structure(config))
-        .chain(newest.iter().map(|config| structure(config)))
-        .collect()
-}
 
 #[test]
 fn weights_are_those_of_the_structure_to_the_byte() {

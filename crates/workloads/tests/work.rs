@@ -1,11 +1,12 @@
 //! Work of graphs against formulas of their own.
 
 use stagewright_core::document::{GraphDocument, OperatorDocument};
-use stagewright_structure::Encoding;
+use stagewright_structure::cache::cache_bytes;
+use stagewright_structure::{Encoding, Figures};
 use stagewright_workloads::Granularity;
 use stagewright_workloads::language::{LanguageOptions, Phase, Towers};
 
-use crate::models::{self, decode, draw, operator, structure, sum};
+use crate::models::{self, all, caches, decode, draw, operator, structure, sum};
 use crate::newest;
 
 fn prefill(tokens: u64, context: u64) -> LanguageOptions {
@@ -210,4 +211,32 @@ fn a_layer_has_the_sums_of_its_operators() {
             assert_eq!(bytes(&fine), bytes(&coarse));
         }
     }
+}
+
+/// FLOP of a token by the figures of the structure, which count products and scores alone.
+#[test]
+fn decode_has_the_flop_of_the_figures() {
+    for structure in all() {
+        let figures = Figures::new(&structure, 4096, Encoding::BF16);
+        let found = sum(&draw(&structure, &decode(1, 4095)), |operator| operator.flop.unwrap());
+        let share = found / figures.flop_per_token_at_context;
+        // Figures count projections from towers, and two of the five to seven FLOP per number of a state.
+        assert!((0.99..1.02).contains(&share), "{}: {share}", structure.architecture);
+        let kept: f64 = caches(&draw(&structure, &decode(1, 4095))).map(|cache| cache.bytes).sum();
+        let cache = structure.cache.unwrap_or(Encoding::BF16);
+        assert_eq!(kept, cache_bytes(&structure, 4096, cache), "{}", structure.architecture);
+    }
+}
+
+/// Every token of an encoder is predicted, and nothing is kept.
+#[test]
+fn encoders_keep_nothing() {
+    let bert = r#"{"model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 768,
+        "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "vocab_size": 30522,
+        "max_position_embeddings": 512, "type_vocab_size": 2}"#;
+    let structure = structure(bert);
+    let graph = draw(&structure, &prefill(128, 0));
+    assert_eq!(caches(&graph).count(), 0);
+    assert_eq!(flop(&graph, "attention"), 12.0 * 12.0 * 128.0 * 128.0 * (4.0 * 64.0 + 6.0));
+    assert_eq!(crate::models::weight_bytes(&graph), structure.weight_bytes() as f64);
 }

@@ -61,7 +61,11 @@ impl Draw<'_> {
     pub(super) fn attention(&mut self, base: &str, attention: &Attention, x: Tensor) -> Tensor {
         let mut projected = self.projected(base, attention, x, x);
         self.turn(base, attention, &mut projected);
-        let step = *self.step;
+        let mut step = *self.step;
+        if attention.bidirectional {
+            // An encoder reads whole sequences, and keeps nothing of them.
+            step.context = 0;
+        }
         let length = step.length();
         let window = attention.window.unwrap_or(u64::MAX);
         let seen = length.min(window);
@@ -80,7 +84,8 @@ impl Draw<'_> {
         let written = if owner.is_some() { 0.0 } else { step.tokens.min(window) as f64 };
         // A layer without keys of its own reads those of the new tokens from the cache, too.
         let read = if owner.is_some() { past + step.tokens.min(window) as f64 } else { past };
-        let cached = self.cached((read + written) * entry, key);
+        let moved = if attention.bidirectional { 0.0 } else { (read + written) * entry };
+        let cached = self.cached(moved, key);
         let mixed = self.core(base, &projected, &inputs, core, cached);
         self.output(base, projected.gate, mixed, x)
     }
@@ -147,7 +152,7 @@ impl Draw<'_> {
             }
         }
         let project =
-            |draw: &mut Self, role: Role| draw.weights.take(role).map(|it| draw.linear(&it, memory));
+            |draw: &mut Self, role: Role| draw.weights.take(role).map(|module| draw.linear(&module, memory));
         let is_own = attention.shares_cache_of.is_none();
         let keys = if is_own { project(self, Role::Key) } else { None };
         let values = if is_own && !attention.values_are_keys { project(self, Role::Value) } else { keys };

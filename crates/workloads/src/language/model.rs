@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use stagewright_core::document::BatchDocument;
 use stagewright_formats::layers::{layers_of, parts};
-use stagewright_structure::{Role, Structure, Tensor as Stored, TowerKind};
+use stagewright_structure::{Layer, Mixer, Role, Structure, Tensor as Stored, TowerKind};
 
 use super::draw::{Cached, Draw};
 use super::options::{LanguageOptions, Step, Towers};
@@ -69,6 +69,8 @@ struct Head {
     /// The table, if its weights are those of the projection.
     table: Option<(Owner, Module)>,
     vocabulary: u64,
+    /// Whether every token is projected: tokens of an encoder are predicted at once.
+    takes_all: bool,
 }
 
 /// Records the operators of a structure.
@@ -119,6 +121,7 @@ pub(super) fn record(tape: &mut Tape, structure: &Structure, options: &LanguageO
             module: Some(module),
             table: None,
             vocabulary: structure.vocabulary,
+            takes_all: false,
         });
         match own {
             Some(own) => draw.head(Some(&own), "", x),
@@ -178,6 +181,13 @@ fn in_layer(
     (x, own)
 }
 
+/// Whether tokens see later ones.
+fn is_encoder(structure: &Structure) -> bool {
+    let is_bidirectional =
+        |layer: &Layer| matches!(&layer.mixer, Mixer::Attention(attention) if attention.bidirectional);
+    structure.layers.iter().any(is_bidirectional)
+}
+
 /// Weights of the projection to the vocabulary.
 fn head(structure: &Structure, weights: &mut Weights, table: Option<(Owner, Module)>) -> Option<Head> {
     let module = weights.take_joined(Role::Head);
@@ -189,6 +199,7 @@ fn head(structure: &Structure, weights: &mut Weights, table: Option<(Owner, Modu
         // A projection that the file lacks has the weights of the table, whatever the structure says.
         table: table.filter(|_| head.tied || module.is_none()),
         vocabulary: structure.vocabulary,
+        takes_all: is_encoder(structure),
         module,
     })
 }
@@ -241,7 +252,7 @@ impl Draw<'_> {
         let name = format!("{prefix}{}", head.name);
         let step = *self.step;
         let mut x = x;
-        if !step.is_training && step.tokens > 1 {
+        if !step.is_training && !head.takes_all && step.tokens > 1 {
             let shape = Shape::from([step.sequences, 1, x.last()]);
             let moved = 2.0 * shape.elements() * self.tape.width;
             let record = Record::new("slice", [x]).moved(moved);

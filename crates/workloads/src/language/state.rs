@@ -50,7 +50,7 @@ impl Draw<'_> {
             let y = self.linear(&module, from.unwrap_or(x));
             match from {
                 Some(from) => {
-                    inputs.iter_mut().filter(|input| input.value == from.value).for_each(|it| *it = y)
+                    inputs.iter_mut().filter(|input| input.value == from.value).for_each(|input| *input = y)
                 }
                 None => inputs.push(y),
             }

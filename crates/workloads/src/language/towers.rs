@@ -36,10 +36,10 @@ pub(super) fn placed<'a>(towers: &'a [Tower], tensors: &[&'a Stored]) -> Vec<Pla
         placed.push(Placed { name: "towers".into(), tower: None, tensors: Vec::new() });
     }
     for &tensor in tensors {
-        let is_its = |place: &Placed| {
+        let is_below = |place: &Placed| {
             tensor.name.strip_prefix(&place.name).is_some_and(|below| below.starts_with('.'))
         };
-        let place = placed.iter().position(is_its).unwrap_or(0);
+        let place = placed.iter().position(is_below).unwrap_or(0);
         placed[place].tensors.push(tensor);
     }
     placed.retain(|place| !place.tensors.is_empty());

@@ -157,8 +157,8 @@ impl Weights {
         self.take_those(|module| module.role == role && module.is_table)
     }
 
-    fn take_those(&mut self, is_one: impl Fn(&Module) -> bool) -> Vec<Module> {
-        let (taken, left) = std::mem::take(&mut self.left).into_iter().partition(is_one);
+    fn take_those(&mut self, are_taken: impl Fn(&Module) -> bool) -> Vec<Module> {
+        let (taken, left) = std::mem::take(&mut self.left).into_iter().partition(are_taken);
         self.left = left;
         taken
     }

@@ -25,13 +25,17 @@ impl LayerCache {
 /// attention keeps the latent and the rotary key (DeepSeek-AI 2024, section 2.1.2), an indexer one key besides.
 /// Linear attention keeps a matrix of 32-bit numbers for every head of values, a state-space layer one vector for every
 /// channel, and both the tokens before the last in their convolution, in 16 bits. A layer that reads the cache of another
-/// keeps nothing.
+/// keeps nothing, and neither does one whose tokens see later ones: its model has no next token. What attention over an
+/// encoder keeps is in [`cross_cache`].
 pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCache {
     let number = encoding.bytes_per_number();
     let tokens = context as f64;
     match &layer.mixer {
         Mixer::Attention(attention) => {
             let indexed = indexed(attention.indexer.as_ref(), tokens, number);
+            if attention.bidirectional {
+                return LayerCache::default();
+            }
             if attention.shares_cache_of.is_some() {
                 return LayerCache { tokens: indexed, state: 0.0 };
             }
@@ -55,6 +59,14 @@ pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCach
         }
         Mixer::None => LayerCache::default(),
     }
+}
+
+/// Bytes that a sequence keeps for each token of an encoder: a key and a value of every head of keys in all layers with
+/// attention over it.
+pub fn cross_cache(structure: &Structure, encoding: Encoding) -> f64 {
+    let crossed = structure.layers.iter().filter_map(|layer| layer.cross.as_ref());
+    let widths = crossed.map(|cross| cross.kv_heads as f64 * (cross.key + cross.value) as f64);
+    widths.sum::<f64>() * encoding.bytes_per_number()
 }
 
 /// Bytes that a sequence of `context` tokens keeps in all layers that predict the next token.

@@ -66,7 +66,7 @@ fn prediction_and_images_are_counted_apart() {
     }
 }
 
-/// Of the 40 layers of Qwen 3.5 35B, 30 have a state of 32 heads of 128 by 128, and 10 have 16 heads of 256.
+/// Qwen 3.5 35B has 30 layers with a state of 32 heads of 128 by 128, and 10 layers of attention with 16 heads of 256.
 #[test]
 fn a_state_works_without_earlier_tokens() {
     let [empty, full] = [0, 1000].map(|context| figures(&models::qwen3_5_35b(), context));

@@ -12,7 +12,7 @@ use stagewright_formats::{At, InputError};
 use stagewright_structure::safetensors::{Header, Index, compare, join};
 use stagewright_structure::{Structure, gguf, huggingface, read_structure};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::files::{self, Input, unreadable};
 
 const CONFIG: &str = "config.json";
@@ -30,9 +30,13 @@ const LARGEST_CONFIG: u64 = 64 << 20;
 /// (M013 to M017).
 pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String>) -> Result<Structure> {
     if path.is_dir() {
-        return match (path.join(CONFIG).is_file(), only_gguf(path)?) {
-            (false, Some(file)) => of_gguf(&file),
-            _ => of_folder(path, architecture, notes),
+        return match only_gguf(path)? {
+            _ if path.join(CONFIG).is_file() => of_folder(path, architecture, notes),
+            Some(file) => of_gguf(&file),
+            None => {
+                let message = "the folder has no config.json, and not exactly one GGUF model";
+                Err(no_layers(&path.display().to_string(), message))
+            }
         };
     }
     if is_gguf(path) {
@@ -48,11 +52,14 @@ pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String
         return Ok(structure);
     }
     if architecture.is_none() && !huggingface::is_config(&bytes) {
-        let help = "give a folder with a config.json, a config.json, a GGUF file, or a structure";
-        let message = "the file does not describe the layers of a model";
-        return Err(InputError::new(F006, &label, At::Whole, message, help).into());
+        return Err(no_layers(&label, "the file does not describe the layers of a model"));
     }
     of_config(path, &label, &bytes, architecture)
+}
+
+fn no_layers(label: &str, message: &str) -> Failure {
+    let help = "give a folder with a config.json, a config.json, a GGUF file, or a structure";
+    InputError::new(F006, label, At::Whole, message, help).into()
 }
 
 /// Whether a path holds the structure of a model, by its content: such a folder, a configuration, a GGUF file or a structure.
@@ -126,7 +133,10 @@ fn of_folder(folder: &Path, architecture: Option<&str>, notes: &mut Vec<String>)
             let missing = shards.iter().filter(|shard| !shard.is_file()).count();
             if missing > 0 {
                 notes.extend(compare(&structure, &index)?);
-                notes.push(format!("{label}: {missing} of {} files of weights are not there; sizes follow from the configuration", shards.len()));
+                let count = shards.len();
+                notes.push(format!(
+                    "{label}: {missing} of {count} files of weights are not there; sizes follow from the configuration"
+                ));
                 return Ok(structure);
             }
             shards
@@ -139,7 +149,7 @@ fn of_folder(folder: &Path, architecture: Option<&str>, notes: &mut Vec<String>)
     Ok(structure)
 }
 
-/// The path of a shard, which an index names; other folders are none of its business.
+/// The path of a shard that an index names, which must be in the folder of the index.
 fn within(folder: &Path, label: &str, name: &str) -> Result<PathBuf> {
     if Path::new(name).file_name().is_some_and(|file| file == name) {
         return Ok(folder.join(name));

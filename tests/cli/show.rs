@@ -69,6 +69,9 @@ fn what_describes_no_layers_is_refused_with_what_to_do() {
     refused(&["show", &config], &json!({"operators": []}), &["error[F006]", "config.json"]);
     refused(&["show", &config, "--cache", "half"], &json!({"model_type": "llama"}), &["error[M013]"]);
     refused(&["plan", &config], &unknown, &["error[F012]", "stagewright show"]);
+    let empty = folder(&[]);
+    let output = run(&["show", &empty.path().display().to_string()]);
+    assert!(code(&output) == Some(2) && stderr(&output).contains("no config.json"), "{}", stderr(&output));
     let missing = path(&files, "missing");
     let output = run(&["show", &missing]);
     assert!(code(&output) == Some(2) && stderr(&output).contains("error[I001]"), "{}", stderr(&output));

@@ -205,7 +205,7 @@ def test_a_plan_is_checked_on_the_cluster_that_it_keeps(tmp_path: Path) -> None:
     of_packed = sw.Problem.of_plan(model, packed)
     assert of_packed.cluster == problem.cluster and of_packed.read_plan(packed).value == plan.value
     # A file that is no plan is an error that says so.
-    for content, code in [("{", "F002"), ("{}", "F003")]:
+    for content, code in [("{", "F002"), ("{}", "S006")]:
         path.write_text(content, encoding="utf-8")
         with pytest.raises(sw.StagewrightError, match=code):
             sw.Problem.of_plan(model, path)

@@ -9,7 +9,6 @@ use stagewright::core::graph::Graph;
 use stagewright::formats::{
     Notation, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
 };
-
 use stagewright::structure::write_structure;
 use stagewright::structures;
 use stagewright::tasks::{Kind, PlanFile};

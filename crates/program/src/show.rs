@@ -72,18 +72,31 @@ fn lines(figures: &Figures) -> String {
         shown.push(("towers", format!("{} of the parameters, in encoders", count(figures.tower_parameters))));
     }
     shown.push(("weights", bytes(figures.weight_bytes)));
-    let (token, encoding) = (bytes(figures.cache_bytes_per_token), &figures.cache_encoding);
-    shown.push(("cache", format!("{token} a token in {encoding}")));
-    if figures.state_bytes > 0.0 {
-        shown.push(("state", format!("{} a sequence", bytes(figures.state_bytes))));
-    }
-    shown.push((
-        "",
-        format!("{} for a sequence of {} tokens", bytes(figures.cache_bytes), figures.at_context),
-    ));
+    shown.extend(kept(figures));
     let (first, last) = (flop(figures.flop_per_token), flop(figures.flop_per_token_at_context));
     shown.push(("work", format!("{first} a token, {last} after {} tokens", figures.at_context)));
     facts(shown, output::width())
+}
+
+/// Lines about what a sequence keeps between steps; none for an encoder.
+fn kept(figures: &Figures) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if figures.cache_bytes_per_token > 0.0 {
+        let (token, encoding) = (bytes(figures.cache_bytes_per_token), &figures.cache_encoding);
+        lines.push(("cache", format!("{token} a token in {encoding}")));
+    }
+    if figures.cross_cache_bytes_per_token > 0.0 {
+        let cross = bytes(figures.cross_cache_bytes_per_token);
+        lines.push(("", format!("{cross} besides for a token of the encoder")));
+    }
+    if figures.state_bytes > 0.0 {
+        lines.push(("state", format!("{} a sequence", bytes(figures.state_bytes))));
+    }
+    if figures.cache_bytes > 0.0 {
+        let (kept, context) = (bytes(figures.cache_bytes), figures.at_context);
+        lines.push(("", format!("{kept} for a sequence of {context} tokens")));
+    }
+    lines
 }
 
 /// Table of weights by encoding.

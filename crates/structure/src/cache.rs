@@ -25,22 +25,26 @@ impl LayerCache {
 /// attention keeps the latent and the rotary key (DeepSeek-AI 2024, section 2.1.2), an indexer one key besides.
 /// Linear attention keeps a matrix of 32-bit numbers for every head of values, a state-space layer one vector for every
 /// channel, and both the tokens before the last in their convolution, in 16 bits. A layer that reads the cache of another
-/// keeps nothing, and neither does one of an encoder, which reads whole sequences at once.
+/// keeps nothing, and neither does one whose tokens see later ones: its model has no next token. What attention over an
+/// encoder keeps is in [`cross_cache`].
 pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCache {
     let number = encoding.bytes_per_number();
     let tokens = context as f64;
     match &layer.mixer {
         Mixer::Attention(attention) => {
             let indexed = indexed(attention.indexer.as_ref(), tokens, number);
-            if attention.shares_cache_of.is_some() || attention.bidirectional {
+            if attention.bidirectional {
+                return LayerCache::default();
+            }
+            if attention.shares_cache_of.is_some() {
                 return LayerCache { tokens: indexed, state: 0.0 };
             }
             let seen = attention.window.map_or(context, |window| window.min(context)) as f64;
-            let width = attention.kv_heads as f64 * (attention.key as f64 + attention.value as f64);
-            LayerCache { tokens: seen * width * number + indexed, state: 0.0 }
+            let width = attention.kv_heads * (attention.key + attention.value);
+            LayerCache { tokens: seen * width as f64 * number + indexed, state: 0.0 }
         }
         Mixer::Latent(latent) => {
-            let width = latent.rank as f64 + latent.rotary as f64;
+            let width = (latent.rank + latent.rotary) as f64;
             let indexed = indexed(latent.indexer.as_ref(), tokens, number);
             LayerCache { tokens: tokens * width * number + indexed, state: 0.0 }
         }
@@ -50,11 +54,19 @@ pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCach
         Mixer::Linear(linear) => LayerCache { tokens: 0.0, state: linear_state(linear) },
         Mixer::StateSpace(space) => LayerCache { tokens: 0.0, state: space_state(space) },
         Mixer::Convolution(convolution) => {
-            let kept = convolution.kernel.saturating_sub(1) as f64 * convolution.width as f64;
-            LayerCache { tokens: 0.0, state: 2.0 * kept }
+            let kept = convolution.kernel.saturating_sub(1) * convolution.width;
+            LayerCache { tokens: 0.0, state: 2.0 * kept as f64 }
         }
         Mixer::None => LayerCache::default(),
     }
+}
+
+/// Bytes that a sequence keeps for each token of an encoder: a key and a value of every head of keys in all layers with
+/// attention over it.
+pub fn cross_cache(structure: &Structure, encoding: Encoding) -> f64 {
+    let crossed = structure.layers.iter().filter_map(|layer| layer.cross.as_ref());
+    let widths = crossed.map(|cross| cross.kv_heads as f64 * (cross.key + cross.value) as f64);
+    widths.sum::<f64>() * encoding.bytes_per_number()
 }
 
 /// Bytes that a sequence of `context` tokens keeps in all layers that predict the next token.
@@ -73,20 +85,19 @@ fn compressed_tokens(compressed: &Compressed, context: u64, number: f64) -> f64 
     let Some(entries) = context.checked_div(compressed.ratio) else { return window * number };
     let index =
         compressed.indexer.as_ref().filter(|indexer| !indexer.shared).map_or(0, |indexer| indexer.width);
-    (window + entries as f64 * (compressed.width as f64 + index as f64)) * number
+    (window + entries as f64 * (compressed.width + index) as f64) * number
 }
 
 fn linear_state(linear: &Linear) -> f64 {
-    let [key_heads, value_heads, key, value] =
-        [linear.key_heads, linear.value_heads, linear.key, linear.value].map(|count| count as f64);
-    let width = 2.0 * key_heads * key + value_heads * value;
-    4.0 * value_heads * key * value + 2.0 * linear.kernel.saturating_sub(1) as f64 * width
+    let matrices = (linear.value_heads * linear.value) as f64 * linear.key as f64;
+    let width = 2 * linear.key_heads * linear.key + linear.value_heads * linear.value;
+    let kept = linear.kernel.saturating_sub(1) as f64 * width as f64;
+    4.0 * matrices + 2.0 * kept
 }
 
 fn space_state(space: &StateSpace) -> f64 {
-    let [heads, width, state, groups] =
-        [space.heads, space.width, space.state, space.groups].map(|count| count as f64);
-    let channels = heads * width;
-    let kept = space.kernel.saturating_sub(1) as f64 * (channels + 2.0 * groups * state);
-    space.state_bytes as f64 * channels * state + 2.0 * kept
+    let channels = space.heads * space.width;
+    let width = channels + 2 * space.groups * space.state;
+    let kept = space.kernel.saturating_sub(1) as f64 * width as f64;
+    space.state_bytes as f64 * channels as f64 * space.state as f64 + 2.0 * kept
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cache::{cache_bytes, layer_cache};
+use crate::cache::{cache_bytes, cross_cache, layer_cache};
 use crate::encoding::Encoding;
 use crate::structure::{Indexer, Layer, Mixer, Structure};
 use crate::tensor::{Role, Tensor};
@@ -22,9 +22,9 @@ pub struct Figures {
     pub parameters: f64,
     /// Weights that a token uses: all but those of experts that it is not sent to.
     pub active_parameters: f64,
-    /// Weights of layers of multi-token prediction, which `parameters` does not count.
+    /// Weights of multi-token prediction, which `parameters` does not count.
     pub prediction_parameters: f64,
-    /// Weights of towers, which `parameters` counts.
+    /// Weights of towers and of the projectors behind them, which `parameters` counts.
     pub tower_parameters: f64,
     /// Bytes of all weights, with prediction layers.
     pub weight_bytes: f64,
@@ -36,13 +36,15 @@ pub struct Figures {
     pub cache_encoding: String,
     /// Bytes that a token adds to the cache of its sequence, until a window is full.
     pub cache_bytes_per_token: f64,
+    /// Bytes that a sequence keeps for each token of an encoder; 0 without attention over one.
+    pub cross_cache_bytes_per_token: f64,
     /// Bytes that a sequence keeps whatever its length: states of linear attention and state-space layers.
     pub state_bytes: f64,
     /// Tokens of a sequence for the figures below.
     pub at_context: u64,
     /// Bytes that a sequence of `at_context` tokens keeps, with its states.
     pub cache_bytes: f64,
-    /// FLOP of a token without attention over earlier tokens.
+    /// FLOP of a token without attention over other tokens, and without towers.
     pub flop_per_token: f64,
     /// FLOP of the token after `at_context` others.
     pub flop_per_token_at_context: f64,
@@ -64,17 +66,22 @@ impl Figures {
     ///
     /// Takes time proportional to the number of tensors and layers.
     pub fn new(structure: &Structure, context: u64, cache: Encoding) -> Figures {
-        let is_prediction =
-            |tensor: &&Tensor| layer_of(structure, tensor).is_some_and(|layer| layer.is_prediction);
+        let is_prediction = |tensor: &&Tensor| {
+            tensor.role == Role::Prediction
+                || layer_of(structure, tensor).is_some_and(|layer| layer.is_prediction)
+        };
         let (prediction, main): (Vec<&Tensor>, Vec<&Tensor>) =
             structure.tensors.iter().partition(is_prediction);
         let count = |tensors: &[&Tensor]| tensors.iter().map(|tensor| tensor.elements() as f64).sum();
-        let towers: Vec<&Tensor> = main.iter().copied().filter(|tensor| tensor.role == Role::Tower).collect();
+        let is_of_tower = |tensor: &&Tensor| matches!(tensor.role, Role::Tower | Role::Projector);
+        let towers: Vec<&Tensor> = main.iter().copied().filter(is_of_tower).collect();
         let layers = || structure.layers.iter().filter(|layer| !layer.is_prediction);
         let products: f64 = main.iter().map(|tensor| 2.0 * multiplied(structure, tensor)).sum();
-        let head = structure.head.filter(|head| head.tied);
-        let head = head.map_or(0.0, |_| 2.0 * structure.hidden as f64 * structure.vocabulary as f64);
-        let attention: f64 = layers().map(|layer| attention_flop(layer, context as f64)).sum();
+        // The table of tokens, which a tied head multiplies by, is no product by its role.
+        let width = structure.embedding.width.unwrap_or(structure.hidden) as f64;
+        let is_tied = structure.head.is_some_and(|head| head.tied);
+        let head = if is_tied { 2.0 * width * structure.vocabulary as f64 } else { 0.0 };
+        let mixers = |tokens: u64| layers().map(|layer| attention_flop(layer, tokens as f64)).sum::<f64>();
         let token = |layer: &Layer| {
             // A compressed entry stands for several tokens.
             let tokens = if let Mixer::Compressed(mixer) = &layer.mixer { mixer.ratio.max(1) } else { 1 };
@@ -93,11 +100,12 @@ impl Figures {
             context: structure.context,
             cache_encoding: cache.name().into_owned(),
             cache_bytes_per_token: layers().map(token).sum(),
+            cross_cache_bytes_per_token: cross_cache(structure, cache),
             state_bytes: layers().map(|layer| layer_cache(layer, 0, cache).state).sum(),
             at_context: context,
             cache_bytes: cache_bytes(structure, context, cache),
-            flop_per_token: products + head,
-            flop_per_token_at_context: products + head + attention,
+            flop_per_token: products + head + mixers(0),
+            flop_per_token_at_context: products + head + mixers(context),
         }
     }
 }
@@ -137,13 +145,20 @@ fn multiplied(structure: &Structure, tensor: &Tensor) -> f64 {
     let is_product = tensor.shape.len() > 1
         && !matches!(
             tensor.role,
-            Role::Embedding | Role::Positions | Role::Norm | Role::Sinks | Role::State | Role::Tower
+            Role::Embedding
+                | Role::Positions
+                | Role::Norm
+                | Role::Sinks
+                | Role::State
+                | Role::Tower
+                | Role::Projector
         );
     if is_product { active(structure, tensor) } else { 0.0 }
 }
 
 /// FLOP of a new token over the `tokens` before it: scores and weighted values, over latents where the cache holds
-/// latents, and reads and updates of a state.
+/// latents. For every number of a state, the delta rule decays it, reads it twice and adds to it (7 FLOP; Yang et al. 2025,
+/// equation 10), and a state-space layer decays it, adds to it and reads it (5; Dao and Gu 2024).
 fn attention_flop(layer: &Layer, tokens: f64) -> f64 {
     let selected = |indexer: Option<&Indexer>, tokens: f64| {
         let scores = |indexer: &Indexer| {
@@ -167,8 +182,8 @@ fn attention_flop(layer: &Layer, tokens: f64) -> f64 {
             let seen = tokens.min(compressed.window as f64) + entries;
             4.0 * seen * compressed.heads as f64 * compressed.width as f64 + scores
         }
-        Mixer::Linear(linear) => 4.0 * linear.value_heads as f64 * (linear.key * linear.value) as f64,
-        Mixer::StateSpace(space) => 4.0 * space.heads as f64 * (space.width * space.state) as f64,
+        Mixer::Linear(linear) => 7.0 * linear.value_heads as f64 * (linear.key * linear.value) as f64,
+        Mixer::StateSpace(space) => 5.0 * space.heads as f64 * (space.width * space.state) as f64,
         Mixer::Convolution(_) | Mixer::None => 0.0,
     }
 }

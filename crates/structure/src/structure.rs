@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::encoding::Encoding;
-use crate::tensor::Tensor;
+use crate::tensor::{Role, Tensor};
 
 /// Version of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -459,6 +459,24 @@ pub struct Weight {
     pub name: String,
     /// Shape.
     pub shape: Vec<u64>,
+    /// Purpose: a projector, a part of prediction layers, or anything else.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub role: Role,
+}
+
+impl Weight {
+    /// A weight of no particular purpose.
+    pub fn new(name: impl Into<String>, shape: &[u64]) -> Weight {
+        Weight { name: name.into(), shape: shape.to_vec(), role: Role::Other }
+    }
+}
+
+impl Structure {
+    /// Adds a tower, and the weights that project its outputs into the model.
+    pub fn add_tower(&mut self, tower: Tower, projector: Vec<Weight>) {
+        self.towers.push(tower);
+        self.other.extend(projector.into_iter().map(|weight| Weight { role: Role::Projector, ..weight }));
+    }
 }
 
 fn is_zero(value: &u64) -> bool {

@@ -1,4 +1,4 @@
-//! Tensors of weights and what they are for.
+//! Tensors of weights, and their purposes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,9 @@ impl Tensor {
 }
 
 /// Purpose of a tensor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Table of tokens.
@@ -116,7 +118,12 @@ pub enum Role {
     SharedRouter,
     /// Weights of a tower.
     Tower,
+    /// Projection from a tower into the model.
+    Projector,
+    /// Weights outside the layers that prediction layers share.
+    Prediction,
     /// Anything else.
+    #[default]
     Other,
 }
 

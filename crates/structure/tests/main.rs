@@ -1,6 +1,7 @@
 //! Structures from configurations and files of weights, against published numbers.
 
 mod established;
+mod figures;
 mod gguf;
 mod hostile;
 mod hostile_configs;

@@ -1,7 +1,7 @@
 //! The newest architectures, from configurations by public figures.
 
 use stagewright_structure::huggingface::read;
-use stagewright_structure::{Mixer, Structure, Tensor};
+use stagewright_structure::{Mixer, Role, Structure, Tensor};
 
 use crate::models;
 
@@ -13,7 +13,7 @@ fn structure(config: &str) -> Structure {
 fn counts(structure: &Structure) -> [u64; 2] {
     let predicts = |layer: u64| structure.layers[layer as usize].is_prediction;
     let is_prediction =
-        |tensor: &&Tensor| tensor.layer.is_some_and(predicts) || tensor.name.starts_with("mtp.");
+        |tensor: &&Tensor| tensor.layer.is_some_and(predicts) || tensor.role == Role::Prediction;
     let prediction: u64 = structure.tensors.iter().filter(is_prediction).map(Tensor::elements).sum();
     [structure.parameters(), structure.parameters() - prediction]
 }

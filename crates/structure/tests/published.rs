@@ -125,7 +125,7 @@ const PROJECTIONS: [&str; 5] =
 fn count(structure: &Structure, part: Part) -> u64 {
     let predicts = |layer: u64| structure.layers[layer as usize].is_prediction;
     let counts = |tensor: &&Tensor| {
-        let is_prediction = tensor.layer.is_some_and(predicts) || tensor.name.starts_with("mtp.");
+        let is_prediction = tensor.layer.is_some_and(predicts) || tensor.role == Role::Prediction;
         let is_image =
             tensor.role == Role::Tower || PROJECTIONS.iter().any(|path| tensor.name.starts_with(path));
         part == All || (!is_prediction && (part == Main || !is_image))

@@ -259,7 +259,8 @@ pub(crate) struct SimulateArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArguments {
-    /// Model, cluster or plan file, or the name of a built-in cluster; - is standard input
+    /// Model, cluster or plan file, a language model as `show` reads it, or the name of a built-in cluster; - is standard
+    /// input
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
     /// Output file; - is standard output

@@ -58,9 +58,9 @@ pub(super) fn windows(architecture: &str) -> Option<Windows> {
 /// How keys say which layers have a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recurrence {
-    /// Those with `attention.head_count_kv` of 0.
+    /// Layers with `attention.head_count_kv` of 0.
     WithoutHeads,
-    /// Those with `attention.head_count_kv` and `feed_forward_length` of 0.
+    /// Layers with `attention.head_count_kv` and `feed_forward_length` of 0.
     WithoutHeadsAndInner,
     /// All but the last of every `full_attention_interval` layers.
     Interval,

@@ -75,7 +75,7 @@ fn other(block: &Block) -> Vec<Weight> {
         roles::inside(name.module(), has_state) == Role::Other
     };
     let weights = block.iter().filter(|(name, _)| is_other(name));
-    weights.map(|(name, info)| Weight { name: name.to_owned(), shape: info.shape.clone() }).collect()
+    weights.map(|(name, info)| Weight::new(name, &info.shape)).collect()
 }
 
 fn mixer(model: &Model, block: &Block) -> Result<Mixer> {

@@ -176,7 +176,7 @@ fn other(header: &Header) -> Vec<Weight> {
         let name = Name::of(&info.name);
         name.layer.is_none() && roles::outside(name.module()) == Role::Other
     });
-    outside.map(|info| Weight { name: info.name.clone(), shape: info.shape.clone() }).collect()
+    outside.map(|info| Weight::new(&info.name, &info.shape)).collect()
 }
 
 fn tensors(header: &Header, blocks: &[Block]) -> Vec<Tensor> {

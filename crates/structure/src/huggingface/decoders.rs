@@ -4,7 +4,7 @@ use super::Read;
 use super::config::Config;
 use crate::check::MOST_LAYERS;
 use crate::structure::{
-    Attention, Dense, Embedding, Head, Layer, Mixer, Norm, QkNorm, Structure, StructureSchema,
+    Attention, Dense, Embedding, Head, Layer, Mixer, Norm, QkNorm, Structure, StructureSchema, Weight,
 };
 use crate::tensors::names::LLAMA;
 use stagewright_formats::Result;
@@ -180,10 +180,20 @@ pub(super) fn decoder(config: &Config, hidden: u64, norm: Norm) -> Result<Struct
     })
 }
 
+/// Weights outside the blocks, by name and shape.
+pub(super) fn weight(name: impl Into<String>, shape: &[u64]) -> Weight {
+    Weight::new(name, shape)
+}
+
 /// A layer with two normalisations, attention and a dense block.
 pub(super) fn layer(attention: Attention, dense: Dense) -> Layer {
+    layer_with(Mixer::Attention(attention), dense)
+}
+
+/// A layer with two normalisations, a mixer and a dense block.
+pub(super) fn layer_with(mixer: Mixer, dense: Dense) -> Layer {
     Layer {
-        mixer: Mixer::Attention(attention),
+        mixer,
         cross: None,
         dense: Some(dense),
         mixture: None,

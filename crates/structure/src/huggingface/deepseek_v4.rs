@@ -3,12 +3,10 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, hidden_of, layers_of};
+use super::decoders::{LAYERS, hidden_of, layer_with, layers_of, weight};
 use super::experts::{become_mixture, mixture, shared};
-use super::latent::layer;
 use super::nested::{decoder_in, kinds};
 use super::prediction::{self, prediction};
-use super::vision::weight;
 use crate::structure::{Compressed, Dense, Indexer, Layer, Mixer, Weight};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
@@ -56,7 +54,7 @@ pub(super) fn deepseek_v4(config: &Config) -> Result<Read> {
     let hyper = Hyper { count: config.count_or(&["hc_mult"], 4)?, hidden };
     let build = |ratio: u64| -> Result<Layer> {
         let dense = Dense { inner, gated: true, bias: false };
-        let mut layer = layer(Mixer::Compressed(compressed(config, ratio)?), dense);
+        let mut layer = layer_with(Mixer::Compressed(compressed(config, ratio)?), dense);
         become_mixture(&mut layer, &mixture);
         layer.other = [hyper.block("hc_attn"), hyper.block("hc_ffn")].concat();
         Ok(layer)

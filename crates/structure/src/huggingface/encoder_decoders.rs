@@ -2,8 +2,7 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{decoder, hidden_of, layer, layers_of, tied_by_default};
-use super::siglip::weight;
+use super::decoders::{decoder, hidden_of, layer, layers_of, tied_by_default, weight};
 use crate::structure::{Attention, Dense, Layer, Norm, Tower, TowerKind};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;

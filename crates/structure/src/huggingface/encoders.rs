@@ -2,8 +2,8 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, attention_of, decoder, hidden_of, layer, layers_of, refuse};
-use super::siglip::{patches, weight};
+use super::decoders::{LAYERS, attention_of, decoder, hidden_of, layer, layers_of, refuse, weight};
+use super::siglip::patches;
 use crate::structure::{Dense, Embedding, Layer, Norm, Structure, StructureSchema};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;

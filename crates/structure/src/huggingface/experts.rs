@@ -159,8 +159,7 @@ pub(super) fn llama4(config: &Config) -> Result<Read> {
     mix(text, &mut structure.layers, &mixture)?;
     if let Some(vision) = config.inner("vision_config")? {
         let (tower, projection) = vision::llama4(&vision, hidden)?;
-        structure.towers.push(tower);
-        structure.other.extend(projection);
+        structure.add_tower(tower, projection);
     }
     let is_whole = config.value("text_config").is_some();
     Ok((structure, if is_whole { below_language_model(LLAMA4) } else { LLAMA4 }))

@@ -2,9 +2,9 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{common, decoder, layer, layers, tied_by_default, windows};
+use super::decoders::{common, decoder, layer, layers, tied_by_default, weight, windows};
 use super::siglip;
-use crate::structure::{Layer, Norm, QkNorm, Structure, Weight};
+use crate::structure::{Layer, Norm, QkNorm, Structure};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
 
@@ -65,15 +65,11 @@ pub(super) fn gemma3(config: &Config) -> Result<Read> {
     structure.architecture = "gemma3".to_owned();
     structure.name =
         config.text("_name_or_path").filter(|name| !name.is_empty()).unwrap_or("gemma3").to_owned();
-    let weight = |name: &str, shape: &[u64]| Weight {
-        name: format!("multi_modal_projector.{name}"),
-        shape: shape.to_vec(),
-    };
-    structure.other = vec![
-        weight("mm_input_projection_weight", &[tower.hidden, structure.hidden]),
-        weight("mm_soft_emb_norm.weight", &[tower.hidden]),
+    let projector = vec![
+        weight("multi_modal_projector.mm_input_projection_weight", &[tower.hidden, structure.hidden]),
+        weight("multi_modal_projector.mm_soft_emb_norm.weight", &[tower.hidden]),
     ];
-    structure.towers = vec![tower];
+    structure.add_tower(tower, projector);
     Ok((structure, GEMMA3))
 }
 

@@ -2,10 +2,10 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, attention_of, hidden_of, layer, layers_of, rotary, tied_by_default};
+use super::decoders::{LAYERS, attention_of, hidden_of, layer, layers_of, rotary, tied_by_default, weight};
 use super::experts::mixture;
 use super::nested::{decoder_in, kinds, text_of, within_model};
-use super::vision::{self, weight};
+use super::vision;
 use crate::structure::{Attention, Dense, Layer, Mixture, QkNorm, Weight};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
@@ -47,8 +47,7 @@ pub(super) fn gemma4(config: &Config) -> Result<Read> {
     structure.other = inputs(text, hidden, count, if is_whole { "model.language_model" } else { "model" })?;
     if let Some(vision) = config.inner("vision_config")? {
         let (tower, projection) = vision::gemma4(&vision, hidden)?;
-        structure.towers.push(tower);
-        structure.other.extend(projection);
+        structure.add_tower(tower, projection);
     }
     Ok((structure, if is_whole { within_model(GEMMA4) } else { GEMMA4 }))
 }

@@ -4,8 +4,9 @@ use super::Read;
 use super::config::Config;
 use super::decoders::{
     LAYERS, attention_of, decoder, hidden_of, kv_heads_of, layer, layers_of, refuse, rotary, tied_by_default,
+    weight,
 };
-use crate::structure::{Attention, Dense, Head, Layer, Norm, Structure, Weight};
+use crate::structure::{Attention, Dense, Head, Layer, Norm, Structure};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
 
@@ -139,8 +140,8 @@ pub(super) fn opt(config: &Config) -> Result<Read> {
     if width != hidden {
         structure.embedding.width = Some(width);
         structure.other = vec![
-            Weight { name: "model.decoder.project_in.weight".into(), shape: vec![hidden, width] },
-            Weight { name: "model.decoder.project_out.weight".into(), shape: vec![width, hidden] },
+            weight("model.decoder.project_in.weight", &[hidden, width]),
+            weight("model.decoder.project_out.weight", &[width, hidden]),
         ];
     }
     structure.layers = repeated(config, layer(attention, dense))?;

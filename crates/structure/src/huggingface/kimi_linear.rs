@@ -3,11 +3,11 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, hidden_of, layers_of};
+use super::decoders::{LAYERS, hidden_of, layer_with, layers_of, weight};
 use super::experts::{mix, mixture, shared};
-use super::latent::{attention, layer};
+use super::latent::attention;
 use super::nested::{below_language_model, decoder_in, text_of};
-use super::vision::{self, weight};
+use super::vision;
 use crate::structure::{Dense, Linear, Mixer, Mixture, Rule, Weight};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
@@ -37,7 +37,7 @@ pub(super) fn kimi_linear(config: &Config) -> Result<Read> {
     let mut structure = decoder_in(config, text, hidden)?;
     for is_linear in linear_layers(text, count)? {
         let mixer = if is_linear { Mixer::Linear(linear.clone()) } else { latent.clone() };
-        let mut layer = layer(mixer, dense.clone());
+        let mut layer = layer_with(mixer, dense.clone());
         if residuals {
             layer.other = [residual("self_attention_res", hidden), residual("mlp_res", hidden)].concat();
         }
@@ -57,8 +57,7 @@ pub(super) fn kimi_linear(config: &Config) -> Result<Read> {
     }
     if let Some(vision) = config.inner("vision_config")? {
         let (tower, projection) = vision::moon(&vision, hidden)?;
-        structure.towers.push(tower);
-        structure.other.extend(projection);
+        structure.add_tower(tower, projection);
     }
     Ok((structure, if is_whole { below_language_model(KIMI) } else { KIMI }))
 }

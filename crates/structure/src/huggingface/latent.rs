@@ -2,12 +2,12 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, hidden_of, layers_of};
+use super::decoders::{LAYERS, hidden_of, layer_with, layers_of, weight};
 use super::experts::{become_mixture, mix, mixture, shared};
 use super::nested::{below_language_model, decoder_in, kinds, text_of};
 use super::prediction::{self, prediction};
-use super::vision::{self, weight};
-use crate::structure::{Dense, Indexer, Latent, Layer, Mixer, Mixture, Structure};
+use super::vision;
+use crate::structure::{Dense, Indexer, Latent, Mixer, Mixture, Structure};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
 
@@ -34,8 +34,7 @@ pub(super) fn kimi_k25(config: &Config) -> Result<Read> {
     let mut structure = decoder(config, text, "noaux_tc", true)?;
     if let Some(vision) = config.inner("vision_config")? {
         let (tower, projection) = vision::moon(&vision, structure.hidden)?;
-        structure.towers.push(tower);
-        structure.other.extend(projection);
+        structure.add_tower(tower, projection);
     }
     Ok((structure, KIMI))
 }
@@ -47,7 +46,7 @@ fn decoder(config: &Config, text: &Config, method: &str, copies: bool) -> Result
     let count = layers_of(text, LAYERS)?;
     let attention = attention(text)?;
     let dense = Dense { inner: text.need(&["intermediate_size"])?, gated: true, bias: false };
-    let layer = layer(Mixer::Latent(attention.clone()), dense);
+    let layer = layer_with(Mixer::Latent(attention.clone()), dense);
     let mut structure = decoder_in(config, text, hidden)?;
     structure.layers = vec![layer.clone(); count as usize];
     for (layer, shares) in structure.layers.iter_mut().zip(sharing(text, count)?) {
@@ -71,20 +70,6 @@ fn decoder(config: &Config, text: &Config, method: &str, copies: bool) -> Result
     }
     structure.layers.extend(vec![last; prediction::count(text, 0)? as usize]);
     Ok(structure)
-}
-
-/// A layer with a mixer, a dense block and two normalisations.
-pub(super) fn layer(mixer: Mixer, dense: Dense) -> Layer {
-    Layer {
-        mixer,
-        cross: None,
-        dense: Some(dense),
-        mixture: None,
-        norms: 2,
-        parallel: false,
-        is_prediction: false,
-        other: Vec::new(),
-    }
 }
 
 /// Latent attention by its ranks and widths, with an indexer if `index_topk` is there.

@@ -2,11 +2,12 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, common, hidden_of, layer, layers, layers_of, qwen_windows, rotary, windows};
+use super::decoders::{
+    LAYERS, common, hidden_of, layer, layers, layers_of, qwen_windows, rotary, weight, windows,
+};
 use super::experts::{mix, mixture, shared};
 use super::nested::decoder_in;
 use super::prediction::{self, prediction};
-use super::vision::weight;
 use crate::structure::{Attention, Dense, Mixture};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;

@@ -55,8 +55,7 @@ pub(super) fn m3(config: &Config) -> Result<Read> {
     select(text, &mut structure.layers)?;
     if let Some(vision) = config.inner("vision_config")? {
         let (tower, projection) = vision::clip(config, &vision, hidden)?;
-        structure.towers.push(tower);
-        structure.other.extend(projection);
+        structure.add_tower(tower, projection);
     }
     let is_whole = config.value("text_config").is_some();
     Ok((structure, if is_whole { below_language_model(MINIMAX) } else { MINIMAX }))

@@ -2,8 +2,7 @@
 //! model's, whose input is projected from a hidden state and an embedding.
 
 use super::config::Config;
-use super::decoders::layers_of;
-use super::vision::weight;
+use super::decoders::{layers_of, weight};
 use crate::structure::{Layer, Weight};
 use stagewright_formats::Result;
 

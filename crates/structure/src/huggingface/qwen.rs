@@ -2,13 +2,17 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, attention_of, common, hidden_of, layers, layers_of, qwen_windows};
+use super::decoders::{
+    LAYERS, attention_of, common, hidden_of, layer_with, layers, layers_of, qwen_windows, weight,
+};
 use super::experts::{become_mixture, mix, mixture};
-use super::latent::layer;
 use super::nested::{decoder_in, kinds, text_of, within_model};
 use super::prediction::{self, prediction};
-use super::vision::{self, weight};
-use crate::structure::{Attention, Dense, Layer, Linear, Mixer, Mixture, QkNorm, Rule, Shared, Structure};
+use super::vision;
+use crate::structure::{
+    Attention, Dense, Layer, Linear, Mixer, Mixture, QkNorm, Rule, Shared, Structure, Weight,
+};
+use crate::tensor::Role;
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
 
@@ -55,7 +59,8 @@ pub(super) fn qwen3_5(config: &Config) -> Result<Read> {
     let full = Mixer::Attention(attention(text, hidden)?);
     let linear = Mixer::Linear(linear(text)?);
     let dense = Dense { inner: text.count_or(&["intermediate_size"], 0)?, gated: true, bias: false };
-    let build = |is_linear: bool| layer(if is_linear { linear.clone() } else { full.clone() }, dense.clone());
+    let build =
+        |is_linear: bool| layer_with(if is_linear { linear.clone() } else { full.clone() }, dense.clone());
     let mut structure = decoder_in(config, text, hidden)?;
     structure.layers = linear_layers(text, count)?.into_iter().map(build).collect();
     let mut last = build(false);
@@ -109,12 +114,13 @@ fn predict(config: &Config, structure: &mut Structure, layer: &Layer) -> Result<
     let count = prediction::count(config, 0)?;
     if count > 0 {
         let hidden = structure.hidden;
-        structure.other.extend([
+        let common = [
             weight("mtp.fc.weight", &[hidden, 2 * hidden]),
             weight("mtp.pre_fc_norm_embedding.weight", &[hidden]),
             weight("mtp.pre_fc_norm_hidden.weight", &[hidden]),
             weight("mtp.norm.weight", &[hidden]),
-        ]);
+        ];
+        structure.other.extend(common.map(|weight| Weight { role: Role::Prediction, ..weight }));
         structure.layers.extend(vec![prediction(layer, &[]); count as usize]);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! SigLIP (Zhai et al. 2023), the encoder of images beside several language models, and patches of images.
 
 use super::config::Config;
-use super::decoders::{LAYERS, attention_of, hidden_of, layer, layers_of};
+use super::decoders::{LAYERS, attention_of, hidden_of, layer, layers_of, weight};
 use crate::structure::{Dense, Norm, Tower, TowerKind, Weight};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
@@ -68,11 +68,6 @@ fn pooling(hidden: u64, inner: u64) -> Vec<Weight> {
         weight("head.mlp.fc2.weight", &[hidden, inner]),
         weight("head.mlp.fc2.bias", &[hidden]),
     ]
-}
-
-/// Weights outside the blocks, by name and shape.
-pub(super) fn weight(name: impl Into<String>, shape: &[u64]) -> Weight {
-    Weight { name: name.into(), shape: shape.to_vec() }
 }
 
 /// Patches of a square image.

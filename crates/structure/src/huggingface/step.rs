@@ -2,11 +2,11 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{LAYERS, attention_of, hidden_of, layer, layers_of};
+use super::decoders::{LAYERS, attention_of, hidden_of, layer, layers_of, weight};
 use super::experts::{mix, mixture, shared};
 use super::nested::{decoder_in, kinds, text_of};
 use super::prediction::{self, prediction};
-use super::vision::{self, weight};
+use super::vision;
 use crate::structure::{Attention, Dense, Mixture, QkNorm};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
@@ -54,8 +54,7 @@ pub(super) fn step3p7(config: &Config) -> Result<Read> {
     }
     if let Some(vision) = config.inner("vision_config")? {
         let (tower, projection) = vision::step(config, &vision, hidden)?;
-        structure.towers.push(tower);
-        structure.other.extend(projection);
+        structure.add_tower(tower, projection);
     }
     Ok((structure, STEP))
 }

@@ -2,8 +2,8 @@
 
 use super::Read;
 use super::config::Config;
-use super::decoders::{Common, common, decoder, layer, layers, rotary, tied_by_default, windows};
-use crate::structure::{Attention, Convolution, Dense, Head, Layer, Mixer, Norm, QkNorm, Weight};
+use super::decoders::{Common, common, decoder, layer, layers, rotary, tied_by_default, weight, windows};
+use crate::structure::{Attention, Convolution, Dense, Head, Layer, Mixer, Norm, QkNorm};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
 
@@ -49,7 +49,7 @@ pub(super) fn phi(config: &Config) -> Result<Read> {
     if config.flag("qk_layernorm", false)? {
         attention.qk_norm = QkNorm::Head;
         other = ["q_layernorm", "k_layernorm"]
-            .map(|norm| Weight { name: format!("self_attn.{norm}.bias"), shape: vec![attention.key] })
+            .map(|norm| weight(format!("self_attn.{norm}.bias"), &[attention.key]))
             .to_vec();
     }
     common.dense = Dense { gated: false, bias: true, ..common.dense };

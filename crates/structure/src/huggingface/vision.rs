@@ -1,8 +1,7 @@
 //! Encoders of images beside language models, and their projections into the model's width.
 
 use super::config::Config;
-use super::decoders::{layer, layers_of};
-pub(super) use super::siglip::weight;
+use super::decoders::{layer, layers_of, weight};
 use crate::structure::{Attention, Dense, Mixer, Norm, QkNorm, Tower, TowerKind, Weight};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;

@@ -116,7 +116,7 @@ impl Draft<'_> {
 
     fn other(&mut self, scope: &Scope, weights: &[Weight]) {
         for weight in weights {
-            self.tensor(scope, &weight.name, Role::Other, &weight.shape);
+            self.tensor(scope, &weight.name, weight.role, &weight.shape);
         }
     }
 

@@ -103,9 +103,10 @@ pub struct Selected {
     pub second: Option<SecondFound>,
 }
 
-/// Solves a problem under requirements and, among plans close to the best, for a second goal, and
-/// again for the objective among plans with the same second goal. `solver` solves the problem without requirements, or once for every choice of pools for the groups that must be alone. With a second goal, the plans
-/// on the way to the best are not reported: the selected plan may be worse for the objective.
+/// Solves a problem under requirements and, among plans close to the best, for a second goal, and again for the objective among
+/// plans with the same second goal. `solver` solves the problem without requirements, or once for every choice of pools for the
+/// groups that must be alone. With a second goal, the plans on the way to the best are not reported: the selected plan may be
+/// worse for the objective.
 ///
 /// # Errors
 /// Errors of the solver; groups that must be alone together with replicas, or with too many choices of pools for them.
@@ -237,13 +238,7 @@ fn meeting(
         };
     }
     if let Some(reason) = bound::impossible(problem, requirements) {
-        return Ok(Solution::without_plan(
-            solver.name(),
-            Status::Infeasible,
-            LowerBound::TRIVIAL,
-            None,
-            reason,
-        ));
+        return Ok(infeasible(solver.name(), reason));
     }
     let warm = context.warm_start.clone();
     let relaxed = solver.solve(problem, &mut context.time_slice(RELAXED_SHARE).for_auxiliary())?;
@@ -266,15 +261,13 @@ fn meeting(
             certificate: None,
         };
     }
-    let reason = |text: &str| text.to_owned();
     let solution = match found.plan {
         Some(plan) => Solution::with_plan(name, plan, bound, context.stop().reason().or(stop)),
         None if found.bound == Some(f64::INFINITY) => {
-            let reason = reason("no plan of the problem meets the requirements");
-            Solution::without_plan(name, Status::Infeasible, LowerBound::TRIVIAL, None, reason)
+            infeasible(name, "no plan of the problem meets the requirements".into())
         }
         None => {
-            let reason = reason("no plan was found that meets the requirements");
+            let reason = "no plan was found that meets the requirements".to_owned();
             Solution::without_plan(name, Status::Unknown, bound, context.stop().reason().or(stop), reason)
         }
     };
@@ -284,6 +277,10 @@ fn meeting(
     };
     context.keep(&mut None, solution.plan.clone());
     Ok(Solution { statistics, ..solution })
+}
+
+fn infeasible(solver: &'static str, reason: String) -> Solution {
+    Solution::without_plan(solver, Status::Infeasible, LowerBound::TRIVIAL, None, reason)
 }
 
 /// The solution after the solver has started again from its plan, for the time that remains. A plan without requirements has

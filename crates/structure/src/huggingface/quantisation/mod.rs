@@ -46,7 +46,7 @@ struct Rule<'a> {
 /// Products that a rule is for.
 #[derive(Debug, Clone)]
 enum Covers {
-    /// Those of a list of modules.
+    /// Modules of a list.
     Listed(Modules),
     /// Linear modules, with those of towers or without.
     Linear { towers: bool },
@@ -155,7 +155,8 @@ fn is_product(tensor: &Tensor) -> bool {
 /// in the checkpoints of DeepSeek-V3.2.
 fn is_linear(tensor: &Tensor) -> bool {
     match tensor.role {
-        Role::Embedding | Role::Head | Role::Router | Role::SharedRouter | Role::Other => false,
+        Role::Embedding | Role::Head | Role::Router | Role::SharedRouter => false,
+        Role::Projector | Role::Prediction | Role::Other => false,
         Role::Indexer => !tensor.name.ends_with("weights_proj.weight"),
         Role::Tower => tensor.name.ends_with(".weight") && !tensor.name.contains("embed"),
         _ => true,

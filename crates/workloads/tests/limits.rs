@@ -53,41 +53,41 @@ fn no_number_of_a_structure_overflows() {
     let indexer = Some(Indexer { heads: MOST, width: MOST, selected: MOST, shared: false });
     let (heads, kv_heads, key, value) = (MOST, MOST, MOST, MOST);
     let attention = Attention { heads, kv_heads, key, value, rotary: MOST, indexer, ..Attention::default() };
-    let mixers = |most: u64, indexer: Option<Indexer>| {
+    let mixers = |size: u64, indexer: Option<Indexer>| {
         let latent = Latent {
-            heads: most,
-            query_rank: Some(most),
-            rank: most,
-            plain: most,
-            rotary: most,
-            value: most,
+            heads: size,
+            query_rank: Some(size),
+            rank: size,
+            plain: size,
+            rotary: size,
+            value: size,
             bias: false,
             gate: true,
             indexer: indexer.clone(),
         };
         let compressed = Compressed {
-            heads: most,
-            width: most,
-            rotary: most,
-            query_rank: most,
-            output_groups: most,
-            output_rank: most,
-            window: most,
-            ratio: most,
+            heads: size,
+            width: size,
+            rotary: size,
+            query_rank: size,
+            output_groups: size,
+            output_rank: size,
+            window: size,
+            ratio: size,
             indexer,
         };
-        let (key_heads, value_heads, kernel) = (most, most, most);
+        let (key_heads, value_heads, kernel) = (size, size, size);
         let linear =
-            Linear { key_heads, value_heads, key: most, value: most, kernel, rule: Rule::GatedDelta };
+            Linear { key_heads, value_heads, key: size, value: size, kernel, rule: Rule::GatedDelta };
         let space = StateSpace {
-            heads: most,
-            width: most,
-            state: most,
-            groups: most,
-            kernel: most,
+            heads: size,
+            width: size,
+            state: size,
+            groups: size,
+            kernel: size,
             kernel_bias: false,
             bias: false,
-            state_bytes: most,
+            state_bytes: size,
         };
         [
             Mixer::Latent(latent),

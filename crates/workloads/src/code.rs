@@ -39,7 +39,7 @@ stagewright_core::codes! {
         /// too many operators
         ///
         /// Every step of a recurrent layer is unrolled, and the graph would be too large for every solver here. Give a shorter
-        /// `--sequence` or fewer `--layers`.
+        /// `--sequence` or fewer `--layers`, and put more routed experts of a language model into an operator.
         W007,
     }
 }

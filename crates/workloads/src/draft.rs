@@ -18,7 +18,7 @@ pub(super) struct Edge {
     pub(super) is_output: bool,
 }
 
-/// Parameters that several operators read.
+/// Parameters that several operators read, or a cache.
 #[derive(Debug, Clone)]
 pub(super) struct Shared {
     pub(super) name: String,
@@ -27,6 +27,8 @@ pub(super) struct Shared {
     pub(super) bytes: f64,
     pub(super) optimizer_bytes: f64,
     pub(super) readers: Vec<OpId>,
+    /// Whether this is a cache: no weight, and apart from the parameters of its reader even if it has only one.
+    pub(super) is_cache: bool,
 }
 
 /// Operators and the tensors between them.
@@ -129,10 +131,11 @@ impl Draft {
         for shared in std::mem::take(&mut self.shared) {
             let class = |&op: &OpId| self.operators[op].colocation.as_deref();
             let first = shared.readers.first().map(class);
-            let is_one = shared.readers.len() == 1
-                || first.is_some_and(|first| {
-                    first.is_some() && shared.readers.iter().all(|op| class(op) == first)
-                });
+            let is_one = !shared.is_cache
+                && (shared.readers.len() == 1
+                    || first.is_some_and(|first| {
+                        first.is_some() && shared.readers.iter().all(|op| class(op) == first)
+                    }));
             if is_one {
                 let operator = &mut self.operators[shared.readers[0]];
                 operator.parameter_bytes += shared.bytes;
@@ -143,7 +146,7 @@ impl Draft {
                     bytes: shared.bytes,
                     optimizer_bytes: shared.optimizer_bytes,
                     readers: shared.readers.iter().map(|&op| self.operators[op].name.clone()).collect(),
-                    trained: true,
+                    trained: !shared.is_cache,
                     together: false,
                 });
             }

@@ -123,7 +123,9 @@ impl WorkloadError {
             }
             WorkloadError::ImageTooSmall { .. } => "give a larger image".into(),
             WorkloadError::TooManyOperators { .. } => {
-                "use a shorter sequence or fewer layers: every step of a recurrent layer is unrolled".into()
+                "use a shorter sequence or fewer layers, since every step of a recurrent layer is unrolled, or put more \
+                 experts into an operator"
+                    .into()
             }
         }
     }

@@ -4,6 +4,8 @@
 //! graph of inference or, with the derived backward pass and update, of a training step, at the granularity
 //! of operators or of layers. Costs are FLOP and bytes, so the roofline model can price them on any cluster.
 //!
+//! [`language`] records a language model from its structure instead, as a configuration or a file of weights gives it.
+//!
 //! Data flows one way: [`Sizes`] and a variant → family → tape → step → layers → document. The families are
 //! listed in [`FAMILIES`].
 //!
@@ -18,6 +20,7 @@ mod draft;
 mod error;
 mod families;
 mod figures;
+pub mod language;
 mod operators;
 mod optimizer;
 mod record;
@@ -33,7 +36,7 @@ pub use families::FAMILIES;
 pub use figures::Figures;
 use operators::{Activation, Conv, Loss, Window};
 pub use optimizer::Optimizer;
-use record::{Owner, Piece, Read, Record};
+use record::{Owner, Piece, Read, Record, Stored};
 pub use sizes::{Size, Sizes};
 use tape::Tape;
 use tensor::{Shape, Tensor};

@@ -8,7 +8,7 @@
 
 use std::num::NonZeroU32;
 
-use stagewright_core::document::KernelDocument;
+use stagewright_core::document::{self, KernelDocument};
 use stagewright_core::graph::OpId;
 
 use super::tensor::Tensor;
@@ -45,6 +45,15 @@ impl Product {
         let kernel = |Product { batch, m, n, k }| KernelDocument::Product { batch, m, n, k };
         product.filter(|it| it.batch.min(it.m).min(it.n).min(it.k) > 0.0).map(kernel).into_iter().collect()
     }
+}
+
+/// Bytes of weights as a file stores them, where that is not the number format of the tape.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Stored {
+    /// Bytes that the operator's own parameters occupy.
+    pub(crate) held: f64,
+    /// Bytes that the operator reads, of its own or of shared parameters.
+    pub(crate) read: f64,
 }
 
 /// An operator of the backward pass.
@@ -120,6 +129,14 @@ pub(crate) struct Record {
     pub(crate) pieces: Vec<Piece>,
     /// Number of experts that a dispatch sends rows to, if an output serves several experts.
     pub(crate) experts: Option<NonZeroU32>,
+    /// Parameters as stored; in the number format of the tape if `None`.
+    pub(crate) stored: Option<Stored>,
+    /// Precision of the computation; that of the tape if `None`.
+    pub(crate) precision: Option<document::Precision>,
+    /// Kernel that is no product.
+    pub(crate) kernel: Option<KernelDocument>,
+    /// Whether nothing is launched: the operator only holds parameters.
+    pub(crate) is_idle: bool,
 }
 
 impl Record {
@@ -138,6 +155,10 @@ impl Record {
             pass_through: Vec::new(),
             pieces: Vec::new(),
             experts: None,
+            stored: None,
+            precision: None,
+            kernel: None,
+            is_idle: false,
         }
     }
 
@@ -167,6 +188,12 @@ impl Record {
     /// Sets the bytes moved, if they are not all inputs, weights and outputs.
     pub(crate) fn moved(mut self, bytes: f64) -> Self {
         self.moved = Some(bytes);
+        self
+    }
+
+    /// Sets the bytes of the parameters as a file stores them.
+    pub(crate) fn stored(mut self, stored: Stored) -> Self {
+        self.stored = Some(stored);
         self
     }
 

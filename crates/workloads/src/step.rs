@@ -50,11 +50,11 @@ fn forward(tape: &Tape) -> Draft {
             layer: layer_of(operator),
             flop: Some(operator.flop),
             bytes_moved: Some(operator.moved),
-            parameter_bytes: operator.parameters * tape.width,
+            parameter_bytes: operator.held,
             workspace_bytes: operator.workspace,
-            kernels: Product::kernels(operator.product),
-            precision: Some(tape.precision),
-            launches: (operator.kind == INPUT).then_some(0.0),
+            kernels: Product::kernels(operator.product).into_iter().chain(operator.kernel).collect(),
+            precision: Some(operator.precision),
+            launches: (operator.kind == INPUT || operator.is_idle).then_some(0.0),
             experts: operator.experts,
             ..OperatorDocument::named(operator.name.clone())
         });
@@ -72,7 +72,7 @@ fn forward(tape: &Tape) -> Draft {
     draft
 }
 
-/// Turns parameters with several readers into shared parameters.
+/// Turns parameters with several readers, and caches, into shared parameters.
 fn share(tape: &Tape, draft: &mut Draft) {
     let mut readers: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
     for (id, operator) in tape.operators.enumerate() {
@@ -89,7 +89,18 @@ fn share(tape: &Tape, draft: &mut Draft) {
             true => operator.name.clone(),
             false => format!("{}.weight", operator.name),
         };
-        draft.shared.push(Shared { name, owner, bytes, optimizer_bytes: 0.0, readers });
+        draft.shared.push(Shared { name, owner, bytes, optimizer_bytes: 0.0, readers, is_cache: false });
+    }
+    for cache in tape.caches.values() {
+        let Some(&owner) = cache.readers.first() else { continue };
+        draft.shared.push(Shared {
+            name: cache.name.clone(),
+            owner,
+            bytes: cache.bytes,
+            optimizer_bytes: 0.0,
+            readers: cache.readers.clone(),
+            is_cache: true,
+        });
     }
 }
 

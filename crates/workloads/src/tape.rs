@@ -9,10 +9,11 @@
 //! - bytes moved count every input, weight and output once;
 //! - views (reshapes, splits into heads) are free and not operators; dropout is left out.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroU64};
 
-use stagewright_core::document::{self, BatchDocument};
+use stagewright_core::document::{self, BatchDocument, KernelDocument};
 use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::ids::Keyed;
 
@@ -58,6 +59,23 @@ pub(crate) struct Operator {
     pub(crate) weight_bytes: f64,
     /// Number of experts that a dispatch sends rows to, if an output serves several experts.
     pub(crate) experts: Option<NonZeroU32>,
+    /// Bytes that the operator's parameters occupy.
+    pub(crate) held: f64,
+    /// Precision of the computation.
+    pub(crate) precision: document::Precision,
+    /// Kernel that is no product.
+    pub(crate) kernel: Option<KernelDocument>,
+    /// Whether nothing is launched.
+    pub(crate) is_idle: bool,
+}
+
+/// Cache of a layer between steps: keys and values, latents, or states of its sequences.
+#[derive(Debug, Clone)]
+pub(crate) struct Cache {
+    pub(crate) name: String,
+    pub(crate) bytes: f64,
+    /// Operators that read or write it in place.
+    pub(crate) readers: Vec<OpId>,
 }
 
 /// A forward pass.
@@ -73,6 +91,8 @@ pub(crate) struct Tape {
     pub(crate) values: Keyed<TensorId, Value>,
     /// Contents of a batch. In a model with an encoder and a decoder, the tokens are the encoder's.
     pub(crate) batch: Option<BatchDocument>,
+    /// Caches by layer, those of attention over an encoder beside those over earlier tokens.
+    pub(crate) caches: BTreeMap<(usize, bool), Cache>,
     path: String,
     /// Length of the prefix of the path that is the layer path.
     layer: usize,
@@ -94,6 +114,7 @@ impl Tape {
             operators: Keyed::default(),
             values: Keyed::default(),
             batch: None,
+            caches: BTreeMap::new(),
             path: String::new(),
             layer: 0,
             failure: None,
@@ -149,6 +170,21 @@ impl Tape {
     /// failure.
     pub(crate) fn fail(&mut self, error: WorkloadError) {
         self.failure.get_or_insert(error);
+    }
+
+    /// Whether recording failed; tensors recorded since do not exist.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Bytes of the whole value that a tensor views.
+    pub(crate) fn bytes_of(&self, tensor: Tensor) -> f64 {
+        if self.has_failed() { 0.0 } else { self.values[tensor.value].bytes }
+    }
+
+    /// The operator that produced a tensor, as the owner of its parameters.
+    pub(crate) fn owner_of(&self, tensor: Tensor) -> Owner {
+        Owner(if self.has_failed() { OpId(0) } else { self.values[tensor.value].producer })
     }
 
     /// Full name of an operator recorded at the current path.
@@ -223,7 +259,11 @@ impl Tape {
         let outputs: Vec<TensorId> = sizes.iter().map(|&bytes| value(bytes)).collect();
         let saved = (record.saved > 0.0).then(|| value(record.saved));
         let shared = record.shared.map_or(0.0, |(_, elements)| elements);
-        let weight_bytes = record.parameters * self.width + shared * self.width;
+        let own_bytes = record.parameters * self.width;
+        let (held, weight_bytes) = match record.stored {
+            Some(stored) => (stored.held, stored.read),
+            None => (own_bytes, own_bytes + shared * self.width),
+        };
         let read: f64 = record.inputs.iter().map(|input| self.values[input.value].bytes).sum();
         let written: f64 = sizes.iter().sum();
         let full = self.full_name(name);
@@ -243,6 +283,10 @@ impl Tape {
             pieces: record.pieces,
             weight_bytes,
             experts: record.experts,
+            held,
+            precision: record.precision.unwrap_or(self.precision),
+            kernel: record.kernel,
+            is_idle: record.is_idle,
             outputs: outputs.clone(),
         });
         let tensors = outputs.into_iter().zip(shapes).map(|(value, &shape)| Tensor { value, shape });

@@ -4,7 +4,7 @@ use crate::record::Product;
 use crate::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
 
 /// A bilinear operator with weights, and its gradients; each is a product as large as the forward one.
-fn bilinear(record: Record, weights: f64, flop: f64, product: Product) -> Record {
+pub(crate) fn bilinear(record: Record, weights: f64, flop: f64, product: Product) -> Record {
     let Product { batch, m, n, k } = product;
     record
         .flop(flop)

@@ -6,6 +6,8 @@ mod data;
 mod normalisation;
 mod pointwise;
 
+pub(crate) use contraction::bilinear;
 pub(crate) use convolution::{Conv, Window};
 pub(crate) use data::Loss;
+pub(crate) use normalisation::normalise;
 pub(crate) use pointwise::Activation;

@@ -48,13 +48,25 @@ impl Tape {
         statistics: f64,
         flop: f64,
     ) -> Tensor {
-        let flop = flop * x.elements();
-        let reads = [Read::Input(0), Read::Saved, Read::Weights];
-        let record = Record::new(kind, [x])
-            .parameters(parameters)
-            .flop(flop)
-            .saves(statistics * STATISTIC_WIDTH)
-            .piece(Piece::whole(2.0 * flop, &reads).and_weights(parameters));
+        let record = record(kind, x, parameters, statistics, flop * x.elements());
         self.record(name, record, x.shape)
     }
+}
+
+/// A normalisation of each of `rows` parts of a tensor: centred, with mean and variance, or by the mean square alone.
+pub(crate) fn normalise(x: Tensor, rows: f64, parameters: f64, is_centred: bool) -> Record {
+    let (kind, statistics, flop) = match is_centred {
+        true => ("layer_norm", 2.0, CENTRED),
+        false => ("rms_norm", 1.0, UNCENTRED),
+    };
+    record(kind, x, parameters, statistics * rows, flop * x.elements())
+}
+
+fn record(kind: &'static str, x: Tensor, parameters: f64, statistics: f64, flop: f64) -> Record {
+    let reads = [Read::Input(0), Read::Saved, Read::Weights];
+    Record::new(kind, [x])
+        .parameters(parameters)
+        .flop(flop)
+        .saves(statistics * STATISTIC_WIDTH)
+        .piece(Piece::whole(2.0 * flop, &reads).and_weights(parameters))
 }

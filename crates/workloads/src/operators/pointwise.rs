@@ -21,7 +21,7 @@ pub(crate) enum Activation {
 impl Activation {
     /// Kind, forward and backward FLOP per element, and the tensor that the gradient is computed
     /// from.
-    fn costs(self) -> (&'static str, f64, f64, Read) {
+    pub(crate) fn costs(self) -> (&'static str, f64, f64, Read) {
         match self {
             Activation::Relu => ("relu", 1.0, 1.0, Read::Output),
             Activation::Gelu => ("gelu", 12.0, 20.0, Read::Input(0)),

@@ -1,0 +1,96 @@
+//! Graphs of language models from their structures.
+//!
+//! A [`Structure`] has the layers of a model and its tensors with their bytes. The graph of a step (prefill, decode or
+//! training) has an operator for every module that multiplies, normalises or looks up, named like the module, and operators
+//! for what the framework computes between them:
+//!
+//! | operator | name |
+//! | --- | --- |
+//! | a module | its path, `model.layers.3.self_attn.q_proj`, `blk.3.attn_q` |
+//! | a group of routed experts | the path with their numbers, `model.layers.3.mlp.experts.0-7.gate_proj`, `blk.3.ffn_gate_exps.0-7` |
+//! | attention of inference | `attention`, below the path of the mixer |
+//! | attention of training | `scores`, `softmax` and `context` |
+//! | the step of a state | `recurrence` |
+//! | the choice of sparse attention | `select` |
+//! | routing | `dispatch` and `combine`, below the path of the experts |
+//! | residual sums | `add` below the path of the mixer, `sum` below that of the feed-forward block |
+//!
+//! In inference, weights occupy and move the bytes of their tensors, in whatever encoding; products compute in the encoding
+//! that the tensor states, or else in the precision of the activations. In training, weights and gradients have that
+//! precision. Every tensor belongs to one operator, so the parameters of the graph are the weights of the structure; a
+//! tied table is a shared parameter. Tensors that no block knows become products, look-ups or scales of the hidden state
+//! beside their layer.
+//!
+//! The cache or state of a layer is a parameter of the graph that is not trained, as for models of ONNX: it has the size
+//! after the step, every device with a reader holds it, and a step moves only the bytes that it reads and appends.
+//!
+//! All scores are counted (see `attention`); the work of routed experts is that of uniform routing (see `feed_forward`).
+
+mod attention;
+mod draw;
+mod feed_forward;
+mod latent;
+mod layer;
+mod model;
+mod options;
+mod state;
+mod towers;
+mod weights;
+
+use stagewright_core::document::GraphDocument;
+use stagewright_structure::Structure;
+
+use options::Step;
+pub use options::{LanguageOptions, Phase, Towers};
+
+use crate::tape::Tape;
+use crate::{Granularity, WorkloadError, coarsen, step};
+
+/// Minimum number of operators of a group of routed experts.
+const OF_GROUP: u64 = 3;
+
+/// Generates the graph of a structure, whose [`check`](Structure::check) has passed.
+///
+/// Takes time and memory proportional to the number of operators and tensors.
+///
+/// # Errors
+/// If a size is out of range (W004), or there would be too many operators (W007).
+///
+/// ```
+/// use stagewright_structure::huggingface;
+/// use stagewright_workloads::language::{LanguageOptions, Phase, graph};
+///
+/// let config = br#"{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
+///     "num_hidden_layers": 2, "vocab_size": 100}"#;
+/// let structure = huggingface::read("config.json", config, None, None)?;
+/// let options = LanguageOptions { phase: Phase::Decode, context: 1000, ..LanguageOptions::default() };
+/// let decode = graph(&structure, &options)?;
+/// // Keys and values of 1001 tokens, in 16 bits.
+/// assert_eq!(decode.parameters[0].bytes, 1001.0 * 2.0 * 64.0 * 2.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn graph(structure: &Structure, options: &LanguageOptions) -> Result<GraphDocument, WorkloadError> {
+    let sizes = Step::new(structure, options)?;
+    let mut tape = Tape::new(options.precision, sizes.is_training);
+    tape.expect(least_operators(structure, options))?;
+    model::record(&mut tape, structure, options, &sizes);
+    let tape = tape.finish()?;
+    let draft = match options.phase {
+        Phase::Training(optimizer) => step::training(&tape, optimizer)?,
+        Phase::Prefill | Phase::Decode => step::inference(&tape),
+    };
+    let draft = match options.granularity {
+        Granularity::Operator => draft.fused(|_, _| true),
+        Granularity::Layer => coarsen::layers(draft),
+    };
+    Ok(GraphDocument { batch: tape.batch, ..draft.document(structure.name.clone()) })
+}
+
+/// A number of operators that a graph has at least if it has more than a few.
+fn least_operators(structure: &Structure, options: &LanguageOptions) -> u64 {
+    let layers = structure.layers.iter().filter(|layer| options.prediction || !layer.is_prediction);
+    let groups = layers
+        .filter_map(|layer| layer.mixture.as_ref())
+        .map(|mixture| mixture.experts.div_ceil(options.experts.get()).saturating_mul(OF_GROUP));
+    groups.fold(0, u64::saturating_add)
+}

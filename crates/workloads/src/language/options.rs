@@ -1,0 +1,135 @@
+//! Options of the graph of a structure, and their ranges.
+
+use std::num::NonZeroU64;
+
+use stagewright_structure::{Encoding, Structure};
+
+use crate::{Granularity, Optimizer, Precision, WorkloadError};
+
+/// Kind of a step of a language model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Reads the prompts of new sequences, and computes the logits of their last tokens.
+    #[default]
+    Prefill,
+    /// Computes one more token of every sequence.
+    Decode,
+    /// Trains on whole sequences.
+    Training(Optimizer),
+}
+
+/// Use of the encoders of images, audio or text beside the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Towers {
+    /// Neither run nor loaded: their weights are in no operator.
+    LeftOut,
+    /// Loaded but not run, as runtimes do with text alone: an operator without work holds the weights.
+    #[default]
+    Idle,
+    /// Run in prefill and in training, on as many tokens for each sequence: patches of images, frames of sound. In decode
+    /// the weights are idle, and attention over an encoder of text reads the keys and values of these tokens.
+    Tokens(u64),
+}
+
+/// Options of a graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LanguageOptions {
+    /// Kind of the step; prefill by default.
+    pub phase: Phase,
+    /// Sequences of a batch; 1 by default.
+    pub sequences: u64,
+    /// Tokens of a sequence in prefill, without those in the cache, and in training; 1024 by default. A step of decode
+    /// has one.
+    pub tokens: u64,
+    /// Tokens of a sequence that the cache holds before the step; 0 by default. Training has no cache.
+    pub context: u64,
+    /// Encoding of cached keys and values; that of the structure by default, or else 16 bits.
+    pub cache: Option<Encoding>,
+    /// Number format of activations, and in training of weights and gradients; `bf16` by default. In inference weights
+    /// have the encodings of the structure.
+    pub precision: Precision,
+    /// The unit that an operator represents; a kernel by default, or a layer of the model with all its experts.
+    pub granularity: Granularity,
+    /// Routed experts in an operator; 8 by default.
+    pub experts: NonZeroU64,
+    /// Whether layers of multi-token prediction are drawn; if not, as by default, their weights are in no operator.
+    pub prediction: bool,
+    /// Use of the towers; idle by default.
+    pub towers: Towers,
+}
+
+impl Default for LanguageOptions {
+    fn default() -> Self {
+        LanguageOptions {
+            phase: Phase::default(),
+            sequences: 1,
+            tokens: 1024,
+            context: 0,
+            cache: None,
+            precision: Precision::Bf16,
+            granularity: Granularity::default(),
+            experts: const { NonZeroU64::new(8).unwrap() },
+            prediction: false,
+            towers: Towers::default(),
+        }
+    }
+}
+
+/// Sizes of a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub(super) is_training: bool,
+    pub(super) is_decode: bool,
+    pub(super) sequences: u64,
+    /// New tokens of a sequence.
+    pub(super) tokens: u64,
+    /// Tokens of a sequence before the new ones.
+    pub(super) context: u64,
+    pub(super) cache: Encoding,
+    /// Routed experts in an operator.
+    pub(super) experts: u64,
+    /// Tokens of a sequence in towers; 0 if these are idle.
+    pub(super) tower_tokens: u64,
+}
+
+impl Step {
+    /// Sizes of the step that options describe.
+    ///
+    /// # Errors
+    /// If a size is out of its range.
+    pub(super) fn new(structure: &Structure, options: &LanguageOptions) -> Result<Step, WorkloadError> {
+        let is_decode = options.phase == Phase::Decode;
+        let is_training = matches!(options.phase, Phase::Training(_));
+        let tower_tokens = match options.towers {
+            Towers::Tokens(tokens) => tokens,
+            Towers::Idle | Towers::LeftOut => 0,
+        };
+        Ok(Step {
+            is_training,
+            is_decode,
+            sequences: within("sequences", options.sequences, 1, 1 << 16)?,
+            tokens: if is_decode { 1 } else { within("tokens", options.tokens, 1, 1 << 20)? },
+            context: if is_training { 0 } else { within("context", options.context, 0, 1 << 28)? },
+            cache: options.cache.or(structure.cache).unwrap_or(Encoding::BF16),
+            experts: options.experts.get(),
+            tower_tokens: within("tower-tokens", tower_tokens, 0, 1 << 20)?,
+        })
+    }
+
+    /// New tokens of all sequences.
+    pub(super) fn rows(&self) -> f64 {
+        self.sequences as f64 * self.tokens as f64
+    }
+
+    /// Tokens of a sequence after the step.
+    pub(super) fn length(&self) -> u64 {
+        self.context + self.tokens
+    }
+}
+
+fn within(size: &'static str, value: u64, least: u64, most: u64) -> Result<u64, WorkloadError> {
+    match (least..=most).contains(&value) {
+        true => Ok(value),
+        false => Err(WorkloadError::OutOfRange { size, value, least, most }),
+    }
+}

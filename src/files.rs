@@ -24,6 +24,8 @@ pub enum Opened {
     Memory(Input),
     /// A file of more than [`HELD`] bytes, with the name that errors give it; its reader may not need all of it.
     File(String, File),
+    /// A language model whose files are read together: see [`structures`](crate::structures).
+    Language(PathBuf),
 }
 
 impl Opened {
@@ -34,6 +36,7 @@ impl Opened {
     pub fn whole(self) -> Result<Input> {
         match self {
             Opened::Memory(input) => Ok(input),
+            Opened::Language(path) => read(&path),
             Opened::File(label, file) => {
                 let bytes = drain(file, &label)?;
                 Ok(Input { label, bytes })

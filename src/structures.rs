@@ -4,34 +4,59 @@
 //! No weight is read, only configurations and headers.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
+use stagewright_core::document::ModelOptionsDocument;
 use stagewright_formats::code::{F006, M};
 use stagewright_formats::{At, InputError};
+use stagewright_structure::huggingface::Reading;
 use stagewright_structure::safetensors::{Header, Index, compare, join};
-use stagewright_structure::{Structure, gguf, huggingface, read_structure};
+use stagewright_structure::{SCHEMA, Structure, gguf, huggingface, read_structure};
 
 use crate::failure::{Failure, Result};
-use crate::files::{self, Input, unreadable};
+use crate::files::{self, Input, Opened, unreadable};
 
 const CONFIG: &str = "config.json";
 const QUANTISATION: &str = "hf_quant_config.json";
 const INDEX: &str = "model.safetensors.index.json";
 const WEIGHTS: &str = "model.safetensors";
-/// Maximum number of bytes of a configuration or structure that is looked for among other files.
-const LARGEST_CONFIG: u64 = 64 << 20;
+/// Endings of the names of weights and of their index.
+const WEIGHTS_ENDINGS: [&str; 2] = [".safetensors", ".safetensors.index.json"];
+/// Number of bytes that suffice to recognise GGUF or a structure.
+const HEAD: u64 = 4096;
 
-/// Reads the structure of a model. `architecture` is read instead of the `model_type` of a configuration, if given. Notes
-/// tell where sizes are derived although the weights should give them.
+/// How the options of a model say that its configuration is read.
+pub fn reading(options: &ModelOptionsDocument) -> Reading {
+    Reading { architecture: options.architecture.clone(), set: options.set.clone() }
+}
+
+/// Whether the files of a language model are read together: a folder of Hugging Face or with a GGUF model, a GGUF file,
+/// which may have further shards, weights or an index with a configuration beside them, a configuration with one of its
+/// quantisation, or a structure that is too large to be recognised in memory.
+pub fn is_several_files(path: &Path) -> bool {
+    if path.is_dir() {
+        return path.join(CONFIG).is_file() || only_gguf(path).is_ok_and(|file| file.is_some());
+    }
+    let is_beside = |name: &str| path.with_file_name(name).is_file();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if WEIGHTS_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+        return is_beside(CONFIG);
+    }
+    let head = head(path);
+    let is_structure = || head.windows(SCHEMA.len()).any(|window| window == SCHEMA.as_bytes());
+    gguf::is_gguf(&head) || (name == CONFIG && is_beside(QUANTISATION)) || is_structure()
+}
+
+/// Reads the structure of a model. Notes tell where sizes are derived although the weights should give them.
 ///
 /// # Errors
 /// If a file cannot be read (I001), is of no kind that describes a model (F006), or is malformed or contradicts another
 /// (M013 to M017).
-pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String>) -> Result<Structure> {
+pub fn structure(path: &Path, reading: &Reading, notes: &mut Vec<String>) -> Result<Structure> {
     if path.is_dir() {
         return match only_gguf(path)? {
-            _ if path.join(CONFIG).is_file() => of_folder(path, architecture, notes),
+            _ if path.join(CONFIG).is_file() => of_folder(path, reading, notes),
             Some(file) => of_gguf(&file),
             None => {
                 let message = "the folder has no config.json, and not exactly one GGUF model";
@@ -39,22 +64,53 @@ pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String
             }
         };
     }
-    if is_gguf(path) {
+    if gguf::is_gguf(&head(path)) {
         return of_gguf(path);
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let is_beside = |ending: &str| path.to_string_lossy().ends_with(ending) && folder.join(CONFIG).is_file();
-    if is_beside(".safetensors") || is_beside(".safetensors.index.json") {
-        return of_folder(&folder, architecture, notes);
+    let name = path.to_string_lossy();
+    if WEIGHTS_ENDINGS.iter().any(|ending| name.ends_with(ending)) && folder.join(CONFIG).is_file() {
+        return of_folder(&folder, reading, notes);
     }
     let Input { label, bytes } = files::read(path)?;
-    if let Some(structure) = read_structure(&label, &bytes)? {
+    let beside = path.with_file_name(QUANTISATION);
+    let beside = beside.is_file().then(|| files::read(&beside)).transpose()?;
+    of_text(&label, &bytes, beside.as_ref(), reading)
+}
+
+/// Reads the structure of a model that was opened.
+///
+/// # Errors
+/// As for [`structure`].
+pub fn of_opened(opened: Opened, reading: &Reading, notes: &mut Vec<String>) -> Result<Structure> {
+    match opened {
+        Opened::Language(path) => structure(&path, reading, notes),
+        other => of_bytes(&other.whole()?, reading),
+    }
+}
+
+/// Reads the structure of a model in memory: a GGUF model of one file, a configuration or a structure.
+///
+/// # Errors
+/// As for [`structure`].
+pub fn of_bytes(input: &Input, reading: &Reading) -> Result<Structure> {
+    let Input { label, bytes } = input;
+    if gguf::is_gguf(bytes) {
+        let alone = |name: &str| Err(io::Error::new(io::ErrorKind::NotFound, name.to_owned()));
+        return Ok(gguf::read(label, Box::new(Cursor::new(bytes.clone())), &mut { alone })?);
+    }
+    of_text(label, bytes, None, reading)
+}
+
+fn of_text(label: &str, bytes: &[u8], quantisation: Option<&Input>, reading: &Reading) -> Result<Structure> {
+    if let Some(structure) = read_structure(label, bytes)? {
         return Ok(structure);
     }
-    if architecture.is_none() && !huggingface::is_config(&bytes) {
-        return Err(no_layers(&label, "the file does not describe the layers of a model"));
+    if reading.architecture.is_none() && !huggingface::is_config(bytes) {
+        return Err(no_layers(label, "the file does not describe the layers of a model"));
     }
-    of_config(path, &label, &bytes, architecture)
+    let beside = quantisation.map(|input| (input.label.as_str(), &*input.bytes));
+    Ok(huggingface::read(label, bytes, beside, reading.architecture.as_deref())?)
 }
 
 fn no_layers(label: &str, message: &str) -> Failure {
@@ -62,30 +118,14 @@ fn no_layers(label: &str, message: &str) -> Failure {
     InputError::new(F006, label, At::Whole, message, help).into()
 }
 
-/// Whether a path holds the structure of a model, by its content: such a folder, a configuration, a GGUF file or a structure.
-/// Graphs and other documents are none.
-pub fn describes_layers(path: &Path) -> bool {
-    if path.is_dir() {
-        return path.join(CONFIG).is_file() || only_gguf(path).is_ok_and(|file| file.is_some());
+/// The first bytes of a regular file; none of anything else, which cannot be read twice.
+fn head(path: &Path) -> Vec<u8> {
+    let mut head = Vec::new();
+    if path.is_file() {
+        // Errors are reported by the code that reads the file.
+        let _unreadable = File::open(path).map(|file| file.take(HEAD).read_to_end(&mut head));
     }
-    if is_gguf(path) {
-        return true;
-    }
-    // Graphs may be large; a configuration is not.
-    let is_small =
-        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= LARGEST_CONFIG);
-    let Some(bytes) = is_small.then(|| files::read(path).ok()).flatten().map(|input| input.bytes) else {
-        return false;
-    };
-    huggingface::is_config(&bytes) || read_structure("", &bytes).map_or(true, |found| found.is_some())
-}
-
-/// Whether a regular file begins like GGUF. Anything else cannot be read twice.
-fn is_gguf(path: &Path) -> bool {
-    let mut head = [0; 4];
-    path.is_file()
-        && File::open(path).is_ok_and(|file| file.take(4).read_exact(&mut head).is_ok())
-        && gguf::is_gguf(&head)
+    head
 }
 
 /// The only whole model, or first shard, among the GGUF files of a folder.
@@ -108,18 +148,9 @@ fn of_gguf(path: &Path) -> Result<Structure> {
     Ok(gguf::read(&label, Box::new(file), &mut sibling)?)
 }
 
-fn of_config(path: &Path, label: &str, bytes: &[u8], architecture: Option<&str>) -> Result<Structure> {
-    let beside = path.with_file_name(QUANTISATION);
-    let beside = beside.is_file().then(|| files::read(&beside)).transpose()?;
-    let beside = beside.as_ref().map(|input| (input.label.as_str(), &*input.bytes));
-    Ok(huggingface::read(label, bytes, beside, architecture)?)
-}
-
 /// Reads a configuration with the headers of the weights beside it, or with their index where the weights are not there.
-fn of_folder(folder: &Path, architecture: Option<&str>, notes: &mut Vec<String>) -> Result<Structure> {
-    let config = folder.join(CONFIG);
-    let Input { label, bytes } = files::read(&config)?;
-    let mut structure = of_config(&config, &label, &bytes, architecture)?;
+fn of_folder(folder: &Path, reading: &Reading, notes: &mut Vec<String>) -> Result<Structure> {
+    let mut structure = self::structure(&folder.join(CONFIG), reading, notes)?;
     let index = folder.join(INDEX);
     let shards = match (index.is_file(), folder.join(WEIGHTS)) {
         (true, _) => {

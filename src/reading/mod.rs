@@ -4,6 +4,7 @@
 //! [`join`] prepares a model and a cluster for each other: the class of profiled times, measurements, and memory
 //! reserves. Remarks on the prices of operators are returned as notes, which the caller prints.
 
+mod language;
 mod measured;
 mod options;
 mod precision;
@@ -20,43 +21,70 @@ use stagewright_core::document::{
 use stagewright_core::memory;
 use stagewright_costs::Coverage;
 use stagewright_formats::layers::keep_whole;
-use stagewright_formats::{Foreign, ImportOptions, Imported, import_file, import_model, is_streamed};
+use stagewright_formats::{Format, ImportOptions, Imported, detect, import_file, import_model, is_streamed};
 
 use crate::failure::Result;
-use crate::files::{Input, LARGEST, Opened, too_large, unreadable};
+use crate::files::{self, LARGEST, Opened, too_large, unreadable};
+use crate::structures;
+pub use language::encoding;
 pub use measured::{measured, sources, sources_on};
 pub use options::{ModelOptions, Place, import_options, suit};
 
-/// Reads a model and returns it with its label for errors. A large file is read only as far as its format needs.
+/// Opens a model: a file, or the folder of a language model.
 ///
 /// # Errors
-/// If it is not a valid model, or too large for a format that is held whole (I006).
-pub fn import(opened: Opened, options: &ImportOptions) -> Result<(String, Imported)> {
-    let (label, model) = match opened {
-        Opened::Memory(Input { label, bytes }) => {
-            let model = import_model(&label, &bytes, options);
-            (label, model)
+/// As for [`files::open`].
+pub fn open(path: &Path) -> Result<Opened> {
+    match structures::is_several_files(path) {
+        true => Ok(Opened::Language(path.to_owned())),
+        false => files::open(path),
+    }
+}
+
+/// Reads a model and returns it with its label for errors. A large file is read only as far as its format needs.
+fn import(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Result<(String, Imported)> {
+    let ModelOptions { document, place, .. } = options;
+    let place = &|name: &str| place(name);
+    let import = import_options(document, place)?;
+    let (label, imported) = match opened {
+        Opened::Language(path) if import.format.is_none_or(|format| format == Format::Language) => {
+            let imported = language::of_path(&path, document, notes, place)?;
+            (path.display().to_string(), import.finish(imported))
+        }
+        // Another format was asked for.
+        Opened::Language(path) => return self::import(files::open(&path)?, options, notes),
+        Opened::Memory(input) => {
+            let format = match import.format {
+                Some(format) => format,
+                None => detect(&input.label, &input.bytes)?,
+            };
+            let imported = match format {
+                Format::Language => import.finish(language::of_bytes(&input, document, place)?),
+                _ => import_model(&input.label, &input.bytes, &ImportOptions { format: Some(format), ..import })?,
+            };
+            (input.label, imported)
         }
         Opened::File(label, mut file) => {
             let failed = |error: std::io::Error| unreadable(label.as_str(), &error);
             let is_large = file.metadata().map_err(failed)?.len() > LARGEST;
-            if is_large && !is_streamed(&mut file, options).map_err(failed)? {
+            if is_large && !is_streamed(&mut file, &import).map_err(failed)? {
                 return Err(too_large(&label));
             }
-            let model = import_file(&label, &mut file, options);
-            (label, model)
+            let imported = import_file(&label, &mut file, &import)?;
+            (label, imported)
         }
     };
-    Ok((label, model?))
+    Ok((label, imported))
 }
 
 /// Reads and prepares a model, and returns it with its label for errors. Adds notes on its options and prices.
 ///
 /// # Errors
-/// If it is not a valid model, or a given option has no effect on its format (U012).
+/// If it is not a valid model or is too large for a format that is held whole (I006), or a given option has no effect on
+/// its format (U012).
 pub fn model(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Result<(String, Imported)> {
     let ModelOptions { document, given, place } = options;
-    let (label, mut model) = import(opened, &import_options(document, |name| place(name))?)?;
+    let (label, mut model) = import(opened, options, notes)?;
     let is_only_counted = suit(given.iter().map(String::as_str), model.format, |name| place(name))?;
     if let (true, Some(batch)) = (is_only_counted, document.batch) {
         let option = place("batch");
@@ -68,20 +96,9 @@ pub fn model(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) ->
     Ok((label, model))
 }
 
-/// Rejects the folder of a Hugging Face model; the error says how to export a graph.
-///
-/// # Errors
-/// If the path is such a folder.
-pub fn refuse_folder(path: &Path) -> Result<()> {
-    match path.is_dir() && path.join("config.json").is_file() {
-        true => Err(Foreign::Folder.refused(&path.display().to_string()).into()),
-        false => Ok(()),
-    }
-}
-
 /// Completes an imported model: groups whole layers, if the options ask for it. Notes name operators that are priced
 /// only by the bytes they move.
-pub fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument, notes: &mut Vec<String>) {
+fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument, notes: &mut Vec<String>) {
     if options.whole_layers {
         keep_whole(&mut model.graph);
     }

@@ -272,6 +272,8 @@ pub fn kind(model: &mut Opened, plan: Option<&[u8]>, is_parallel: bool) -> Kind 
             // Errors in reading the file are ignored here: the code that reads the model reports them.
             let _unreadable = file.take(HEAD as u64).read_to_end(&mut head).and_then(|_| file.rewind());
         }
+        // No strategy problem consists of several files.
+        Opened::Language(_) => {}
     }
     match plan {
         _ if is_strategies(&head) => Kind::Strategies,

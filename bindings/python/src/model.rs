@@ -1,6 +1,7 @@
 //! Models and clusters.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -13,7 +14,7 @@ use stagewright::failure::Failure;
 use stagewright::files::{self, Input, Opened};
 use stagewright::formats::torch::EXPORTER;
 use stagewright::formats::{Format, Imported, Notation, import_cluster, write_cluster, write_graph};
-use stagewright::reading::{finish, import, import_options, refuse_folder, suit};
+use stagewright::reading::{self, ModelOptions};
 use stagewright::text::quoted;
 use stagewright::workloads::{
     FAMILIES, Granularity, Optimizer, Options, Precision, Size, Sizes, WorkloadError, family,
@@ -57,17 +58,13 @@ impl Model {
     fn new(opened: Opened, options: &str) -> Result<Model, Failure> {
         let given: Map<String, Value> = arguments(options)?;
         let options: ModelOptionsDocument = arguments(options)?;
-        let (label, mut imported) = import(opened, &import_options(&options, place)?)?;
+        let given = given.keys().cloned().collect();
+        let options = ModelOptions { document: options, given, place: Arc::new(place) };
         let mut notes = Vec::new();
-        if suit(given.keys().map(String::as_str), imported.format, place)? {
-            notes.push(format!(
-                "{label}: the batch does not change the costs, it says how many samples they are for"
-            ));
-        }
-        finish(&label, &mut imported, &options, &mut notes);
+        let (label, imported) = reading::model(opened, &options, &mut notes)?;
         // A model that is not a valid graph is refused immediately.
         Graph::from_document(imported.graph.clone()).map_err(|error| Failure::graph(&label, &error))?;
-        Ok(Model { label, imported, options, notes })
+        Ok(Model { label, imported, options: options.document, notes })
     }
 }
 
@@ -77,8 +74,7 @@ impl Model {
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf, options: &str) -> Result<Model> {
         Ok(py.detach(|| {
-            refuse_folder(&path)?;
-            Model::new(files::open(&path).map_err(|failure| unreadable(&path, failure))?, options)
+            Model::new(reading::open(&path).map_err(|failure| unreadable(&path, failure))?, options)
         })?)
     }
 

@@ -91,7 +91,6 @@ impl Limits {
 
 impl Asked {
     fn request(&self) -> Result<Request, Failure> {
-        reading::refuse_folder(&self.model)?;
         let mut document: ModelOptionsDocument = arguments(&Value::Object(self.options.clone()).to_string())?;
         document.costs = self.costs.iter().map(|path| path.display().to_string()).collect();
         let mut costs = Vec::new();
@@ -108,7 +107,7 @@ impl Asked {
         let given = inputs.chain(self.given.keys().cloned()).collect();
         let place: Place = Arc::new(place);
         Ok(Request {
-            model: files::open(&self.model)?,
+            model: reading::open(&self.model)?,
             cluster: match &self.cluster {
                 Some(name) => Some((name.clone(), cluster_of(name)?)),
                 None => None,
@@ -154,7 +153,7 @@ impl Asked {
 
     /// The kind of the question.
     fn kind(&self) -> Result<Kind, Failure> {
-        Ok(tasks::kind(&mut files::open(&self.model)?, None, self.is_joint()))
+        Ok(tasks::kind(&mut reading::open(&self.model)?, None, self.is_joint()))
     }
 }
 

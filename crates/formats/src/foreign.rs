@@ -5,7 +5,7 @@
 //! archive, whose entries identify it: a saved program has `models/…json` or
 //! `serialized_exported_program.json` and the like, a checkpoint or a TorchScript module `data.pkl`. A
 //! safetensors file is a length of 8 bytes and a JSON object of that length, with `dtype` and `data_offsets`
-//! of every tensor or `__metadata__`. A Hugging Face folder has a `config.json`, whose `model_type` names an architecture.
+//! of every tensor or `__metadata__`.
 //!
 //! Source: `torch/export/pt2_archive/constants.py` and `torch/serialization.py` of PyTorch 2.15, and the page "Format"
 //! of safetensors.
@@ -24,12 +24,8 @@ pub enum Foreign {
     Checkpoint,
     /// A safetensors file: tensors by name.
     Safetensors,
-    /// A Hugging Face folder.
-    Folder,
-    /// The configuration of a Hugging Face model.
-    Configuration,
-    /// A GGUF file: weights and widths of a language model.
-    Gguf,
+    /// A file that describes the layers of a language model, where only graphs are read.
+    Layers,
     /// A strategy problem, which only some commands take.
     Strategies,
 }
@@ -39,19 +35,11 @@ const SAVE: &str = "in Python, torch.export.save(torch.export.export(model.eval(
                     `stagewright exporter torch > stagewright_exporter.py` and \
                     `python3 stagewright_exporter.py model.pt2 --out model.json`, and plan model.json";
 
-/// Command that builds a Hugging Face model.
-const PRETRAINED: &str = "the model is built by its class: model = \
-                          transformers.AutoModelForCausalLM.from_pretrained(FOLDER), or the class that config.json \
-                          names; then ";
-
 impl Foreign {
     /// Recognises a file by its first bytes; `None` if it is not of a kind of [`Foreign`].
     pub fn from_bytes(bytes: &[u8]) -> Option<Foreign> {
         if is_strategies(bytes) {
             return Some(Foreign::Strategies);
-        }
-        if bytes.starts_with(GGUF) {
-            return Some(Foreign::Gguf);
         }
         if bytes.starts_with(ZIP) {
             let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
@@ -70,12 +58,6 @@ impl Foreign {
             .then_some(Foreign::Safetensors)
     }
 
-    /// Whether bytes that are no model look like a configuration: an object in JSON that names an architecture.
-    pub(super) fn is_configuration(bytes: &[u8]) -> bool {
-        let has = |key: &[u8]| bytes.windows(key.len()).any(|window| window == key);
-        bytes.trim_ascii_start().starts_with(b"{") && has(b"\"model_type\"")
-    }
-
     /// Returns the error, with the commands to run instead.
     pub fn refused(self, label: &str) -> InputError {
         let (message, help) = match self {
@@ -91,23 +73,13 @@ impl Foreign {
                 "weights saved by torch.save, or a TorchScript module: neither contains a graph that can be imported",
                 format!("build the model and load them; then {SAVE}"),
             ),
-            Foreign::Safetensors => {
-                ("a safetensors file: weights by name, without a graph", format!("{PRETRAINED}{SAVE}"))
-            }
-            Foreign::Folder => (
-                "a Hugging Face folder: weights and a configuration, without a graph",
-                format!("{}; for a plan, {PRETRAINED}{SAVE}", shown(label)),
+            Foreign::Safetensors => (
+                "a safetensors file without a config.json beside it: weights by name, without layers or a graph",
+                "put the config.json of the model beside it, or give the config.json alone".to_owned(),
             ),
-            Foreign::Configuration => (
-                "a configuration of a Hugging Face model, without a graph",
-                format!("{}; for a plan, {PRETRAINED}{SAVE}", shown(label)),
-            ),
-            Foreign::Gguf => (
-                "a GGUF file: weights and widths, without a graph",
-                format!(
-                    "{}; for a plan, export the model that it was made from: {PRETRAINED}{SAVE}",
-                    shown(label)
-                ),
+            Foreign::Layers => (
+                "the layers of a language model, without a graph",
+                format!("`stagewright convert {} model.json --to native` draws the graph", quoted(label)),
             ),
             Foreign::Strategies => (
                 "a strategy problem, which has strategies in place of devices",
@@ -117,14 +89,6 @@ impl Foreign {
         InputError::new(F012, label, At::Whole, message, help)
     }
 }
-
-/// Command that shows what a file says about the layers of a model.
-fn shown(label: &str) -> String {
-    format!("`stagewright show {}` prints its parameters, weights and cache", quoted(label))
-}
-
-/// Magic number of a GGUF file.
-const GGUF: &[u8] = b"GGUF";
 
 /// Magic number of a zip archive.
 const ZIP: &[u8] = b"PK\x03\x04";
@@ -151,9 +115,6 @@ mod tests {
         assert_eq!(Foreign::from_bytes(&tensors(single)), Some(Foreign::Safetensors));
         assert_eq!(Foreign::from_bytes(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
         assert_eq!(Foreign::from_bytes(br#" {"problem": {}}"#), Some(Foreign::Strategies));
-        assert_eq!(Foreign::from_bytes(b"GGUF\x03\0\0\0"), Some(Foreign::Gguf));
-        assert!(Foreign::is_configuration(br#" {"model_type": "llama"}"#));
-        assert!(!Foreign::is_configuration(br#"["model_type"]"#));
         for short in [&b""[..], b"PK", b"PK\x03\x04", &[0; 8], &[255; 9]] {
             assert_eq!(Foreign::from_bytes(short), None, "{short:?}");
         }

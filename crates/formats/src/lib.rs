@@ -11,6 +11,7 @@
 //! | ONNX | [`onnx`] | FLOP and bytes moved, from shapes |
 //! | TensorFlow's CostGraphDef as text | [`cost_graph`] | measured or estimated times, bytes |
 //! | OpenVINO IR | [`openvino`] | FLOP and bytes moved, from shapes |
+//! | a language model's configuration, weights or structure | `language` | layers and tensors, from which a graph is drawn elsewhere |
 //!
 //! PyTorch programs are exported as native JSON by the script of [`torch`].
 //!
@@ -46,6 +47,7 @@ pub mod fault;
 pub mod foreign;
 pub mod fusion;
 pub mod joint;
+mod language;
 pub mod layers;
 pub(crate) mod names;
 pub mod native;
@@ -107,6 +109,8 @@ pub enum Format {
     CostGraph,
     /// The XML of OpenVINO's intermediate representation.
     OpenVino,
+    /// Layers and tensors of a language model: a Hugging Face configuration, GGUF, or `stagewright.structure/1`.
+    Language,
 }
 
 /// A row of the table of formats.
@@ -131,6 +135,8 @@ enum Import {
     Bytes(fn(&str, &[u8], &ImportOptions) -> Result<Imported>),
     /// Reads a stream, recognised by its first [`HEAD`] bytes.
     Stream(StreamImport),
+    /// Is not read here: the file describes layers, from which the caller draws a graph.
+    Elsewhere,
 }
 
 type StreamImport = fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported>;
@@ -145,6 +151,29 @@ const HEAD: u64 = 4096;
 
 /// All formats, in order of detection.
 pub const FORMATS: &[FormatEntry] = &[
+    FormatEntry {
+        format: Format::Language,
+        name: "language",
+        description: "language model: a Hugging Face folder or config.json, GGUF, or stagewright.structure/1 JSON",
+        options: &[
+            "phase",
+            "batch",
+            "sequence",
+            "context",
+            "sequences",
+            "precision",
+            "cache",
+            "granularity",
+            "expert_group",
+            "optimizer",
+            "prediction",
+            "tower_tokens",
+            "architecture",
+            "set",
+        ],
+        detect: language::detect,
+        import: Import::Elsewhere,
+    },
     FormatEntry {
         format: Format::Native,
         name: "native",
@@ -219,7 +248,7 @@ impl Format {
     /// ```
     /// use stagewright_formats::Format;
     /// assert_eq!(Format::named("reference"), Some(Format::Reference));
-    /// assert_eq!(Format::named("gguf"), None);
+    /// assert_eq!(Format::named("pickle"), None);
     /// ```
     pub fn named(name: &str) -> Option<Format> {
         FORMATS.iter().find(|entry| entry.name == name).map(|entry| entry.format)
@@ -248,9 +277,6 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
         return Err(foreign.refused(label));
     }
     text?;
-    if Foreign::is_configuration(bytes) {
-        return Err(Foreign::Configuration.refused(label));
-    }
     let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
     let help = format!("give a model in one of these formats: {}", known.join("; "));
     Err(InputError::new(F006, label, At::Whole, "unrecognised model format", help))
@@ -282,6 +308,7 @@ pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Resul
     let imported = match format.entry().import {
         Import::Bytes(import) => import(label, bytes, options),
         Import::Stream(import) => import(label, &mut Cursor::new(bytes), options),
+        Import::Elsewhere => Err(Foreign::Layers.refused(label)),
     };
     imported.map(|imported| options.finish(imported))
 }
@@ -327,7 +354,7 @@ fn streamed(head: &[u8], options: &ImportOptions) -> Option<StreamImport> {
     FORMATS.iter().find_map(|entry| match (options.format, &entry.import) {
         (Some(format), Import::Stream(import)) => (entry.format == format).then_some(*import),
         (None, Import::Stream(import)) => (entry.detect)(head, &Sniff::default()).then_some(*import),
-        (_, Import::Bytes(_)) => None,
+        (_, Import::Bytes(_) | Import::Elsewhere) => None,
     })
 }
 

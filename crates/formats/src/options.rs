@@ -44,7 +44,7 @@ impl ImportOptions {
     }
 
     /// Applies the options of every format: the placement of weights that several operators read.
-    pub(super) fn finish(&self, mut imported: Imported) -> Imported {
+    pub fn finish(&self, mut imported: Imported) -> Imported {
         if self.tied == Tied::Together {
             for parameter in &mut imported.graph.parameters {
                 parameter.together |= parameter.trained && parameter.readers.len() > 1;

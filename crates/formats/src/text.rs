@@ -58,7 +58,7 @@ pub(super) struct Sniff {
 }
 
 /// Largest number of top-level keys that are kept: no format has as many.
-const MAX_KEYS: usize = 64;
+const MAX_KEYS: usize = 256;
 
 impl Sniff {
     pub(super) fn new(text: &str) -> Self {

@@ -7,7 +7,7 @@ use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
 use stagewright::core::graph::Graph;
 use stagewright::formats::{
-    Notation, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
+    Format, Notation, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
 };
 use stagewright::structure::write_structure;
 use stagewright::structures;
@@ -16,7 +16,7 @@ use stagewright::tasks::{Kind, PlanFile};
 use super::args::ConvertArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::files::{self, Input, Opened, at_most_one_standard, is_standard, open, read};
+use super::files::{self, Input, Opened, at_most_one_standard, is_standard, read};
 use super::model_options::{Kept, model_options};
 use super::{output, resolve};
 
@@ -48,30 +48,35 @@ fn text(arguments: &ConvertArguments) -> Result<String> {
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {
         return cluster_text(&label, cluster, arguments);
     }
-    if any && let Some(text) = structure_text(arguments)? {
-        return Ok(text);
-    }
-    match open(&arguments.input)? {
+    match resolve::opened(&arguments.input)? {
         Opened::Memory(input) if any && is_cluster(&input) => {
             let cluster = import_cluster(&input.label, &input.bytes)?;
             cluster_text(&input.label, cluster, arguments)
         }
+        opened if is_structure_wanted(&opened, arguments) => structure_text(opened, arguments),
         opened => model_text(opened, arguments),
     }
 }
 
-/// The structure of a language model as a document; `None` if the input describes no layers.
-fn structure_text(arguments: &ConvertArguments) -> Result<Option<String>> {
-    if is_standard(&arguments.input) || !structures::describes_layers(&arguments.input) {
-        return Ok(None);
-    }
-    if let Some(other) = arguments.to.as_deref().filter(|to| *to != "json") {
-        return Err(no_conversion(other, "a structure", "json"));
-    }
+/// Whether the input is a language model, and its graph is not requested.
+fn is_structure_wanted(opened: &Opened, arguments: &ConvertArguments) -> bool {
+    let is_language = match opened {
+        Opened::Language(_) => true,
+        Opened::Memory(Input { label, bytes }) => {
+            detect(label, bytes).is_ok_and(|format| format == Format::Language)
+        }
+        Opened::File(..) => false,
+    };
+    is_language && arguments.to.as_deref().is_none_or(|to| to == "json" || to == "structure")
+}
+
+/// The structure of a language model as a document.
+fn structure_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
+    let options = model_options(&arguments.import, Kept::default())?.document;
     let mut notes = Vec::new();
-    let structure = structures::structure(&arguments.input, None, &mut notes)?;
+    let structure = structures::of_opened(opened, &structures::reading(&options), &mut notes)?;
     output::notes(&notes);
-    Ok(Some(write_structure(&structure)))
+    Ok(write_structure(&structure))
 }
 
 /// Whether the input is a cluster: it has the schema of one at its top level, or is TOML, which models never are.
@@ -125,7 +130,7 @@ pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result
                     .help("write the model as .json"))
             }
         },
-        other => Err(no_conversion(other, "a model", "native or reference, or toml for its cluster")),
+        other => Err(no_conversion(other, "a model", "native or reference, structure for a language model, or toml for its cluster")),
     }
 }
 

@@ -4,7 +4,7 @@
 //! command that reads it. An option on the command line takes precedence; if the two differ, a note reports the
 //! difference.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -37,8 +37,10 @@ impl<'a> Kept<'a> {
 /// The options given on the command line, as fields of the document.
 fn typed(import: &ImportArguments, surroundings: Option<&Surroundings>) -> Result<Map<String, Value>> {
     let mut fields = import.0.values().clone();
-    if let Some(Value::Array(texts)) = fields.get("dims") {
-        fields["dims"] = dims(texts.iter().filter_map(Value::as_str))?;
+    for name in ["dims", "set"] {
+        if let Some(Value::Array(texts)) = fields.get(name) {
+            fields[name] = sizes(name, texts.iter().filter_map(Value::as_str))?;
+        }
     }
     if let Some(given) = surroundings.map(|surroundings| &surroundings.0) {
         if let Some(text) = given.text("memory_reserve") {
@@ -52,26 +54,34 @@ fn typed(import: &ImportArguments, surroundings: Option<&Surroundings>) -> Resul
     Ok(fields)
 }
 
-/// Parses dimension sizes of the form `NAME=N`.
-fn dims<'a>(typed: impl Iterator<Item = &'a str>) -> Result<Value> {
-    let mut dims: Map<String, Value> = Map::new();
+/// Parses sizes of the form `NAME=N`. Dimensions are at least 1.
+fn sizes<'a>(name: &str, typed: impl Iterator<Item = &'a str>) -> Result<Value> {
+    let (what, least, example) = match name {
+        "dims" => ("a dimension with a size", 1, "--dim sequence_length=128"),
+        _ => ("a name with a number", 0, "--set layers=4"),
+    };
+    let mut sizes: Map<String, Value> = Map::new();
     for text in typed {
         let size = text.rsplit_once('=').and_then(|(name, size)| Some((name, size.parse::<u64>().ok()?)));
-        let (name, size) = match size {
-            Some((name, size)) if !name.is_empty() && size > 0 => (name, size),
-            _ => {
-                return Err(CliError::new(U001, format!("`{text}` is not a dimension with a size"))
-                    .at("--dim")
-                    .help("write NAME=N, as in --dim sequence_length=128"));
-            }
+        let Some((key, size)) = size.filter(|(key, size)| !key.is_empty() && *size >= least) else {
+            return Err(CliError::new(U001, format!("`{text}` is not {what}"))
+                .at(option(name))
+                .help(format!("write NAME=N, as in {example}")));
         };
-        if dims.insert(name.to_owned(), size.into()).is_some_and(|other| other != size) {
-            return Err(CliError::new(U001, format!("`{name}` has two sizes"))
-                .at("--dim")
-                .help("give every dimension one size"));
+        if sizes.insert(key.to_owned(), size.into()).is_some_and(|other| other != size) {
+            return Err(CliError::new(U001, format!("`{key}` has two sizes"))
+                .at(option(name))
+                .help("give every name one size"));
         }
     }
-    Ok(dims.into())
+    Ok(sizes.into())
+}
+
+/// Parses the overrides of a configuration's widths.
+pub(crate) fn set(typed: &[String]) -> Result<BTreeMap<String, u64>> {
+    let values = sizes("set", typed.iter().map(String::as_str))?;
+    serde_json::from_value(values)
+        .map_err(|error| CliError::new(X001, format!("cannot read the sizes of --set: {error}")))
 }
 
 /// Parses a memory reserve in bytes; `none` means 0.

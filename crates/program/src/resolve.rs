@@ -13,7 +13,7 @@ use stagewright::formats::{Imported, import_cluster, import_pins};
 use stagewright::reading::{self, ModelOptions};
 use stagewright::tasks::placement::Documents;
 use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, Task};
-use stagewright::{Options, clusters};
+use stagewright::{Options, clusters, structures};
 
 use super::args::{
     AroundArguments, Given, ImportArguments, ModelArguments, ObjectiveArguments, ParallelArguments,
@@ -133,10 +133,13 @@ pub(crate) fn request(
     })
 }
 
-/// Opens a model. For a folder, the error says how to export a graph.
+/// Opens a model: a file, standard input, an instance of the library, or the folder of a language model.
 pub(crate) fn opened(path: &Path) -> Result<Opened> {
-    reading::refuse_folder(path)?;
-    open(path)
+    if is_standard(path) || !structures::is_several_files(path) {
+        return open(path);
+    }
+    kept(path)?;
+    Ok(Opened::Language(path.to_owned()))
 }
 
 /// Reads the question that a command asks about a model.

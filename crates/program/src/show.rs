@@ -1,24 +1,27 @@
 //! `show`: parameters, bytes of weights, cache and work of a language model, from a configuration or the headers of its
 //! weights.
 
-use stagewright::code::U001;
 use stagewright::core::units::{bytes, flop};
+use stagewright::reading::encoding;
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::wrap::facts;
+use stagewright::structure::huggingface::Reading;
 use stagewright::structure::{Encoding, Figures, Structure};
-use stagewright::structures::structure;
+use stagewright::structures;
 
 use super::args::ShowModelArguments;
-use super::error::{CliError, Result};
+use super::error::{Result, option};
 use super::exit::Exit;
-use super::output;
+use super::model_options::set;
+use super::{output, resolve};
 
 /// Tokens of a sequence for the figures at a context, if neither an option nor the model gives them.
 const CONTEXT: u64 = 4096;
 
 pub(crate) fn run(arguments: &ShowModelArguments) -> Result<Exit> {
     let mut notes = Vec::new();
-    let structure = structure(&arguments.model, arguments.architecture.as_deref(), &mut notes)?;
+    let reading = Reading { architecture: arguments.architecture.clone(), set: set(&arguments.set)? };
+    let structure = structures::of_opened(resolve::opened(&arguments.model)?, &reading, &mut notes)?;
     output::notes(&notes);
     let figures = Figures::new(&structure, context(&structure, arguments), cache(&structure, arguments)?);
     if arguments.json {
@@ -34,12 +37,10 @@ fn context(structure: &Structure, arguments: &ShowModelArguments) -> u64 {
 }
 
 fn cache(structure: &Structure, arguments: &ShowModelArguments) -> Result<Encoding> {
-    let Some(name) = &arguments.cache else { return Ok(structure.cache.unwrap_or(Encoding::BF16)) };
-    Encoding::named(name).ok_or_else(|| {
-        CliError::new(U001, format!("`{name}` is no encoding"))
-            .at("--cache")
-            .help("write bf16, fp8, q8_0 or another encoding of weights")
-    })
+    match &arguments.cache {
+        Some(name) => Ok(encoding(name, option)?),
+        None => Ok(structure.cache.unwrap_or(Encoding::BF16)),
+    }
 }
 
 /// A number of weights, as in `8.03 B`.

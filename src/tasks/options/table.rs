@@ -80,6 +80,11 @@ const GRADIENTS: &[Choice] = &[
         switch: None,
     },
 ];
+const PHASES: &[Choice] = &[
+    Choice { name: "prefill", help: "Reads the prompts of new sequences", switch: None },
+    Choice { name: "decode", help: "Computes one more token of every sequence", switch: None },
+    Choice { name: "training", help: "Trains on whole sequences", switch: None },
+];
 const U32: u64 = u32::MAX as u64;
 
 /// All options of questions.
@@ -116,13 +121,22 @@ pub const OPTIONS: &[OptionRecord] = &[
     ),
     option(Group::Reading, "format", EITHER, Text("FORMAT"), "Format of the model")
         .by_default("detected from the file"),
+    option(Group::Reading, "phase", EITHER, Of(PHASES), "Step of a language model").by_default("prefill"),
     option(
         Group::Reading,
         "batch",
         EITHER,
         Number("N", u64::MAX),
-        "Batch size, if the model leaves it open",
+        "Batch size, if the model leaves it open; of a language model, sequences in a step, 1 by default",
     ),
+    option(
+        Group::Reading,
+        "sequence",
+        EITHER,
+        Number("N", u64::MAX),
+        "Number of new tokens of a sequence in prefill and training",
+    )
+    .by_default("2048, or as many as the model reads"),
     option(
         Group::Reading,
         "dims",
@@ -136,7 +150,8 @@ pub const OPTIONS: &[OptionRecord] = &[
         "context",
         EITHER,
         Number("N", u64::MAX),
-        "Number of tokens in the key-value cache, if the model leaves it open",
+        "Number of tokens in the key-value cache, if the model leaves it open; before the step of a language model, 0 by \
+         default in prefill, and in decode 4095 or as many as the model reads",
     ),
     option(
         Group::Reading,
@@ -151,9 +166,61 @@ pub const OPTIONS: &[OptionRecord] = &[
         "precision",
         EITHER,
         Of(PRECISIONS),
-        "Cast all floating-point numbers to this precision",
+        "Cast all floating-point numbers to this precision; of a language model only activations, and everything in \
+         training",
     )
-    .by_default("that of the model"),
+    .by_default("that of the model; bf16"),
+    option(
+        Group::Reading,
+        "cache",
+        EITHER,
+        Text("ENCODING"),
+        "Encoding of cached keys and values: bf16, fp8, q8_0, or another one of weights",
+    )
+    .by_default("that of the model, or bf16"),
+    option(
+        Group::Reading,
+        "granularity",
+        EITHER,
+        Of(&[named("operator"), named("layer")]),
+        "Operators of the graph: kernels, or layers",
+    )
+    .by_default("operator"),
+    option(Group::Reading, "expert_group", EITHER, Number("N", u64::MAX), "Routed experts in an operator")
+        .by_default("8"),
+    option(
+        Group::Reading,
+        "optimizer",
+        EITHER,
+        Of(&[named("sgd"), named("momentum"), named("adam")]),
+        "Update rule of training",
+    )
+    .by_default("adam"),
+    option(Group::Reading, "prediction", EITHER, Switch, "Also run the layers of multi-token prediction"),
+    option(
+        Group::Reading,
+        "tower_tokens",
+        EITHER,
+        Number("N", u64::MAX),
+        "Tokens of a sequence that encoders of images, audio or text read",
+    )
+    .by_default("none: they hold their weights and do not run"),
+    option(
+        Group::Reading,
+        "architecture",
+        EITHER,
+        Text("TYPE"),
+        "Architecture to read a configuration as, instead of its model_type",
+    )
+    .written_as("as"),
+    option(
+        Group::Reading,
+        "set",
+        EITHER,
+        Texts("NAME=N"),
+        "Width or count that overrides the configuration's: layers, hidden, ffn, heads, kv_heads, head_width, vocabulary, \
+         experts, top_k, expert_ffn, tied and others, or a key of the file; repeat for several",
+    ),
     option(
         Group::Reading,
         "tied_together",
@@ -393,9 +460,13 @@ pub const OPTIONS: &[OptionRecord] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use serde::Serialize;
     use serde_json::{Map, Value, json};
-    use stagewright_core::document::{ModelOptionsDocument, Precision};
+    use stagewright_core::document::{
+        GranularityDocument, ModelOptionsDocument, OptimizerDocument, PhaseDocument, Precision,
+    };
     use stagewright_formats::FORMATS;
 
     use super::super::{Group, OPTIONS, Values, option, read};
@@ -433,7 +504,7 @@ mod tests {
     }
 
     /// Options that the program itself converts first: texts with a unit or a name, and paths.
-    const INTERPRETED: [&str; 6] = ["cluster", "pins", "memory_reserve", "costs", "dims", "within"];
+    const INTERPRETED: [&str; 7] = ["cluster", "pins", "memory_reserve", "costs", "dims", "set", "within"];
 
     #[test]
     fn every_value_is_read() {
@@ -476,6 +547,16 @@ mod tests {
             gradients: Some(stagewright_core::document::GradientsDocument::Mirrored),
             memory_reserve: Some(1),
             costs: vec![String::new()],
+            phase: Some(PhaseDocument::Decode),
+            sequence: Some(1),
+            cache: Some(String::new()),
+            granularity: Some(GranularityDocument::Layer),
+            expert_group: NonZeroU64::new(1),
+            optimizer: Some(OptimizerDocument::Sgd),
+            prediction: true,
+            tower_tokens: Some(1),
+            architecture: Some(String::new()),
+            set: [(String::new(), 1)].into(),
             ..ModelOptionsDocument::default()
         };
         let unknown: Vec<_> = fields(every).into_iter().filter(|name| option(name).is_none()).collect();

@@ -61,8 +61,8 @@ pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};
 pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
-    MemoryPriceDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument,
-    PlanStatus, RobustDocument, ScenarioDocument, Schedule, SourcesDocument, Split, ThroughputDocument,
+    GranularityDocument, MemoryPriceDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind,
+    OptimizerDocument, PLAN_SCHEMA, PhaseDocument, PlanDocument, PlanStatus, RobustDocument, ScenarioDocument, Schedule, SourcesDocument, Split, ThroughputDocument,
     TimeUnitDocument, Training, UplinkDocument,
 };
 pub use problem::{PROBLEM_SCHEMA, ProblemDocument};

@@ -1,6 +1,7 @@
 //! `stagewright.plan/1`: a placement, its value, and its possible distance from the optimum.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -186,6 +187,70 @@ pub struct ModelOptionsDocument {
     /// Files of measurements that price the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<String>,
+    /// Kind of the step of a language model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<PhaseDocument>,
+    /// New tokens of a sequence in prefill and training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// Encoding of cached keys and values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
+    /// Whether an operator is a kernel or a layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub granularity: Option<GranularityDocument>,
+    /// Routed experts in an operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expert_group: Option<NonZeroU64>,
+    /// Update rule of training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<OptimizerDocument>,
+    /// Whether layers of multi-token prediction run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prediction: bool,
+    /// Tokens of a sequence that encoders of images, audio or text read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tower_tokens: Option<u64>,
+    /// Architecture that a configuration is read as, instead of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// Widths and counts that override those of a configuration.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, u64>,
+}
+
+/// Kind of a step of a language model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PhaseDocument {
+    /// The prompts of new sequences.
+    Prefill,
+    /// One more token of every sequence.
+    Decode,
+    /// A training step.
+    Training,
+}
+
+/// The unit that an operator of a generated graph represents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GranularityDocument {
+    /// A kernel.
+    Operator,
+    /// A layer.
+    Layer,
+}
+
+/// Update rule of training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerDocument {
+    /// Stochastic gradient descent without state.
+    Sgd,
+    /// Stochastic gradient descent with momentum.
+    Momentum,
+    /// Adam (Kingma and Ba 2015).
+    Adam,
 }
 
 /// A unit of time.

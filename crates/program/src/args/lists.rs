@@ -37,7 +37,7 @@ pub(crate) struct SolversArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ShowModelArguments {
     /// Language model: a folder of Hugging Face, its config.json, an index or a file of safetensors, a GGUF file, or a
-    /// structure
+    /// structure; - is standard input
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) model: PathBuf,
     /// Tokens of a sequence for the figures at a context [default: the longest of the model]
@@ -49,6 +49,9 @@ pub(crate) struct ShowModelArguments {
     /// Architecture whose layers a configuration has, instead of its model_type
     #[arg(long = "as", value_name = "ARCHITECTURE")]
     pub(crate) architecture: Option<String>,
+    /// Width or count that overrides the configuration's, as in layers=4; repeat for several
+    #[arg(long, value_name = "NAME=N")]
+    pub(crate) set: Vec<String>,
     /// Print the figures as JSON
     #[arg(long)]
     pub(crate) json: bool,

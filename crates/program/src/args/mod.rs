@@ -259,14 +259,15 @@ pub(crate) struct SimulateArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArguments {
-    /// Model, cluster or plan file, a language model as `show` reads it, or the name of a built-in cluster; - is standard
+    /// Model, cluster or plan file, or the name of a built-in cluster; - is standard
     /// input
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
     /// Output file; - is standard output
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
-    /// Output format: native or reference for a model, json or toml for a cluster [default: native; by OUT's extension]
+    /// Output format: native or reference for a model, json or toml for a cluster [default: native; by OUT's extension; for
+    /// a language model its structure, and with native its graph]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
     /// Cluster to embed in the model: a file or a name

@@ -16,7 +16,7 @@ use crate::quantity;
 /// The model, and where its operators may run.
 #[derive(Debug, Args)]
 pub(crate) struct ModelArguments {
-    /// Model file; - is standard input
+    /// Model: a file, or the folder of a language model; - is standard input
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     #[command(flatten)]

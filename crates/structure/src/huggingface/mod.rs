@@ -27,6 +27,8 @@ mod step;
 mod variants;
 mod vision;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 use stagewright_formats::Result;
 use stagewright_formats::code::M;
@@ -112,6 +114,15 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "vit", read: encoders::vit },
     Architecture { name: "whisper", read: encoder_decoders::whisper },
 ];
+
+/// How a configuration is read, besides what it says itself.
+#[derive(Debug, Clone, Default)]
+pub struct Reading {
+    /// Architecture to read instead of the `model_type` of the file.
+    pub architecture: Option<String>,
+    /// Widths and counts that override those of the file, by name.
+    pub set: BTreeMap<String, u64>,
+}
 
 /// Reads a configuration, with that of its quantisation beside it if there is one.
 ///

@@ -120,7 +120,10 @@ struct Model {
 
 /// Reads an ONNX model only once, because it may come from standard input.
 fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
-    stagewright::reading::refuse_folder(path)?;
+    if stagewright::structures::is_several_files(path) {
+        let cause = "a language model without its graph cannot be run".to_owned();
+        return Err(not_runnable(&path.display().to_string(), cause, "give the model as ONNX"));
+    }
     let input = files::read(path)?;
     let (label, bytes) = (&input.label, &input.bytes);
     let reading = import_options(&options.document, |name| (options.place)(name))?;

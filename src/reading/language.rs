@@ -1,0 +1,152 @@
+//! Graphs of language models, drawn from their layers.
+
+use std::path::Path;
+
+use stagewright_core::document::{
+    GranularityDocument, ModelOptionsDocument, OptimizerDocument, PhaseDocument, Precision,
+};
+use stagewright_formats::{Format, Imported};
+use stagewright_structure::{Encoding, Structure};
+use stagewright_workloads::language::{LanguageOptions, Phase, graph};
+use stagewright_workloads::{self as workloads, Granularity, Optimizer, WorkloadError};
+
+use crate::code::U001;
+use crate::failure::{Failure, Result};
+use crate::files::Input;
+use crate::structures;
+
+/// Tokens of a sequence, if no option gives them: so many, or as many as the model reads.
+const SEQUENCE: u64 = 2048;
+
+/// Tokens in the cache of a decode step, if no option gives them: so many, or as many as the model reads.
+const CONTEXT: u64 = 4096;
+
+/// Reads a language model with the files beside it, and draws its graph.
+pub(super) fn of_path(
+    path: &Path,
+    options: &ModelOptionsDocument,
+    notes: &mut Vec<String>,
+    place: impl Fn(&str) -> String,
+) -> Result<Imported> {
+    let structure = structures::structure(path, &structures::reading(options), notes)?;
+    drawn(&structure, options, place)
+}
+
+/// Reads a language model from a single file in memory, and draws its graph.
+pub(super) fn of_bytes(
+    input: &Input,
+    options: &ModelOptionsDocument,
+    place: impl Fn(&str) -> String,
+) -> Result<Imported> {
+    let structure = structures::of_bytes(input, &structures::reading(options))?;
+    drawn(&structure, options, place)
+}
+
+fn drawn(
+    structure: &Structure,
+    options: &ModelOptionsDocument,
+    place: impl Fn(&str) -> String,
+) -> Result<Imported> {
+    let options = language_options(structure, options, &place)?;
+    let graph = graph(structure, &options).map_err(|error| match error {
+        WorkloadError::OutOfRange { size, .. } => Failure::from(error).at(place(&size.replace('-', "_"))),
+        error => Failure::from(error),
+    })?;
+    Ok(Imported { graph, format: Format::Language, ids: None })
+}
+
+/// The options of a graph, with defaults that depend on the model.
+fn language_options(
+    structure: &Structure,
+    options: &ModelOptionsDocument,
+    place: impl Fn(&str) -> String,
+) -> Result<LanguageOptions> {
+    let default = LanguageOptions::default();
+    let phase = match options.phase {
+        None | Some(PhaseDocument::Prefill) => Phase::Prefill,
+        Some(PhaseDocument::Decode) => Phase::Decode,
+        Some(PhaseDocument::Training) => Phase::Training(match options.optimizer {
+            None | Some(OptimizerDocument::Adam) => Optimizer::Adam,
+            Some(OptimizerDocument::Momentum) => Optimizer::Momentum,
+            Some(OptimizerDocument::Sgd) => Optimizer::Sgd,
+        }),
+    };
+    without_effect(options, phase, &place)?;
+    let read = |most: u64| structure.context.map_or(most, |context| context.clamp(1, most));
+    let context = match phase {
+        // The new token is one of those that the model reads.
+        Phase::Decode => options.context.unwrap_or(read(CONTEXT).saturating_sub(1).max(1)),
+        Phase::Prefill => options.context.unwrap_or(0),
+        Phase::Training(_) => 0,
+    };
+    Ok(LanguageOptions {
+        phase,
+        batch: options.batch.unwrap_or(default.batch),
+        sequence: options.sequence.unwrap_or(read(SEQUENCE)),
+        context,
+        sequences: options.sequences,
+        cache: options.cache.as_deref().map(|name| encoding(name, &place)).transpose()?,
+        precision: options
+            .precision
+            .map_or(Ok(default.precision), |precision| activations(precision, &place))?,
+        granularity: match options.granularity {
+            None | Some(GranularityDocument::Operator) => Granularity::Operator,
+            Some(GranularityDocument::Layer) => Granularity::Layer,
+        },
+        expert_group: options.expert_group.unwrap_or(default.expert_group),
+        prediction: options.prediction,
+        tower_tokens: options.tower_tokens.unwrap_or(default.tower_tokens),
+    })
+}
+
+/// Refuses options that have no effect in a phase, because ignoring one would silently draw another step.
+fn without_effect(
+    options: &ModelOptionsDocument,
+    phase: Phase,
+    place: impl Fn(&str) -> String,
+) -> Result<()> {
+    let is_training = matches!(phase, Phase::Training(_));
+    let given = [
+        ("sequence", options.sequence.is_some() && phase == Phase::Decode, "prefill and training"),
+        ("context", options.context.is_some() && is_training, "prefill and decode"),
+        ("sequences", options.sequences.is_some() && is_training, "prefill and decode"),
+        ("cache", options.cache.is_some() && is_training, "prefill and decode"),
+        ("optimizer", options.optimizer.is_some() && !is_training, "training"),
+    ];
+    match given.iter().find(|(_, is_idle, _)| *is_idle) {
+        None => Ok(()),
+        Some((name, _, phases)) => {
+            let phase = match phase {
+                Phase::Prefill => "prefill",
+                Phase::Decode => "decode",
+                Phase::Training(_) => "training",
+            };
+            let cause = format!("the option has no effect on the phase {phase}");
+            Err(Failure::new(U001, cause)
+                .at(place(name))
+                .help(format!("leave it out; it is an option of {phases}")))
+        }
+    }
+}
+
+/// The encoding of cached keys and values by its name.
+///
+/// # Errors
+/// If there is no such encoding (U001).
+pub fn encoding(name: &str, place: impl Fn(&str) -> String) -> Result<Encoding> {
+    Encoding::named(name).ok_or_else(|| {
+        Failure::new(U001, format!("`{name}` is no encoding"))
+            .at(place("cache"))
+            .help("write bf16, fp8, q8_0 or another encoding of weights")
+    })
+}
+
+fn activations(precision: Precision, place: impl Fn(&str) -> String) -> Result<workloads::Precision> {
+    let known = workloads::Precision::ALL;
+    known.into_iter().find(|known| known.name() == precision.name()).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|known| known.name()).collect();
+        Failure::new(U001, format!("activations of a language model cannot be {}", precision.name()))
+            .at(place("precision"))
+            .help(format!("give {}", names.join(", ")))
+    })
+}

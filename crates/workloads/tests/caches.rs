@@ -2,7 +2,7 @@
 
 use stagewright_core::document::GraphDocument;
 use stagewright_structure::{Encoding, Mixer};
-use stagewright_workloads::language::{LanguageOptions, Towers};
+use stagewright_workloads::language::LanguageOptions;
 
 use crate::models::{self, caches, decode, draw, structure};
 use crate::newest;
@@ -31,9 +31,25 @@ fn grouped_attention_keeps_those_of_every_group() {
     let bytes: f64 = caches(&draw(&structure(models::LLAMA_8B), &fp8)).map(|cache| cache.bytes).sum();
     assert_eq!(bytes, 32.0 * 1024.0 * 2.0 * 8.0 * 128.0);
     // Prefill ends with the prompt in the cache, and training has none.
-    let prefill = LanguageOptions { tokens: 1000, context: 24, ..LanguageOptions::default() };
+    let prefill = LanguageOptions { sequence: 1000, context: 24, ..LanguageOptions::default() };
     let bytes: f64 = caches(&draw(&structure(models::LLAMA_8B), &prefill)).map(|cache| cache.bytes).sum();
     assert_eq!(bytes, 32.0 * 1024.0 * 2.0 * 8.0 * 128.0 * 2.0);
+}
+
+/// A server keeps more sequences than a step computes: their caches take memory and move nothing.
+#[test]
+fn caches_of_other_sequences_are_held_caches() {
+    let t5 = r#"{"model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4,
+        "vocab_size": 100}"#;
+    for config in [t5.to_owned(), newest::qwen3_5_35b(), newest::deepseek_v3()] {
+        let structure = structure(&config);
+        let own = LanguageOptions { tower_tokens: 10, ..decode(2, 99) };
+        let more = draw(&structure, &LanguageOptions { sequences: Some(14), ..own.clone() });
+        let mut expected = draw(&structure, &own);
+        assert!(caches(&expected).count() > 0);
+        expected.parameters.iter_mut().filter(|kept| !kept.trained).for_each(|cache| cache.bytes *= 7.0);
+        assert_eq!(more, expected);
+    }
 }
 
 /// A latent of 512 and a rotary key of 64 for all heads (DeepSeek-AI 2024, table 1).
@@ -118,7 +134,7 @@ fn attention_over_an_encoder_keeps_its_keys() {
     let t5 = r#"{"model_type": "t5", "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_decoder_layers": 6,
         "num_heads": 8, "vocab_size": 32128, "tie_word_embeddings": true}"#;
     let structure = structure(t5);
-    let options = LanguageOptions { towers: Towers::Tokens(200), ..decode(3, 99) };
+    let options = LanguageOptions { tower_tokens: 200, ..decode(3, 99) };
     let of_encoder = |graph: &GraphDocument| -> (usize, f64) {
         let found: Vec<f64> = caches(graph)
             .map(|cache| cache.bytes)
@@ -130,7 +146,7 @@ fn attention_over_an_encoder_keeps_its_keys() {
     let own = 6.0 * 3.0 * 100.0 * 2.0 * 512.0 * 2.0;
     assert_eq!(of_encoder(&graph), (6, own + 6.0 * 3.0 * 200.0 * 2.0 * 512.0 * 2.0));
     assert_eq!(crate::models::weight_bytes(&graph), structure.weight_bytes() as f64);
-    let prefill = LanguageOptions { towers: Towers::Tokens(200), sequences: 3, ..LanguageOptions::default() };
+    let prefill = LanguageOptions { tower_tokens: 200, batch: 3, ..LanguageOptions::default() };
     let graph = draw(&structure, &prefill);
     assert_eq!(crate::models::weight_bytes(&graph), structure.weight_bytes() as f64);
     assert_eq!(of_encoder(&graph).0, 6);

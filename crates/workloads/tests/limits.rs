@@ -6,7 +6,7 @@ use stagewright_structure::{
     Attention, Compressed, Indexer, Latent, Layer, Linear, Mixer, Mixture, Rule, StateSpace,
 };
 use stagewright_workloads::Optimizer;
-use stagewright_workloads::language::{LanguageOptions, Phase, Towers, graph};
+use stagewright_workloads::language::{LanguageOptions, Phase, graph};
 
 use crate::models::{self, structure};
 
@@ -20,30 +20,35 @@ fn sizes_have_ranges() {
     let options = LanguageOptions::default();
     for (expected, options) in [
         ("none", options.clone()),
-        ("W004", LanguageOptions { sequences: 0, ..options.clone() }),
-        ("W004", LanguageOptions { sequences: u64::MAX, ..options.clone() }),
-        ("W004", LanguageOptions { tokens: 0, ..options.clone() }),
-        ("W004", LanguageOptions { tokens: u64::MAX, ..options.clone() }),
+        ("W004", LanguageOptions { batch: 0, ..options.clone() }),
+        ("W004", LanguageOptions { batch: u64::MAX, ..options.clone() }),
+        ("W004", LanguageOptions { sequences: Some(1), batch: 2, ..options.clone() }),
+        ("W004", LanguageOptions { sequences: Some(u64::MAX), ..options.clone() }),
+        ("W004", LanguageOptions { sequence: 0, ..options.clone() }),
+        ("W004", LanguageOptions { sequence: u64::MAX, ..options.clone() }),
         ("W004", LanguageOptions { context: u64::MAX, ..options.clone() }),
-        ("W004", LanguageOptions { towers: Towers::Tokens(u64::MAX), ..options.clone() }),
+        ("W004", LanguageOptions { tower_tokens: u64::MAX, ..options.clone() }),
         // A step of decode has one token, whatever the option says.
-        ("none", LanguageOptions { tokens: 0, phase: Phase::Decode, ..options }),
+        ("none", LanguageOptions { sequence: 0, phase: Phase::Decode, ..options }),
     ] {
         assert_eq!(code(models::GPT2, &options), expected, "{options:?}");
     }
-    let error = graph(&structure(models::GPT2), &LanguageOptions { tokens: 0, ..LanguageOptions::default() });
-    assert_eq!(error.unwrap_err().place(), "--tokens");
+    let options = LanguageOptions { tower_tokens: u64::MAX, ..LanguageOptions::default() };
+    assert_eq!(graph(&structure(models::GPT2), &options).unwrap_err().place(), "--tower-tokens");
 }
 
 #[test]
 fn too_many_experts_to_themselves_are_refused() {
     let many = models::MIXTRAL.replace("\"num_local_experts\": 8", "\"num_local_experts\": 100000");
-    let alone = LanguageOptions { experts: NonZeroU64::MIN, ..LanguageOptions::default() };
+    let alone = LanguageOptions { expert_group: NonZeroU64::MIN, ..LanguageOptions::default() };
     assert_eq!(code(&many, &alone), "W007");
     let phase = Phase::Training(Optimizer::Adam);
     assert_eq!(code(&many, &LanguageOptions { phase, ..LanguageOptions::default() }), "W007");
     let together = NonZeroU64::new(u64::MAX).unwrap();
-    assert_eq!(code(&many, &LanguageOptions { experts: together, ..LanguageOptions::default() }), "none");
+    assert_eq!(
+        code(&many, &LanguageOptions { expert_group: together, ..LanguageOptions::default() }),
+        "none"
+    );
 }
 
 /// A structure written by hand may have any numbers, or none of its tensors.

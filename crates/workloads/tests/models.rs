@@ -59,8 +59,8 @@ pub(crate) fn draw(structure: &Structure, options: &LanguageOptions) -> GraphDoc
     graph(structure, options).unwrap_or_else(|error| panic!("{}: {error}", structure.architecture))
 }
 
-pub(crate) fn decode(sequences: u64, context: u64) -> LanguageOptions {
-    LanguageOptions { phase: Phase::Decode, sequences, context, ..LanguageOptions::default() }
+pub(crate) fn decode(batch: u64, context: u64) -> LanguageOptions {
+    LanguageOptions { phase: Phase::Decode, batch, context, ..LanguageOptions::default() }
 }
 
 /// Sum of a figure over the operators.

@@ -25,7 +25,7 @@ fn every_published_configuration_makes_graphs() {
         let structure = huggingface::read(&name, &config, beside, None).unwrap();
         for phase in [Phase::Prefill, Phase::Decode] {
             let options =
-                LanguageOptions { phase, prediction: true, tokens: 128, ..LanguageOptions::default() };
+                LanguageOptions { phase, prediction: true, sequence: 128, ..LanguageOptions::default() };
             let graph = draw(&structure, &options);
             assert_eq!(weight_bytes(&graph), structure.weight_bytes() as f64, "{name}");
             Graph::from_document(graph).unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -17,7 +17,7 @@ fn llama_trains_as_the_family_does() {
         let expected = family("llama").unwrap().generate(Some("3-8b"), &options).unwrap();
         let phase = Phase::Training(optimizer);
         let options =
-            LanguageOptions { phase, sequences: 2, tokens: 512, granularity, ..LanguageOptions::default() };
+            LanguageOptions { phase, batch: 2, sequence: 512, granularity, ..LanguageOptions::default() };
         let found = draw(&structure(models::LLAMA_8B), &options);
         for pass in [Pass::Forward, Pass::Backward, Pass::Update] {
             let flop = |graph| {
@@ -59,7 +59,8 @@ fn every_weight_has_its_state() {
     ] {
         let structure = structure(&config);
         let phase = Phase::Training(Optimizer::Adam);
-        let options = LanguageOptions { phase, tokens: 256, prediction: true, ..LanguageOptions::default() };
+        let options =
+            LanguageOptions { phase, sequence: 256, prediction: true, ..LanguageOptions::default() };
         let graph = draw(&structure, &options);
         let shared: f64 = graph.parameters.iter().map(|parameter| parameter.optimizer_bytes).sum();
         let states = sum(&graph, |operator| operator.optimizer_bytes) + shared;

@@ -4,7 +4,7 @@ use stagewright_core::document::Precision;
 use stagewright_core::graph::Graph;
 use stagewright_formats::layers::layer_names;
 use stagewright_structure::{Encoding, Role};
-use stagewright_workloads::language::{LanguageOptions, Phase, Towers};
+use stagewright_workloads::language::{LanguageOptions, Phase};
 use stagewright_workloads::{Granularity, Optimizer};
 
 use crate::models::{self, all, decode, draw, operator, structure, sum, weight_bytes};
@@ -12,7 +12,7 @@ use crate::newest;
 
 #[test]
 fn weights_are_those_of_the_structure_to_the_byte() {
-    let whole = LanguageOptions { prediction: true, tokens: 128, ..LanguageOptions::default() };
+    let whole = LanguageOptions { prediction: true, sequence: 128, ..LanguageOptions::default() };
     for structure in all() {
         let name = &structure.architecture;
         let valid = |graph| {
@@ -21,9 +21,9 @@ fn weights_are_those_of_the_structure_to_the_byte() {
         let expected = structure.weight_bytes() as f64;
         for granularity in Granularity::ALL {
             for phase in [Phase::Prefill, Phase::Decode] {
-                let towers = Towers::Tokens(64);
-                for options in [whole.clone(), LanguageOptions { towers, ..whole.clone() }] {
-                    let graph = draw(&structure, &LanguageOptions { granularity, phase, ..options });
+                for tower_tokens in [0, 64] {
+                    let options = LanguageOptions { granularity, phase, tower_tokens, ..whole.clone() };
+                    let graph = draw(&structure, &options);
                     assert_eq!(weight_bytes(&graph), expected, "{name} {phase:?}");
                     valid(graph);
                 }
@@ -48,9 +48,6 @@ fn what_is_not_asked_for_is_left_out() {
     assert_eq!(weight_bytes(&graph), bytes(&|tensor| is_predicted(&tensor.name, tensor.layer)));
     let visual = operator(&graph, "model.visual");
     assert_eq!((visual.launches, visual.flop, visual.bytes_moved), (Some(0.0), Some(0.0), Some(0.0)));
-    let towers = Towers::LeftOut;
-    let text = draw(&structure, &LanguageOptions { towers, ..LanguageOptions::default() });
-    assert_eq!(weight_bytes(&graph) - weight_bytes(&text), visual.parameter_bytes);
     // Prediction layers share their projection to the vocabulary with the model.
     let prediction = draw(&structure, &LanguageOptions { prediction: true, ..LanguageOptions::default() });
     let shared = prediction.parameters.iter().find(|parameter| parameter.trained).unwrap();
@@ -97,9 +94,9 @@ fn operators_are_in_the_layers_of_the_framework() {
 #[test]
 fn experts_are_as_many_to_an_operator_as_asked() {
     let structure = structure(models::MIXTRAL);
-    for (experts, range, count) in [(1, "7", 8), (3, "6-7", 3)] {
-        let experts = std::num::NonZeroU64::new(experts).unwrap();
-        let graph = draw(&structure, &LanguageOptions { experts, ..LanguageOptions::default() });
+    for (group, range, count) in [(1, "7", 8), (3, "6-7", 3)] {
+        let expert_group = std::num::NonZeroU64::new(group).unwrap();
+        let graph = draw(&structure, &LanguageOptions { expert_group, ..LanguageOptions::default() });
         let all = "model.layers.0.block_sparse_moe.experts";
         operator(&graph, &format!("{all}.{range}.w3"));
         let is_up = |name: &str| name.starts_with(&format!("{all}.")) && name.ends_with(".w3");

@@ -4,13 +4,13 @@ use stagewright_core::document::{GraphDocument, OperatorDocument};
 use stagewright_structure::cache::cache_bytes;
 use stagewright_structure::{Encoding, Figures};
 use stagewright_workloads::Granularity;
-use stagewright_workloads::language::{LanguageOptions, Phase, Towers};
+use stagewright_workloads::language::{LanguageOptions, Phase};
 
 use crate::models::{self, all, caches, decode, draw, operator, structure, sum};
 use crate::newest;
 
-fn prefill(tokens: u64, context: u64) -> LanguageOptions {
-    LanguageOptions { tokens, context, ..LanguageOptions::default() }
+fn prefill(sequence: u64, context: u64) -> LanguageOptions {
+    LanguageOptions { sequence, context, ..LanguageOptions::default() }
 }
 
 /// FLOP of the operators of a kind.
@@ -178,17 +178,17 @@ fn states_are_read_and_written() {
 #[test]
 fn towers_run_on_their_tokens() {
     let structure = structure(&newest::qwen3_5_35b());
-    let total = |towers, phase| {
-        let options = LanguageOptions { towers, phase, ..LanguageOptions::default() };
+    let total = |tower_tokens, phase| {
+        let options = LanguageOptions { tower_tokens, phase, ..LanguageOptions::default() };
         sum(&draw(&structure, &options), |operator| operator.flop.unwrap())
     };
-    let run = total(Towers::Tokens(100), Phase::Prefill) - total(Towers::Idle, Phase::Prefill);
+    let run = total(100, Phase::Prefill) - total(0, Phase::Prefill);
     let layer = 4.0 * 1152.0 * 1152.0 + 2.0 * 1152.0 * 4304.0;
     let scores = 27.0 * 100.0 * 100.0 * 16.0 * (4.0 * 72.0 + 6.0);
     let layers = 100.0 * 2.0 * 27.0 * layer + scores;
     // The rest are patches and the merger.
     assert!(run > layers && run < 1.2 * layers, "{run} {layers}");
-    assert_eq!(total(Towers::Tokens(100), Phase::Decode), total(Towers::Idle, Phase::Decode));
+    assert_eq!(total(100, Phase::Decode), total(0, Phase::Decode));
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Draw<'_> {
         let window = attention.window.unwrap_or(u64::MAX);
         let seen = length.min(window);
         let mut past = step.context.min(window.saturating_sub(1)) as f64;
-        let number = step.cache.bytes_per_number() * step.sequences as f64;
+        let number = step.cache.bytes_per_number() * step.batch as f64;
         let owner = attention.shares_cache_of.and_then(|layer| usize::try_from(layer).ok());
         let key = (owner.unwrap_or(self.index), false);
         let mut inputs = Vec::new();
@@ -99,7 +99,7 @@ impl Draw<'_> {
         memory: Option<Tensor>,
     ) -> Tensor {
         let tokens = self.step.tower_tokens as f64;
-        let number = self.step.cache.bytes_per_number() * self.step.sequences as f64;
+        let number = self.step.cache.bytes_per_number() * self.step.batch as f64;
         let entry = cross.kv_heads as f64 * (cross.key as f64 + cross.value as f64) * number;
         let projected = match memory {
             Some(memory) => self.projected(base, cross, x, memory),
@@ -208,7 +208,7 @@ impl Draw<'_> {
             record = self.weigh(record, &module, 1.0);
             record.precision = None;
         }
-        record.kernel = core.kernel(self.step.sequences as f64, self.step.tokens as f64);
+        record.kernel = core.kernel(self.step.batch as f64, self.step.tokens as f64);
         self.push(&format!("{base}.attention"), record, out, cached)
     }
 
@@ -224,7 +224,7 @@ impl Draw<'_> {
         let (rows, heads) = (self.step.rows(), core.heads as f64);
         let scores = rows * heads * core.seen;
         let shape = query.shape.with_last(core.heads.saturating_mul(core.seen as u64));
-        let (batch, m) = core.batch(self.step.sequences as f64, self.step.tokens as f64);
+        let (batch, m) = core.batch(self.step.batch as f64, self.step.tokens as f64);
         let product = Product { batch, m, n: core.seen, k: core.key as f64 };
         let all: Vec<Tensor> = [query].iter().chain(keys).chain(beside).copied().collect();
         let record = contract(&all, 2.0 * scores * core.key as f64, product);
@@ -285,7 +285,7 @@ impl Draw<'_> {
         }
         let step = *self.step;
         let flop = 2.0 * step.rows() * keys * indexer.heads as f64 * width as f64;
-        let number = step.cache.bytes_per_number() * step.sequences as f64;
+        let number = step.cache.bytes_per_number() * step.batch as f64;
         let written = keys - past;
         let cached = self.cached((past + written) * width as f64 * number, (self.index, false));
         let record =

@@ -126,9 +126,9 @@ impl Draw<'_> {
         let missed = (1.0 - active / count as f64).powf(rows);
         let hit = count as f64 * (1.0 - missed);
         let groups: Vec<Group> = (0..count)
-            .step_by(usize::try_from(self.step.experts).unwrap_or(usize::MAX))
+            .step_by(usize::try_from(self.step.expert_group).unwrap_or(usize::MAX))
             .map(|first| {
-                let end = first.saturating_add(self.step.experts).min(count);
+                let end = first.saturating_add(self.step.expert_group).min(count);
                 let share = (end - first) as f64 / count as f64;
                 Group { range: [first, end], count, rows: rows * active * share, hit: hit * share }
             })

@@ -60,7 +60,7 @@ impl Draw<'_> {
 
     /// Bytes of `tokens` entries of the cache, in all sequences.
     fn entries(&self, tokens: f64, width: f64) -> f64 {
-        tokens * width * self.step.cache.bytes_per_number() * self.step.sequences as f64
+        tokens * width * self.step.cache.bytes_per_number() * self.step.batch as f64
     }
 
     /// Attention with keys and values projected up from all latents.

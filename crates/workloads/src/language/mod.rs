@@ -41,7 +41,7 @@ use stagewright_core::document::GraphDocument;
 use stagewright_structure::Structure;
 
 use options::Step;
-pub use options::{LanguageOptions, Phase, Towers};
+pub use options::{LanguageOptions, Phase};
 
 use crate::tape::Tape;
 use crate::{Granularity, WorkloadError, coarsen, step};
@@ -91,6 +91,6 @@ fn least_operators(structure: &Structure, options: &LanguageOptions) -> u64 {
     let layers = structure.layers.iter().filter(|layer| options.prediction || !layer.is_prediction);
     let groups = layers
         .filter_map(|layer| layer.mixture.as_ref())
-        .map(|mixture| mixture.experts.div_ceil(options.experts.get()).saturating_mul(OF_GROUP));
+        .map(|mixture| mixture.experts.div_ceil(options.expert_group.get()).saturating_mul(OF_GROUP));
     groups.fold(0, u64::saturating_add)
 }

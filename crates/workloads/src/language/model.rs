@@ -8,7 +8,7 @@ use stagewright_formats::layers::{layers_of, parts};
 use stagewright_structure::{Layer, Mixer, Role, Structure, Tensor as Stored, TowerKind};
 
 use super::draw::{Cached, Draw};
-use super::options::{LanguageOptions, Step, Towers};
+use super::options::{LanguageOptions, Step};
 use super::towers;
 use super::weights::{Module, Weights};
 use crate::operators::bilinear;
@@ -79,11 +79,11 @@ pub(super) fn record(tape: &mut Tape, structure: &Structure, options: &LanguageO
     let shared_by_predicted = tensors.take_predicted(structure);
     let weights = Weights::new(tensors.outside.iter().copied(), structure.vocabulary);
     let batch = BatchDocument {
-        samples: NonZeroU64::new(step.sequences).unwrap_or(NonZeroU64::MIN),
+        samples: NonZeroU64::new(step.batch).unwrap_or(NonZeroU64::MIN),
         tokens: NonZeroU64::new(step.tokens),
     };
     tape.batch = Some(batch);
-    let (inputs, memory) = towers(tape, structure, options, step, &tensors);
+    let (inputs, memory) = towers(tape, structure, step, &tensors);
     let mut draw = Draw::outside(tape, step, weights, structure.norm);
     draw.hidden = structure.hidden;
     let (mut x, table) = draw.input(structure, inputs);
@@ -134,13 +134,9 @@ pub(super) fn record(tape: &mut Tape, structure: &Structure, options: &LanguageO
 fn towers(
     tape: &mut Tape,
     structure: &Structure,
-    options: &LanguageOptions,
     step: &Step,
     tensors: &Tensors<'_>,
 ) -> (Vec<Tensor>, Option<Tensor>) {
-    if options.towers == Towers::LeftOut {
-        return (Vec::new(), None);
-    }
     let (mut inputs, mut memory) = (Vec::new(), None);
     for placed in towers::placed(&structure.towers, &tensors.towers) {
         let output = towers::draw(tape, step, &placed);
@@ -208,12 +204,12 @@ impl Draw<'_> {
     /// Draws the tables at the input. Returns the hidden state, and the table of tokens with its operator.
     fn input(&mut self, structure: &Structure, towers: Vec<Tensor>) -> (Tensor, Option<(Owner, Module)>) {
         let (step, hidden) = (*self.step, structure.hidden.max(1));
-        let shape = Shape::from([step.sequences, step.tokens, hidden]);
+        let shape = Shape::from([step.batch, step.tokens, hidden]);
         let Some(table) = self.weights.take_tables(Role::Embedding).into_iter().reduce(Module::joined) else {
-            let x = self.tape.input("inputs", [step.sequences, step.tokens, hidden]);
+            let x = self.tape.input("inputs", [step.batch, step.tokens, hidden]);
             return (x, None);
         };
-        let tokens = self.tape.indices("tokens", [step.sequences, step.tokens]);
+        let tokens = self.tape.indices("tokens", [step.batch, step.tokens]);
         let share = (step.rows() / table.rows.max(1) as f64).min(1.0);
         let inputs: Vec<Tensor> = std::iter::once(tokens).chain(towers).collect();
         let (index_bytes, touched) = (step.rows() * INDEX_WIDTH, share * table.elements);
@@ -253,7 +249,7 @@ impl Draw<'_> {
         let step = *self.step;
         let mut x = x;
         if !step.is_training && !head.takes_all && step.tokens > 1 {
-            let shape = Shape::from([step.sequences, 1, x.last()]);
+            let shape = Shape::from([step.batch, 1, x.last()]);
             let moved = 2.0 * shape.elements() * self.tape.width;
             let record = Record::new("slice", [x]).moved(moved);
             x = self.push(&format!("{name}.last"), record, shape, Cached::default());

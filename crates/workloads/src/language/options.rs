@@ -18,31 +18,24 @@ pub enum Phase {
     Training(Optimizer),
 }
 
-/// Use of the encoders of images, audio or text beside the layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Towers {
-    /// Neither run nor loaded: their weights are in no operator.
-    LeftOut,
-    /// Loaded but not run, as runtimes do with text alone: an operator without work holds the weights.
-    #[default]
-    Idle,
-    /// Run in prefill and in training, on as many tokens for each sequence: patches of images, frames of sound. In decode
-    /// the weights are idle, and attention over an encoder of text reads the keys and values of these tokens.
-    Tokens(u64),
-}
+/// Maximum number of sequences.
+const MOST_SEQUENCES: u64 = 1 << 16;
 
 /// Options of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LanguageOptions {
     /// Kind of the step; prefill by default.
     pub phase: Phase,
-    /// Sequences of a batch; 1 by default.
-    pub sequences: u64,
-    /// Tokens of a sequence in prefill, without those in the cache, and in training; 1024 by default. A step of decode
-    /// has one.
-    pub tokens: u64,
+    /// Sequences of a step; 1 by default.
+    pub batch: u64,
+    /// New tokens of a sequence in prefill, and tokens of a sequence in training; 1024 by default. A step of decode has
+    /// one.
+    pub sequence: u64,
     /// Tokens of a sequence that the cache holds before the step; 0 by default. Training has no cache.
     pub context: u64,
+    /// Sequences whose caches and states the devices hold; those of the batch by default, and never fewer. The step reads
+    /// and writes those of the batch.
+    pub sequences: Option<u64>,
     /// Encoding of cached keys and values; that of the structure by default, or else 16 bits.
     pub cache: Option<Encoding>,
     /// Number format of activations, and in training of weights and gradients; `bf16` by default. In inference weights
@@ -51,26 +44,29 @@ pub struct LanguageOptions {
     /// The unit that an operator represents; a kernel by default, or a layer of the model with all its experts.
     pub granularity: Granularity,
     /// Routed experts in an operator; 8 by default.
-    pub experts: NonZeroU64,
+    pub expert_group: NonZeroU64,
     /// Whether layers of multi-token prediction are drawn; if not, as by default, their weights are in no operator.
     pub prediction: bool,
-    /// Use of the towers; idle by default.
-    pub towers: Towers,
+    /// Tokens of a sequence that the towers read in prefill and in training: patches of images, frames of sound, text of an
+    /// encoder. With 0, the default, towers hold their weights and do not run, as in runtimes with text alone. In decode
+    /// they never run, and attention over an encoder reads the keys and values of these tokens.
+    pub tower_tokens: u64,
 }
 
 impl Default for LanguageOptions {
     fn default() -> Self {
         LanguageOptions {
             phase: Phase::default(),
-            sequences: 1,
-            tokens: 1024,
+            batch: 1,
+            sequence: 1024,
             context: 0,
+            sequences: None,
             cache: None,
             precision: Precision::Bf16,
             granularity: Granularity::default(),
-            experts: const { NonZeroU64::new(8).unwrap() },
+            expert_group: const { NonZeroU64::new(8).unwrap() },
             prediction: false,
-            towers: Towers::default(),
+            tower_tokens: 0,
         }
     }
 }
@@ -80,6 +76,9 @@ impl Default for LanguageOptions {
 pub(super) struct Step {
     pub(super) is_training: bool,
     pub(super) is_decode: bool,
+    /// Sequences of the step.
+    pub(super) batch: u64,
+    /// Sequences whose caches are held.
     pub(super) sequences: u64,
     /// New tokens of a sequence.
     pub(super) tokens: u64,
@@ -87,7 +86,7 @@ pub(super) struct Step {
     pub(super) context: u64,
     pub(super) cache: Encoding,
     /// Routed experts in an operator.
-    pub(super) experts: u64,
+    pub(super) expert_group: u64,
     /// Tokens of a sequence in towers; 0 if these are idle.
     pub(super) tower_tokens: u64,
 }
@@ -100,25 +99,24 @@ impl Step {
     pub(super) fn new(structure: &Structure, options: &LanguageOptions) -> Result<Step, WorkloadError> {
         let is_decode = options.phase == Phase::Decode;
         let is_training = matches!(options.phase, Phase::Training(_));
-        let tower_tokens = match options.towers {
-            Towers::Tokens(tokens) => tokens,
-            Towers::Idle | Towers::LeftOut => 0,
-        };
+        let batch = within("batch", options.batch, 1, MOST_SEQUENCES)?;
+        let sequences = options.sequences.unwrap_or(batch);
         Ok(Step {
             is_training,
             is_decode,
-            sequences: within("sequences", options.sequences, 1, 1 << 16)?,
-            tokens: if is_decode { 1 } else { within("tokens", options.tokens, 1, 1 << 20)? },
+            batch,
+            sequences: within("sequences", sequences, batch, MOST_SEQUENCES)?,
+            tokens: if is_decode { 1 } else { within("sequence", options.sequence, 1, 1 << 20)? },
             context: if is_training { 0 } else { within("context", options.context, 0, 1 << 28)? },
             cache: options.cache.or(structure.cache).unwrap_or(Encoding::BF16),
-            experts: options.experts.get(),
-            tower_tokens: within("tower-tokens", tower_tokens, 0, 1 << 20)?,
+            expert_group: options.expert_group.get(),
+            tower_tokens: within("tower-tokens", options.tower_tokens, 0, 1 << 20)?,
         })
     }
 
     /// New tokens of all sequences.
     pub(super) fn rows(&self) -> f64 {
-        self.sequences as f64 * self.tokens as f64
+        self.batch as f64 * self.tokens as f64
     }
 
     /// Tokens of a sequence after the step.

@@ -73,7 +73,7 @@ impl Draw<'_> {
             record = self.weigh(record, &module, 1.0).piece(Piece::of_weights(module.elements, 0.0, &[]));
         }
         let times = if self.step.context > 0 { 2.0 } else { 1.0 };
-        let cached = self.cached(times * state * self.step.sequences as f64, (self.index, false));
+        let cached = self.cached(times * state * self.step.batch as f64, (self.index, false));
         let mut y = self.push(&format!("{base}.recurrence"), record, x.shape.with_last(inner), cached);
         let prefix = format!("{base}.");
         let is_inner = |module: &Module| {

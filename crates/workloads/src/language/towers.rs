@@ -70,7 +70,7 @@ fn joined(name: String, modules: &[Module]) -> Module {
 
 impl Draw<'_> {
     fn run(&mut self, tower: &Tower, modules: &[Module]) -> Tensor {
-        let shape = [self.step.sequences, self.step.tower_tokens, tower.hidden.max(1)];
+        let shape = [self.step.batch, self.step.tower_tokens, tower.hidden.max(1)];
         let mut x = self.tape.input(&format!("{}.tokens", tower.name), shape);
         let names: Vec<Cow<str>> = modules.iter().map(|module| Cow::Borrowed(module.name.as_str())).collect();
         let found = layers_of(&names);
@@ -93,7 +93,7 @@ impl Draw<'_> {
 
     fn tower_layer(&mut self, module: &Module, layer: Option<&Layer>, x: Tensor) -> Tensor {
         let tokens = self.step.tower_tokens as f64;
-        let rows = self.step.sequences as f64 * tokens;
+        let rows = self.step.batch as f64 * tokens;
         let scores = match layer.map(|layer| &layer.mixer) {
             Some(Mixer::Attention(attention)) => rows * score(attention, tokens),
             _ => 0.0,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use stagewright_formats::code::{F006, M};
 use stagewright_formats::{At, InputError};
+use stagewright_structure::huggingface::Reading;
 use stagewright_structure::safetensors::{Header, Index, compare, join};
 use stagewright_structure::{Structure, gguf, huggingface, read_structure};
 
@@ -22,17 +23,17 @@ const WEIGHTS: &str = "model.safetensors";
 /// Maximum number of bytes of a configuration or structure that is looked for among other files.
 const LARGEST_CONFIG: u64 = 64 << 20;
 
-/// Reads the structure of a model. `architecture` is read instead of the `model_type` of a configuration, if given. Notes
+/// Reads the structure of a model. `reading` says what replaces the architecture and the widths of a configuration. Notes
 /// tell where sizes are derived although the weights should give them.
 ///
 /// # Errors
 /// If a file cannot be read (I001), is of no kind that describes a model (F006), or is malformed or contradicts another
-/// (M013 to M017).
-pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String>) -> Result<Structure> {
+/// (M013 to M017), or a value of `reading` is for no width that the model has (M018).
+pub fn structure(path: &Path, reading: &Reading, notes: &mut Vec<String>) -> Result<Structure> {
     if path.is_dir() {
         return match only_gguf(path)? {
-            _ if path.join(CONFIG).is_file() => of_folder(path, architecture, notes),
-            Some(file) => of_gguf(&file),
+            _ if path.join(CONFIG).is_file() => of_folder(path, reading, notes),
+            Some(file) => of_gguf(&file, reading),
             None => {
                 let message = "the folder has no config.json, and not exactly one GGUF model";
                 Err(no_layers(&path.display().to_string(), message))
@@ -40,21 +41,29 @@ pub fn structure(path: &Path, architecture: Option<&str>, notes: &mut Vec<String
         };
     }
     if is_gguf(path) {
-        return of_gguf(path);
+        return of_gguf(path, reading);
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let is_beside = |ending: &str| path.to_string_lossy().ends_with(ending) && folder.join(CONFIG).is_file();
     if is_beside(".safetensors") || is_beside(".safetensors.index.json") {
-        return of_folder(&folder, architecture, notes);
+        return of_folder(&folder, reading, notes);
     }
     let Input { label, bytes } = files::read(path)?;
     if let Some(structure) = read_structure(&label, &bytes)? {
-        return Ok(structure);
+        return as_it_is(structure, &label, reading);
     }
-    if architecture.is_none() && !huggingface::is_config(&bytes) {
+    if reading.architecture.is_none() && !huggingface::is_config(&bytes) {
         return Err(no_layers(&label, "the file does not describe the layers of a model"));
     }
-    of_config(path, &label, &bytes, architecture)
+    of_config(path, &label, &bytes, reading)
+}
+
+/// A structure whose tensors are given, and with them its widths.
+fn as_it_is(structure: Structure, label: &str, reading: &Reading) -> Result<Structure> {
+    let Some(name) = reading.set.keys().next() else { return Ok(structure) };
+    let message = format!("`{name}` cannot be set: the tensors of the file are what they are");
+    let help = "give the config.json of the model for other widths, or leave --set out";
+    Err(InputError::at_path(M::M018, label, format!("--set {name}"), message, help).into())
 }
 
 fn no_layers(label: &str, message: &str) -> Failure {
@@ -99,27 +108,35 @@ fn only_gguf(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(found.next().filter(|_| found.next().is_none()))
 }
 
-fn of_gguf(path: &Path) -> Result<Structure> {
+fn of_gguf(path: &Path, reading: &Reading) -> Result<Structure> {
     let label = path.display().to_string();
     let file = File::open(path).map_err(|error| unreadable(label.as_str(), &error))?;
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let mut sibling =
         |name: &str| -> io::Result<Box<dyn gguf::ReadSeek>> { Ok(Box::new(File::open(folder.join(name))?)) };
-    Ok(gguf::read(&label, Box::new(file), &mut sibling)?)
+    as_it_is(gguf::read(&label, Box::new(file), &mut sibling)?, &label, reading)
 }
 
-fn of_config(path: &Path, label: &str, bytes: &[u8], architecture: Option<&str>) -> Result<Structure> {
+fn of_config(path: &Path, label: &str, bytes: &[u8], reading: &Reading) -> Result<Structure> {
     let beside = path.with_file_name(QUANTISATION);
     let beside = beside.is_file().then(|| files::read(&beside)).transpose()?;
     let beside = beside.as_ref().map(|input| (input.label.as_str(), &*input.bytes));
-    Ok(huggingface::read(label, bytes, beside, architecture)?)
+    Ok(huggingface::read(label, bytes, beside, reading)?)
 }
 
 /// Reads a configuration with the headers of the weights beside it, or with their index where the weights are not there.
-fn of_folder(folder: &Path, architecture: Option<&str>, notes: &mut Vec<String>) -> Result<Structure> {
+fn of_folder(folder: &Path, reading: &Reading, notes: &mut Vec<String>) -> Result<Structure> {
     let config = folder.join(CONFIG);
     let Input { label, bytes } = files::read(&config)?;
-    let mut structure = of_config(&config, &label, &bytes, architecture)?;
+    let mut structure = of_config(&config, &label, &bytes, reading)?;
+    let contradicts = |error: InputError| {
+        let mut error = reading.explain(error);
+        if !reading.set.is_empty() {
+            error.help =
+                format!("{}; give {} to leave the weights beside it out", error.help, config.display());
+        }
+        error
+    };
     let index = folder.join(INDEX);
     let shards = match (index.is_file(), folder.join(WEIGHTS)) {
         (true, _) => {
@@ -132,7 +149,7 @@ fn of_folder(folder: &Path, architecture: Option<&str>, notes: &mut Vec<String>)
                 names.iter().map(|name| within(folder, &label, name)).collect::<Result<_>>()?;
             let missing = shards.iter().filter(|shard| !shard.is_file()).count();
             if missing > 0 {
-                notes.extend(compare(&structure, &index)?);
+                notes.extend(compare(&structure, &index).map_err(contradicts)?);
                 let count = shards.len();
                 notes.push(format!(
                     "{label}: {missing} of {count} files of weights are not there; sizes follow from the configuration"
@@ -145,7 +162,7 @@ fn of_folder(folder: &Path, architecture: Option<&str>, notes: &mut Vec<String>)
         _ => return Ok(structure),
     };
     let headers = shards.iter().map(|shard| header(shard)).collect::<Result<Vec<_>>>()?;
-    join(&mut structure, &folder.display().to_string(), &headers)?;
+    join(&mut structure, &folder.display().to_string(), &headers).map_err(contradicts)?;
     Ok(structure)
 }
 

@@ -27,8 +27,8 @@ const WEIGHTS_ENDINGS: [&str; 2] = [".safetensors", ".safetensors.index.json"];
 const HEAD: u64 = 4096;
 
 /// How the options of a model say that its configuration is read.
-pub fn reading(options: &ModelOptionsDocument) -> Reading {
-    Reading { architecture: options.architecture.clone(), set: options.set.clone() }
+pub fn reading(options: &ModelOptionsDocument) -> Reading<'_> {
+    Reading { architecture: options.architecture.as_deref(), set: &options.set }
 }
 
 /// Whether the files of a language model are read together: a folder of Hugging Face or with a GGUF model, a GGUF file,
@@ -48,16 +48,17 @@ pub fn is_several_files(path: &Path) -> bool {
     gguf::is_gguf(&head) || (name == CONFIG && is_beside(QUANTISATION)) || is_structure()
 }
 
-/// Reads the structure of a model. Notes tell where sizes are derived although the weights should give them.
+/// Reads the structure of a model. `reading` says what replaces the architecture and the widths of a configuration. Notes
+/// tell where sizes are derived although the weights should give them.
 ///
 /// # Errors
 /// If a file cannot be read (I001), is of no kind that describes a model (F006), or is malformed or contradicts another
-/// (M013 to M017).
+/// (M013 to M017), or a value of `reading` is for no width that the model has (M018).
 pub fn structure(path: &Path, reading: &Reading, notes: &mut Vec<String>) -> Result<Structure> {
     if path.is_dir() {
         return match only_gguf(path)? {
             _ if path.join(CONFIG).is_file() => of_folder(path, reading, notes),
-            Some(file) => of_gguf(&file),
+            Some(file) => of_gguf(&file, reading),
             None => {
                 let message = "the folder has no config.json, and not exactly one GGUF model";
                 Err(no_layers(&path.display().to_string(), message))
@@ -65,7 +66,7 @@ pub fn structure(path: &Path, reading: &Reading, notes: &mut Vec<String>) -> Res
         };
     }
     if gguf::is_gguf(&head(path)) {
-        return of_gguf(path);
+        return of_gguf(path, reading);
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let name = path.to_string_lossy();
@@ -97,20 +98,29 @@ pub fn of_bytes(input: &Input, reading: &Reading) -> Result<Structure> {
     let Input { label, bytes } = input;
     if gguf::is_gguf(bytes) {
         let alone = |name: &str| Err(io::Error::new(io::ErrorKind::NotFound, name.to_owned()));
-        return Ok(gguf::read(label, Box::new(Cursor::new(bytes.clone())), &mut { alone })?);
+        let structure = gguf::read(label, Box::new(Cursor::new(bytes.clone())), &mut { alone })?;
+        return as_it_is(structure, label, reading);
     }
     of_text(label, bytes, None, reading)
 }
 
 fn of_text(label: &str, bytes: &[u8], quantisation: Option<&Input>, reading: &Reading) -> Result<Structure> {
     if let Some(structure) = read_structure(label, bytes)? {
-        return Ok(structure);
+        return as_it_is(structure, label, reading);
     }
     if reading.architecture.is_none() && !huggingface::is_config(bytes) {
         return Err(no_layers(label, "the file does not describe the layers of a model"));
     }
     let beside = quantisation.map(|input| (input.label.as_str(), &*input.bytes));
-    Ok(huggingface::read(label, bytes, beside, reading.architecture.as_deref())?)
+    Ok(huggingface::read(label, bytes, beside, reading)?)
+}
+
+/// A structure whose tensors are given, and with them its widths.
+fn as_it_is(structure: Structure, label: &str, reading: &Reading) -> Result<Structure> {
+    let Some(name) = reading.set.keys().next() else { return Ok(structure) };
+    let message = format!("`{name}` cannot be set: the tensors of the file are what they are");
+    let help = "give the config.json of the model for other widths, or leave --set out";
+    Err(InputError::at_path(M::M018, label, format!("--set {name}"), message, help).into())
 }
 
 fn no_layers(label: &str, message: &str) -> Failure {
@@ -139,18 +149,27 @@ fn only_gguf(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(found.next().filter(|_| found.next().is_none()))
 }
 
-fn of_gguf(path: &Path) -> Result<Structure> {
+fn of_gguf(path: &Path, reading: &Reading) -> Result<Structure> {
     let label = path.display().to_string();
     let file = File::open(path).map_err(|error| unreadable(label.as_str(), &error))?;
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let mut sibling =
         |name: &str| -> io::Result<Box<dyn gguf::ReadSeek>> { Ok(Box::new(File::open(folder.join(name))?)) };
-    Ok(gguf::read(&label, Box::new(file), &mut sibling)?)
+    as_it_is(gguf::read(&label, Box::new(file), &mut sibling)?, &label, reading)
 }
 
 /// Reads a configuration with the headers of the weights beside it, or with their index where the weights are not there.
 fn of_folder(folder: &Path, reading: &Reading, notes: &mut Vec<String>) -> Result<Structure> {
-    let mut structure = self::structure(&folder.join(CONFIG), reading, notes)?;
+    let config = folder.join(CONFIG);
+    let mut structure = self::structure(&config, reading, notes)?;
+    let contradicts = |error: InputError| {
+        let mut error = reading.explain(error);
+        if !reading.set.is_empty() {
+            error.help =
+                format!("{}; give {} to leave the weights beside it out", error.help, config.display());
+        }
+        error
+    };
     let index = folder.join(INDEX);
     let shards = match (index.is_file(), folder.join(WEIGHTS)) {
         (true, _) => {
@@ -163,7 +182,7 @@ fn of_folder(folder: &Path, reading: &Reading, notes: &mut Vec<String>) -> Resul
                 names.iter().map(|name| within(folder, &label, name)).collect::<Result<_>>()?;
             let missing = shards.iter().filter(|shard| !shard.is_file()).count();
             if missing > 0 {
-                notes.extend(compare(&structure, &index)?);
+                notes.extend(compare(&structure, &index).map_err(contradicts)?);
                 let count = shards.len();
                 notes.push(format!(
                     "{label}: {missing} of {count} files of weights are not there; sizes follow from the configuration"
@@ -176,7 +195,7 @@ fn of_folder(folder: &Path, reading: &Reading, notes: &mut Vec<String>) -> Resul
         _ => return Ok(structure),
     };
     let headers = shards.iter().map(|shard| header(shard)).collect::<Result<Vec<_>>>()?;
-    join(&mut structure, &folder.display().to_string(), &headers)?;
+    join(&mut structure, &folder.display().to_string(), &headers).map_err(contradicts)?;
     Ok(structure)
 }
 

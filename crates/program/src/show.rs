@@ -20,7 +20,8 @@ const CONTEXT: u64 = 4096;
 
 pub(crate) fn run(arguments: &ShowModelArguments) -> Result<Exit> {
     let mut notes = Vec::new();
-    let reading = Reading { architecture: arguments.architecture.clone(), set: set(&arguments.set)? };
+    let set = set(&arguments.set)?;
+    let reading = Reading { architecture: arguments.architecture.as_deref(), set: &set };
     let structure = structures::of_opened(resolve::opened(&arguments.model)?, &reading, &mut notes)?;
     output::notes(&notes);
     let figures = Figures::new(&structure, context(&structure, arguments), cache(&structure, arguments)?);

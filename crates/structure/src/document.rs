@@ -70,7 +70,8 @@ mod tests {
     fn a_structure_reads_back_and_tensors_follow_from_its_layers() {
         let config = br#"{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
             "num_hidden_layers": 2, "vocab_size": 100, "tie_word_embeddings": true}"#;
-        let structure = huggingface::read("config.json", config, None, None).expect("a model");
+        let structure = huggingface::read("config.json", config, None, &huggingface::Reading::default())
+            .expect("a model");
         let text = write_structure(&structure);
         assert_eq!(
             read_structure("structure.json", text.as_bytes()).expect("a structure"),

@@ -4,7 +4,7 @@
 //! counts are those of its tensors.
 
 use stagewright_structure::cache::cache_bytes;
-use stagewright_structure::huggingface::read;
+use stagewright_structure::huggingface::{Reading, read};
 use stagewright_structure::{Attention, Encoding, Layer, Mixer, Structure};
 
 /// Keys of `model_type`, checkpoint, other keys, and the number of parameters.
@@ -306,7 +306,8 @@ const ENCODERS: &[Published] = &[
 
 fn structure(kind: &str, keys: &str) -> Structure {
     let text = format!(r#"{{"model_type": "{kind}", {keys}}}"#);
-    read("config.json", text.as_bytes(), None, None).unwrap_or_else(|error| panic!("{kind}: {error}"))
+    read("config.json", text.as_bytes(), None, &Reading::default())
+        .unwrap_or_else(|error| panic!("{kind}: {error}"))
 }
 
 fn published(checkpoint: &str) -> Structure {

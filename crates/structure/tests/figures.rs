@@ -1,13 +1,13 @@
 //! Figures against formulas of the papers.
 
 use serde_json::Value;
-use stagewright_structure::huggingface::read;
+use stagewright_structure::huggingface::{Reading, read};
 use stagewright_structure::{Encoding, Figures};
 
 use crate::models;
 
 fn figures(config: &str, context: u64) -> Figures {
-    let structure = read("config.json", config.as_bytes(), None, None).unwrap();
+    let structure = read("config.json", config.as_bytes(), None, &Reading::default()).unwrap();
     Figures::new(&structure, context, Encoding::BF16)
 }
 

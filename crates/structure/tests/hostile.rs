@@ -4,13 +4,13 @@
 use serde_json::{Value, json};
 use stagewright_formats::InputError;
 use stagewright_structure::cache::cache_bytes;
-use stagewright_structure::huggingface::read;
+use stagewright_structure::huggingface::{Reading, read};
 use stagewright_structure::{Encoding, Structure};
 
 use crate::models;
 
 fn try_read(config: &Value) -> Result<Structure, InputError> {
-    read("config.json", config.to_string().as_bytes(), None, None)
+    read("config.json", config.to_string().as_bytes(), None, &Reading::default())
 }
 
 /// The code and the place of the error that a configuration is refused with.

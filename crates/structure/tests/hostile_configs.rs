@@ -1,7 +1,7 @@
 //! Configurations with senseless values: each is read or refused with a code, and none panics.
 
 use serde_json::{Map, Value, json};
-use stagewright_structure::huggingface::read;
+use stagewright_structure::huggingface::{Reading, read};
 
 /// Small configurations that are read, with the keys by which their architectures choose modules.
 fn valid() -> Vec<Value> {
@@ -77,7 +77,7 @@ const LARGEST: u64 = 1 << 28;
 
 /// Code and place of the error, or `None` if the configuration is read.
 fn refusal(config: &Value) -> Option<(String, String)> {
-    let structure = read("config.json", config.to_string().as_bytes(), None, None);
+    let structure = read("config.json", config.to_string().as_bytes(), None, &Reading::default());
     let error = structure.err()?;
     assert!(error.code.to_string().starts_with('M') && !error.help.is_empty(), "{error} of {config}");
     Some((error.code.to_string(), error.place.to_string()))

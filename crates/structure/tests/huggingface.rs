@@ -1,6 +1,6 @@
 //! Configurations of Hugging Face.
 
-use stagewright_structure::huggingface::read;
+use stagewright_structure::huggingface::{Reading, read};
 use stagewright_structure::{Encoding, Structure};
 
 /// The configuration of Llama 3.1 8B, by the figures of its paper (Grattafiori et al. 2024, table 3).
@@ -10,7 +10,7 @@ const LLAMA_8B: &str = r#"{"model_type": "llama", "hidden_size": 4096, "intermed
 
 #[test]
 fn llama_has_the_parameters_of_its_checkpoint() {
-    let structure = read("config.json", LLAMA_8B.as_bytes(), None, None).unwrap();
+    let structure = read("config.json", LLAMA_8B.as_bytes(), None, &Reading::default()).unwrap();
     assert_eq!(structure.parameters(), 8_030_261_248);
     assert_eq!(structure.weight_bytes(), 2 * 8_030_261_248);
 }
@@ -26,7 +26,9 @@ fn qwen3(hidden: u64, inner: u64, layers: u64, heads: u64, keys: &str) -> String
 
 #[test]
 fn checkpoints_have_the_bytes_of_their_indices() {
-    let bytes = |config: &str| read("config.json", config.as_bytes(), None, None).unwrap().weight_bytes();
+    let bytes = |config: &str| {
+        read("config.json", config.as_bytes(), None, &Reading::default()).unwrap().weight_bytes()
+    };
     // `total_size` in the index of Qwen3-8B.
     assert_eq!(bytes(&qwen3(4096, 12288, 36, 32, "")), 16_381_470_720);
     let products = 64 * (5120 * (64 + 8 + 8 + 64) * 128 + 3 * 5120 * 25600);
@@ -53,7 +55,7 @@ fn a_quantisation_beside_the_configuration_gives_encodings_and_the_cache() {
         "hf_quant_config.json",
         br#"{"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}"#,
     );
-    let structure = read("config.json", llama_70b.as_bytes(), Some(beside), None).unwrap();
+    let structure = read("config.json", llama_70b.as_bytes(), Some(beside), &Reading::default()).unwrap();
     let parameters = 70_553_706_496;
     let tables = 2 * 128_256 * 8192;
     let norms = (2 * 80 + 1) * 8192;

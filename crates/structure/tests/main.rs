@@ -8,5 +8,6 @@ mod hostile_configs;
 mod huggingface;
 mod models;
 mod newest;
+mod overrides;
 mod published;
 mod safetensors;

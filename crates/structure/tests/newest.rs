@@ -1,12 +1,12 @@
 //! The newest architectures, from configurations by public figures.
 
-use stagewright_structure::huggingface::read;
+use stagewright_structure::huggingface::{Reading, read};
 use stagewright_structure::{Mixer, Role, Structure, Tensor};
 
 use crate::models;
 
 fn structure(config: &str) -> Structure {
-    read("config.json", config.as_bytes(), None, None).unwrap()
+    read("config.json", config.as_bytes(), None, &Reading::default()).unwrap()
 }
 
 /// Weights, those of prediction layers and of what they share included, and those of everything else.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::Value;
-use stagewright_structure::huggingface::read;
+use stagewright_structure::huggingface::{Reading, read};
 use stagewright_structure::{Role, Structure, Tensor};
 
 /// Tensors that a figure counts.
@@ -164,7 +164,7 @@ fn structures(folder: PathBuf) -> BTreeMap<String, (Structure, BTreeSet<String>)
         let beside = path.with_file_name(format!("{model}_hf_quant_config.json"));
         let bytes = [std::fs::read(&path).unwrap(), std::fs::read(&beside).unwrap_or_default()];
         let quantisation = (!bytes[1].is_empty()).then_some(("hf_quant_config.json", &bytes[1][..]));
-        let structure = read(&name, &bytes[0], quantisation, None);
+        let structure = read(&name, &bytes[0], quantisation, &Reading::default());
         let structure = structure.unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let listed = bytes.iter().flat_map(|bytes| modules(bytes)).collect();
         structures.insert(name.clone(), (structure, listed));

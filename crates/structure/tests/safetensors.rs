@@ -12,7 +12,7 @@ fn structure(keys: &str) -> Structure {
         r#"{{"model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4,
             "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000{keys}}}"#
     );
-    huggingface::read("config.json", config.as_bytes(), None, None).unwrap()
+    huggingface::read("config.json", config.as_bytes(), None, &huggingface::Reading::default()).unwrap()
 }
 
 /// Name, type and shape of a tensor in a file.

@@ -7,7 +7,7 @@ use stagewright_workloads::language::{LanguageOptions, Phase, graph};
 use crate::newest;
 
 pub(crate) fn structure(config: &str) -> Structure {
-    huggingface::read("config.json", config.as_bytes(), None, None).unwrap()
+    huggingface::read("config.json", config.as_bytes(), None, &huggingface::Reading::default()).unwrap()
 }
 
 /// Llama 3.1 8B (Grattafiori et al. 2024, table 3).

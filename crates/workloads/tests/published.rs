@@ -22,7 +22,7 @@ fn every_published_configuration_makes_graphs() {
         let beside = std::fs::read(path.with_file_name(format!("{stem}_hf_quant_config.json"))).ok();
         let config = std::fs::read(&path).unwrap();
         let beside = beside.as_deref().map(|bytes| ("hf_quant_config.json", bytes));
-        let structure = huggingface::read(&name, &config, beside, None).unwrap();
+        let structure = huggingface::read(&name, &config, beside, &huggingface::Reading::default()).unwrap();
         for phase in [Phase::Prefill, Phase::Decode] {
             let options =
                 LanguageOptions { phase, prediction: true, sequence: 128, ..LanguageOptions::default() };

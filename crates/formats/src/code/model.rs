@@ -116,5 +116,12 @@ stagewright_core::codes! {
         /// A tensor has one shape in the weights and another by the configuration, or is absent from either. Check that the
         /// configuration and the weights are of the same model.
         M017,
+
+        /// width that cannot be set
+        ///
+        /// `--set NAME=N` replaces a width of a configuration, and the name is that of no width and no key of the file, or the
+        /// architecture has no such width, as a model without experts has no `top_k`. The help of the error names those that the
+        /// model has. Inputs that are no configuration, such as GGUF files, are what their tensors are.
+        M018,
     }
 }

@@ -28,9 +28,12 @@ pub(super) fn common(config: &Config) -> Result<Common> {
 /// Keys of the number of layers.
 pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "num_layers"];
 
+/// Keys of the width of the hidden state.
+pub(super) const HIDDEN: &[&str] = &["hidden_size", "n_embd", "d_model", "n_embed"];
+
 /// Width of the hidden state.
 pub(super) fn hidden_of(config: &Config) -> Result<u64> {
-    config.positive(&["hidden_size", "n_embd", "d_model", "n_embed"])
+    config.positive(HIDDEN)
 }
 
 /// Number of layers, which bounds what a reader allocates.

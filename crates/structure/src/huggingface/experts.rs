@@ -29,16 +29,21 @@ const LLAMA4: Names = Names {
     ..LLAMA
 };
 
+/// Keys of the number of routed experts.
+pub(super) const EXPERTS: &[&str] =
+    &["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"];
+
+/// Keys of the number of routed experts that a token takes.
+pub(super) const TAKEN: &[&str] =
+    &["num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_top_k"];
+
 /// Routed experts of an inner width, with a gate each, by the keys that most configurations have.
 pub(super) fn mixture(config: &Config, inner: u64) -> Result<Mixture> {
-    let keys = ["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"];
-    let experts = config.positive(&keys)?;
-    let taken =
-        ["num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_top_k"];
-    let active = config.positive(&taken)?;
+    let experts = config.positive(EXPERTS)?;
+    let active = config.positive(TAKEN)?;
     if active > experts {
         let message = format!("a token takes {active} of {experts} experts");
-        return Err(config.fault(taken[0], message, "check the value"));
+        return Err(config.fault(config.present(TAKEN), message, "check the value"));
     }
     Ok(Mixture {
         experts,

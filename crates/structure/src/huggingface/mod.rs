@@ -19,6 +19,7 @@ mod minimax;
 mod mixtures;
 mod nemotron;
 mod nested;
+mod overrides;
 mod prediction;
 mod quantisation;
 mod qwen;
@@ -26,8 +27,9 @@ mod siglip;
 mod step;
 mod variants;
 mod vision;
+mod widths;
 
-use std::collections::BTreeMap;
+pub use overrides::Reading;
 
 use serde_json::{Map, Value};
 use stagewright_formats::Result;
@@ -115,34 +117,37 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "whisper", read: encoder_decoders::whisper },
 ];
 
-/// How a configuration is read, besides what it says itself.
-#[derive(Debug, Clone, Default)]
-pub struct Reading {
-    /// Architecture to read instead of the `model_type` of the file.
-    pub architecture: Option<String>,
-    /// Widths and counts that override those of the file, by name.
-    pub set: BTreeMap<String, u64>,
-}
-
 /// Reads a configuration, with that of its quantisation beside it if there is one.
 ///
-/// `architecture` is read instead of the `model_type` of the file, if given.
+/// `reading` says what replaces the architecture and the values of the file.
 ///
 /// # Errors
-/// If the text is no JSON, a key is missing or has a senseless value or the quantisation is unknown (M013), or the
-/// architecture is unknown (M014).
+/// If the text is no JSON, a key is missing or has a senseless value or the quantisation is unknown (M013), the
+/// architecture is unknown (M014), the model is absurdly large (M015), or a value of `reading` is for no width that the
+/// model has (M018).
 pub fn read(
     label: &str,
     config: &[u8],
     quantisation: Option<(&str, &[u8])>,
-    architecture: Option<&str>,
+    reading: &Reading,
 ) -> Result<Structure> {
-    let map = config::parse(label, config)?;
+    structure(label, config, quantisation, reading).map_err(|error| reading.explain(error))
+}
+
+fn structure(
+    label: &str,
+    config: &[u8],
+    quantisation: Option<(&str, &[u8])>,
+    reading: &Reading,
+) -> Result<Structure> {
+    let mut map = config::parse(label, config)?;
+    let reader = architecture_of(&Config::new(label, &map), reading.architecture)?.read;
+    overrides::apply(label, &mut map, reading.set, reader)?;
     let config = Config::new(label, &map);
     let beside =
         quantisation.map(|(label, bytes)| config::parse(label, bytes).map(|map| (label, map))).transpose()?;
     let beside = beside.as_ref().map(|(label, map)| Config::new(label, map));
-    let (mut structure, names) = (architecture_of(&config, architecture)?.read)(&config)?;
+    let (mut structure, names) = reader(&config)?;
     let scheme = quantisation::read(&config, beside.as_ref())?;
     structure.cache = scheme.cache();
     structure.tensors = derive(&structure, &names, |_, _, _| scheme.plain());

@@ -6,10 +6,12 @@ use super::decoders::{layers_of, weight};
 use crate::structure::{Layer, Weight};
 use stagewright_formats::Result;
 
+/// Keys of the number of prediction layers.
+pub(super) const KEYS: &[&str] = &["num_nextn_predict_layers", "mtp_num_hidden_layers"];
+
 /// Number of prediction layers, or else a default.
 pub(super) fn count(config: &Config, default: u64) -> Result<u64> {
-    let keys = ["num_nextn_predict_layers", "mtp_num_hidden_layers"];
-    if config.count(&keys)?.is_none() { Ok(default) } else { layers_of(config, &keys) }
+    if config.count(KEYS)?.is_none() { Ok(default) } else { layers_of(config, KEYS) }
 }
 
 /// A layer as one of prediction, with further weights.

@@ -62,7 +62,7 @@ const OF_GROUP: u64 = 3;
 ///
 /// let config = br#"{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
 ///     "num_hidden_layers": 2, "vocab_size": 100}"#;
-/// let structure = huggingface::read("config.json", config, None, None)?;
+/// let structure = huggingface::read("config.json", config, None, &huggingface::Reading::default())?;
 /// let options = LanguageOptions { phase: Phase::Decode, context: 1000, ..LanguageOptions::default() };
 /// let decode = graph(&structure, &options)?;
 /// // Keys and values of 1001 tokens, in 16 bits.

@@ -89,5 +89,12 @@ fn every_published_configuration_makes_graphs() {
             "{name}\t{parameters}\t{bytes}\tdecode FLOP {:+.3} %\ttensors out of a layer {most}\thidden states {states}",
             100.0 * (flop - 1.0)
         );
+        // Keys and values, or a selection, may be read by later layers; hyper-connections have several hidden states.
+        assert!(most <= 3 && [1.0, 4.0].contains(&states), "{name}");
+        // Figures have no softmax and count projections of the output of an encoder, which decode keeps; a step of decode
+        // is none of an encoder's.
+        let is_decoder =
+            structure.head.is_some() && structure.layers.iter().all(|layer| layer.cross.is_none());
+        assert!(!is_decoder || (1.0..1.011).contains(&flop), "{name}: {flop}");
     }
 }

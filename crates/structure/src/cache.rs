@@ -1,7 +1,7 @@
 //! Bytes that a sequence keeps between steps: keys and values, latents, and states.
 
 use crate::encoding::Encoding;
-use crate::structure::{Compressed, Indexer, Layer, Linear, Mixer, StateSpace, Structure};
+use crate::structure::{Attention, Compressed, Indexer, Layer, Linear, Mixer, StateSpace, Structure};
 
 /// Bytes that one sequence keeps in a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -40,11 +40,10 @@ pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCach
                 return LayerCache { tokens: indexed, state: 0.0 };
             }
             let seen = attention.window.map_or(context, |window| window.min(context)) as f64;
-            let width = attention.kv_heads * (attention.key + attention.value);
-            LayerCache { tokens: seen * width as f64 * number + indexed, state: 0.0 }
+            LayerCache { tokens: seen * entry(attention) * number + indexed, state: 0.0 }
         }
         Mixer::Latent(latent) => {
-            let width = (latent.rank + latent.rotary) as f64;
+            let width = latent.rank as f64 + latent.rotary as f64;
             let indexed = indexed(latent.indexer.as_ref(), tokens, number);
             LayerCache { tokens: tokens * width * number + indexed, state: 0.0 }
         }
@@ -54,8 +53,8 @@ pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCach
         Mixer::Linear(linear) => LayerCache { tokens: 0.0, state: linear_state(linear) },
         Mixer::StateSpace(space) => LayerCache { tokens: 0.0, state: space_state(space) },
         Mixer::Convolution(convolution) => {
-            let kept = convolution.kernel.saturating_sub(1) * convolution.width;
-            LayerCache { tokens: 0.0, state: 2.0 * kept as f64 }
+            let kept = convolution.kernel.saturating_sub(1) as f64 * convolution.width as f64;
+            LayerCache { tokens: 0.0, state: 2.0 * kept }
         }
         Mixer::None => LayerCache::default(),
     }
@@ -65,14 +64,18 @@ pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCach
 /// attention over it.
 pub fn cross_cache(structure: &Structure, encoding: Encoding) -> f64 {
     let crossed = structure.layers.iter().filter_map(|layer| layer.cross.as_ref());
-    let widths = crossed.map(|cross| cross.kv_heads as f64 * (cross.key + cross.value) as f64);
-    widths.sum::<f64>() * encoding.bytes_per_number()
+    crossed.map(entry).sum::<f64>() * encoding.bytes_per_number()
 }
 
 /// Bytes that a sequence of `context` tokens keeps in all layers that predict the next token.
 pub fn cache_bytes(structure: &Structure, context: u64, encoding: Encoding) -> f64 {
     let layers = structure.layers.iter().filter(|layer| !layer.is_prediction);
     layers.map(|layer| layer_cache(layer, context, encoding).bytes()).sum()
+}
+
+/// Numbers that a layer keeps for each token: a key and a value of every head of keys.
+fn entry(attention: &Attention) -> f64 {
+    attention.kv_heads as f64 * (attention.key as f64 + attention.value as f64)
 }
 
 fn indexed(indexer: Option<&Indexer>, tokens: f64, number: f64) -> f64 {
@@ -83,21 +86,19 @@ fn indexed(indexer: Option<&Indexer>, tokens: f64, number: f64) -> f64 {
 fn compressed_tokens(compressed: &Compressed, context: u64, number: f64) -> f64 {
     let window = compressed.window.min(context) as f64 * compressed.width as f64;
     let Some(entries) = context.checked_div(compressed.ratio) else { return window * number };
-    let index =
-        compressed.indexer.as_ref().filter(|indexer| !indexer.shared).map_or(0, |indexer| indexer.width);
-    (window + entries as f64 * (compressed.width + index) as f64) * number
+    let index = indexed(compressed.indexer.as_ref(), entries as f64, number);
+    (window + entries as f64 * compressed.width as f64) * number + index
 }
 
 fn linear_state(linear: &Linear) -> f64 {
-    let matrices = (linear.value_heads * linear.value) as f64 * linear.key as f64;
-    let width = 2 * linear.key_heads * linear.key + linear.value_heads * linear.value;
-    let kept = linear.kernel.saturating_sub(1) as f64 * width as f64;
-    4.0 * matrices + 2.0 * kept
+    let [keys, values] =
+        [linear.key_heads as f64 * linear.key as f64, linear.value_heads as f64 * linear.value as f64];
+    let kept = linear.kernel.saturating_sub(1) as f64 * (2.0 * keys + values);
+    4.0 * values * linear.key as f64 + 2.0 * kept
 }
 
 fn space_state(space: &StateSpace) -> f64 {
-    let channels = space.heads * space.width;
-    let width = channels + 2 * space.groups * space.state;
-    let kept = space.kernel.saturating_sub(1) as f64 * width as f64;
-    space.state_bytes as f64 * channels as f64 * space.state as f64 + 2.0 * kept
+    let (channels, state) = (space.heads as f64 * space.width as f64, space.state as f64);
+    let kept = space.kernel.saturating_sub(1) as f64 * (channels + 2.0 * space.groups as f64 * state);
+    space.state_bytes as f64 * channels * state + 2.0 * kept
 }

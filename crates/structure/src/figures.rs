@@ -162,7 +162,7 @@ fn multiplied(structure: &Structure, tensor: &Tensor) -> f64 {
 fn attention_flop(layer: &Layer, tokens: f64) -> f64 {
     let selected = |indexer: Option<&Indexer>, tokens: f64| {
         let scores = |indexer: &Indexer| {
-            if indexer.shared { 0.0 } else { 2.0 * tokens * (indexer.heads * indexer.width) as f64 }
+            if indexer.shared { 0.0 } else { 2.0 * tokens * indexer.heads as f64 * indexer.width as f64 }
         };
         indexer.map_or((tokens, 0.0), |indexer| (tokens.min(indexer.selected as f64), scores(indexer)))
     };
@@ -170,11 +170,11 @@ fn attention_flop(layer: &Layer, tokens: f64) -> f64 {
         Mixer::Attention(attention) => {
             let seen = attention.window.map_or(tokens, |window| tokens.min(window as f64));
             let (seen, scores) = selected(attention.indexer.as_ref(), seen);
-            2.0 * seen * attention.heads as f64 * (attention.key + attention.value) as f64 + scores
+            2.0 * seen * attention.heads as f64 * (attention.key as f64 + attention.value as f64) + scores
         }
         Mixer::Latent(latent) => {
             let (seen, scores) = selected(latent.indexer.as_ref(), tokens);
-            2.0 * seen * latent.heads as f64 * (2 * latent.rank + latent.rotary) as f64 + scores
+            2.0 * seen * latent.heads as f64 * (2.0 * latent.rank as f64 + latent.rotary as f64) + scores
         }
         Mixer::Compressed(compressed) => {
             let entries = if compressed.ratio > 0 { tokens / compressed.ratio as f64 } else { 0.0 };
@@ -182,8 +182,8 @@ fn attention_flop(layer: &Layer, tokens: f64) -> f64 {
             let seen = tokens.min(compressed.window as f64) + entries;
             4.0 * seen * compressed.heads as f64 * compressed.width as f64 + scores
         }
-        Mixer::Linear(linear) => 7.0 * linear.value_heads as f64 * (linear.key * linear.value) as f64,
-        Mixer::StateSpace(space) => 5.0 * space.heads as f64 * (space.width * space.state) as f64,
+        Mixer::Linear(linear) => 7.0 * linear.value_heads as f64 * linear.key as f64 * linear.value as f64,
+        Mixer::StateSpace(space) => 5.0 * space.heads as f64 * space.width as f64 * space.state as f64,
         Mixer::Convolution(_) | Mixer::None => 0.0,
     }
 }

@@ -1,6 +1,7 @@
 //! Graphs of language models from their structures.
 
 mod caches;
+mod layers;
 mod limits;
 mod models;
 #[path = "../../structure/tests/models.rs"]

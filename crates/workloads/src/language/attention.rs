@@ -27,7 +27,7 @@ pub(super) struct Core {
     pub(super) is_causal: bool,
 }
 
-/// Projected queries, keys and values. Layers that read the cache of another have no keys and values.
+/// Projected queries, keys and values. Layers that read the cache of another have its keys and values.
 struct Projected {
     query: Tensor,
     keys: Option<Tensor>,
@@ -61,6 +61,16 @@ impl Draw<'_> {
     pub(super) fn attention(&mut self, base: &str, attention: &Attention, x: Tensor) -> Tensor {
         let mut projected = self.projected(base, attention, x, x);
         self.turn(base, attention, &mut projected);
+        let owner = attention.shares_cache_of.and_then(|layer| usize::try_from(layer).ok());
+        match owner {
+            Some(owner) => {
+                let keys = self.passed.keys.get(&owner).copied();
+                [projected.keys, projected.values] = keys.unwrap_or_default();
+            }
+            None => {
+                self.passed.keys.insert(self.index, [projected.keys, projected.values]);
+            }
+        }
         let mut step = *self.step;
         if attention.bidirectional {
             // An encoder reads whole sequences, and keeps nothing of them.
@@ -71,7 +81,6 @@ impl Draw<'_> {
         let seen = length.min(window);
         let mut past = step.context.min(window.saturating_sub(1)) as f64;
         let number = step.cache.bytes_per_number() * step.batch as f64;
-        let owner = attention.shares_cache_of.and_then(|layer| usize::try_from(layer).ok());
         let key = (owner.unwrap_or(self.index), false);
         let mut inputs = Vec::new();
         let mut core = Core::of(attention, seen as f64);
@@ -82,9 +91,7 @@ impl Draw<'_> {
         }
         let entry = attention.kv_heads as f64 * (attention.key as f64 + attention.value as f64) * number;
         let written = if owner.is_some() { 0.0 } else { step.tokens.min(window) as f64 };
-        // A layer without keys of its own reads those of the new tokens from the cache, too.
-        let read = if owner.is_some() { past + step.tokens.min(window) as f64 } else { past };
-        let moved = if attention.bidirectional { 0.0 } else { (read + written) * entry };
+        let moved = if attention.bidirectional { 0.0 } else { (past + written) * entry };
         let cached = self.cached(moved, key);
         let mixed = self.core(base, &projected, &inputs, core, cached);
         self.output(base, projected.gate, mixed, x)
@@ -256,7 +263,7 @@ impl Draw<'_> {
     }
 
     /// The selector of sparse attention: scores of a few narrow heads over `keys` tokens or entries, of which `past` are
-    /// in the cache. Empty if an earlier layer selects.
+    /// in the cache. A shared selector is that of an earlier layer.
     pub(super) fn indexer(
         &mut self,
         base: &str,
@@ -267,7 +274,7 @@ impl Draw<'_> {
         past: f64,
     ) -> Option<Tensor> {
         if indexer.shared {
-            return None;
+            return self.passed.selected;
         }
         let mut inputs = Vec::new();
         for module in self.weights.take_all(Role::Indexer) {
@@ -291,9 +298,15 @@ impl Draw<'_> {
         let record =
             self.mixed("indexer", if inputs.is_empty() { std::slice::from_ref(&x) } else { &inputs }, flop);
         let selected = x.shape.with_last(indexer.selected.min(keys as u64).max(1));
-        Some(self.push(&format!("{base}.select"), record, selected, cached))
+        let elements = selected.elements() * INDEX_WIDTH / self.tape.width;
+        let selections = self.push_all(&format!("{base}.select"), record, &[selected], &[elements], cached);
+        self.passed.selected = Some(selections[0]);
+        self.passed.selected
     }
 }
+
+/// Bytes of the number of a token.
+pub(super) const INDEX_WIDTH: f64 = 4.0;
 
 /// FLOP of a score besides its products: scaling, mask and softmax.
 const SOFTMAX: f64 = 6.0;

@@ -4,7 +4,9 @@
 //! inference, weights have the bytes of their tensors; in training, the number format of the tape. Parts of the output of
 //! a fused projection are views in inference; training copies them, since their gradients are computed apart.
 
-use stagewright_structure::{Norm, Role};
+use std::collections::BTreeMap;
+
+use stagewright_structure::{Norm, Role, Structure};
 
 use super::options::Step;
 use super::weights::{Module, Weights};
@@ -26,6 +28,18 @@ pub(super) struct Draw<'a> {
     pub(super) hidden: u64,
     /// Bytes of the state that a sequence keeps in the layer whatever its length.
     pub(super) state_bytes: f64,
+    pub(super) passed: Passed,
+    /// Residual streams of hyper-connections.
+    pub(super) streams: u64,
+}
+
+/// What later layers read of earlier ones besides the hidden state.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// Keys and values of the new tokens, by layer.
+    pub(super) keys: BTreeMap<usize, [Option<Tensor>; 2]>,
+    /// The latest selection of tokens.
+    pub(super) selected: Option<Tensor>,
 }
 
 /// The part of a cache that an operator moves, in bytes of all sequences.
@@ -39,8 +53,15 @@ pub(super) struct Cached {
 
 impl<'a> Draw<'a> {
     /// Draws outside the layers.
-    pub(super) fn outside(tape: &'a mut Tape, step: &'a Step, weights: Weights, norm: Norm) -> Draw<'a> {
-        Draw { tape, step, weights, path: String::new(), index: 0, norm, hidden: 0, state_bytes: 0.0 }
+    pub(super) fn outside(
+        tape: &'a mut Tape,
+        step: &'a Step,
+        weights: Weights,
+        structure: &Structure,
+    ) -> Draw<'a> {
+        let (norm, hidden, passed) = (structure.norm, structure.hidden, Passed::default());
+        let (path, index, state_bytes, streams) = (String::new(), 0, 0.0, 1);
+        Draw { tape, step, weights, path, index, norm, hidden, state_bytes, passed, streams }
     }
 
     /// Name of a module or operator below the path of the layer.
@@ -230,6 +251,13 @@ impl<'a> Draw<'a> {
         let whole = Piece::whole(2.0 * x.elements(), &[Read::Input(0), Read::Weights]);
         let record = record.piece(whole.and_weights(module.elements));
         self.push(&module.name, record, x.shape, Cached::default())
+    }
+
+    /// Looks up the tables of no particular block.
+    pub(super) fn tables(&mut self, x: Tensor) -> Tensor {
+        let tables = self.weights.take_tables(Role::Other);
+        let rows = self.step.rows();
+        tables.iter().fold(x, |x, table| self.look_up(table, x, rows))
     }
 
     /// Adds the rows of a table that the tokens select.

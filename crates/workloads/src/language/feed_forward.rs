@@ -86,6 +86,8 @@ impl Draw<'_> {
             }
             None => x,
         };
+        // The first layers of DeepSeek-V4 look the experts of a token up.
+        let scores = self.tables(scores);
         let narrow = self.weights.take(Role::LatentDown).map_or(x, |module| self.linear(&module, x));
         let mut y = self.experts(mixture, scores, narrow);
         if let Some(module) = self.weights.take(Role::LatentUp) {

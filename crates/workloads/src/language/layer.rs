@@ -3,10 +3,12 @@
 use stagewright_structure::cache::layer_cache;
 use stagewright_structure::{Layer, Mixer, Role};
 
-use super::draw::Draw;
+use super::draw::{Cached, Draw};
 use super::weights::Module;
-use crate::Tensor;
+use crate::operators::bilinear;
+use crate::record::Product;
 use crate::tape::Cache;
+use crate::{Record, Tensor};
 
 /// Purposes whose module tells the path of a mixer, the first that is there.
 const OF_MIXER: &[Role] = &[
@@ -22,8 +24,14 @@ const OF_MIXER: &[Role] = &[
 /// Purposes whose module tells the path of a feed-forward block.
 const OF_BLOCK: &[Role] = &[Role::Down, Role::Up, Role::GateUp, Role::Router, Role::ExpertDown];
 
-/// Normalisations of the hidden state by their place: before and after the mixer, before and after the feed-forward block.
-type Norms = [Option<Module>; 4];
+/// Normalisations of the hidden state by their place: before and after the mixer, before attention over an encoder, before
+/// and after the feed-forward block.
+type Norms = [Option<Module>; 5];
+
+/// Begins the names of the weights of hyper-connections (Zhu et al. 2025).
+const HYPER: &str = "hc_";
+/// Begins the names of the weights that merge the residual streams.
+pub(super) const HYPER_HEAD: &str = "hc_head";
 
 impl Draw<'_> {
     /// Path of the module around another one; a name below the layer where the layer itself is around it.
@@ -37,9 +45,9 @@ impl Draw<'_> {
         if layer.is_prediction {
             x = self.entry(x);
         }
-        let [before, after, before_block, after_block] = self.norms(layer);
-        let input = x;
-        let normalised = self.normalised(before, x);
+        let [before, after, before_cross, before_block, after_block] = self.norms(layer);
+        let input = self.enter("hc_attn", x);
+        let normalised = self.normalised(before, input);
         let has_block = layer.dense.is_some() || layer.mixture.is_some();
         if layer.mixer != Mixer::None {
             let base = self.weights.first(OF_MIXER).map(|module| self.base(module, "attn"));
@@ -47,20 +55,24 @@ impl Draw<'_> {
             self.keep(layer, &base);
             let y = self.mixer(&base, &layer.mixer, normalised);
             let y = self.normalised(after, y);
-            x = self.sum(&format!("{base}.add"), y, x);
+            x = self.residual(&format!("{base}.add"), y, x);
         }
         if let Some(cross) = &layer.cross {
             let base = self.weights.first(OF_MIXER).map(|module| self.base(module, "cross_attn"));
             let base = base.unwrap_or_else(|| format!("{}.cross_attn", self.path));
             self.keep_memory(cross, &base);
-            let y = self.cross(&base, cross, x, memory);
+            let y = self.normalised(before_cross, x);
+            let y = self.cross(&base, cross, y, memory);
             x = self.sum(&format!("{base}.add"), y, x);
         }
         if has_block {
             let y = match (layer.parallel, before_block) {
                 (true, None) => normalised,
                 (true, norm) => self.normalised(norm, input),
-                (false, norm) => self.normalised(norm, x),
+                (false, norm) => {
+                    let x = self.enter("hc_ffn", x);
+                    self.normalised(norm, x)
+                }
             };
             let base = self.weights.first(OF_BLOCK).map(|module| self.base(module, "ffn"));
             let base = base.unwrap_or_else(|| format!("{}.ffn", self.path));
@@ -71,9 +83,34 @@ impl Draw<'_> {
                 (dense, routed) => dense.or(routed).unwrap_or(y),
             };
             let y = self.normalised(after_block, y);
-            x = self.sum(&format!("{base}.sum"), y, x);
+            x = self.residual(&format!("{base}.sum"), y, x);
         }
+        let x = self.enter(HYPER_HEAD, x);
         self.rest(x)
+    }
+
+    /// Mixes the residual streams of hyper-connections into the input of a block. Without such weights the hidden state is
+    /// that input.
+    pub(super) fn enter(&mut self, name: &str, x: Tensor) -> Tensor {
+        let modules = self.weights.take_those(|module| module.name.contains(name));
+        let Some(module) = Module::joining(modules) else { return x };
+        self.streams = (module.inputs / self.hidden.max(1)).max(1);
+        let (rows, width) = (self.step.rows(), module.inputs.max(1) as f64);
+        let product = Product { batch: 1.0, m: rows, n: module.matrices / width, k: width };
+        let record = self.weigh(Record::new("linear", [x]), &module, 1.0);
+        let record = bilinear(record, module.elements, 2.0 * rows * (module.matrices + width), product);
+        self.push(&module.name, record, x.shape.with_last(self.hidden), Cached::default())
+    }
+
+    /// Adds the output of a block to the hidden state: to each of its streams, which are mixed.
+    fn residual(&mut self, name: &str, y: Tensor, x: Tensor) -> Tensor {
+        if self.streams == 1 {
+            return self.sum(name, y, x);
+        }
+        let shape = y.shape.with_last(self.hidden.saturating_mul(self.streams));
+        let flop = 2.0 * shape.elements() * (self.streams as f64 + 1.0);
+        let record = self.mixed("hyper_connection", &[y, x], flop);
+        self.push(name, record, shape, Cached::default())
     }
 
     fn mixer(&mut self, base: &str, mixer: &Mixer, x: Tensor) -> Tensor {
@@ -112,10 +149,13 @@ impl Draw<'_> {
         }
     }
 
-    /// Draws what projects the hidden state into a prediction layer, before the layer.
+    /// Draws what projects the hidden state into a prediction layer, before the layer: with the table of tokens, if the layer
+    /// has its own.
     fn entry(&mut self, mut x: Tensor) -> Tensor {
-        let is_entry =
-            |module: &Module| module.role == Role::Other && module.matrices > 0.0 && !module.is_table;
+        x = self.tables(x);
+        let is_entry = |module: &Module| {
+            module.role == Role::Other && module.matrices > 0.0 && !module.name.contains(HYPER)
+        };
         while let Some(module) = self.weights.take_if(is_entry) {
             x = self.product(&module, x, self.step.rows());
         }
@@ -134,15 +174,22 @@ impl Draw<'_> {
             found.push(module);
         }
         found.sort_by_key(|module| place_of(&module.name));
+        // Both follow their blocks, as in OLMo 2; in Llama the first of these names has the place before the block.
+        let are_after = found.iter().filter_map(|module| place_of(&module.name)).eq([1, 3]);
         let mut norms = found.into_iter();
         let has_block = layer.dense.is_some() || layer.mixture.is_some();
-        match (norms.len(), layer.mixer == Mixer::None && has_block) {
-            (0 | 1, false) => [norms.next(), None, None, None],
-            (0 | 1, true) => [None, None, norms.next(), None],
-            (2, _) => [norms.next(), None, norms.next(), None],
-            (3, _) => [norms.next(), None, norms.next(), norms.next()],
-            _ => [norms.next(), norms.next(), norms.next(), norms.next()],
-        }
+        let places: &[usize] = match (norms.len(), layer.mixer == Mixer::None && has_block) {
+            (0 | 1, false) => &[0],
+            (0 | 1, true) => &[3],
+            (2, _) if are_after => &[1, 4],
+            (2, _) => &[0, 3],
+            (3, _) if layer.cross.is_some() => &[0, 2, 3],
+            (3, _) => &[0, 3, 4],
+            _ => &[0, 1, 3, 4],
+        };
+        let mut placed = Norms::default();
+        places.iter().for_each(|&place| placed[place] = norms.next());
+        placed
     }
 }
 

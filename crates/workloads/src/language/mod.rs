@@ -24,6 +24,10 @@
 //! The cache or state of a layer is a parameter of the graph that is not trained, as for models of ONNX: it has the size
 //! after the step, every device with a reader holds it, and a step moves only the bytes that it reads and appends.
 //!
+//! One hidden state passes from a layer to the next: with hyper-connections, all its residual streams. A layer that reads
+//! the cache of another one gets the keys and values of the new tokens from it, and a layer with a shared selector gets its
+//! selection.
+//!
 //! All scores are counted (see `attention`); the work of routed experts is that of uniform routing (see `feed_forward`).
 
 mod attention;

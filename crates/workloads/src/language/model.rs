@@ -4,10 +4,12 @@ use std::borrow::Cow;
 use std::num::NonZeroU64;
 
 use stagewright_core::document::BatchDocument;
-use stagewright_formats::layers::{layers_of, parts};
+use stagewright_formats::layers::layers_of;
 use stagewright_structure::{Layer, Mixer, Role, Structure, Tensor as Stored, TowerKind};
 
-use super::draw::{Cached, Draw};
+use super::attention::INDEX_WIDTH;
+use super::draw::{Cached, Draw, Passed};
+use super::layer::HYPER_HEAD;
 use super::options::{LanguageOptions, Step};
 use super::towers;
 use super::weights::{Module, Weights};
@@ -15,12 +17,11 @@ use crate::operators::bilinear;
 use crate::record::Product;
 use crate::{Loss, Owner, Piece, Read, Record, Shape, Tape, Tensor};
 
-/// Bytes of the number of a token.
-const INDEX_WIDTH: f64 = 4.0;
-
 /// Tensors of a structure by place.
 struct Tensors<'a> {
     outside: Vec<&'a Stored>,
+    /// Weights that prediction layers share.
+    prediction: Vec<&'a Stored>,
     towers: Vec<&'a Stored>,
     layers: Vec<Vec<&'a Stored>>,
 }
@@ -28,36 +29,19 @@ struct Tensors<'a> {
 impl<'a> Tensors<'a> {
     fn new(structure: &'a Structure) -> Tensors<'a> {
         let layers = vec![Vec::new(); structure.layers.len()];
-        let mut tensors = Tensors { outside: Vec::new(), towers: Vec::new(), layers };
+        let [outside, prediction, towers] = [(); 3].map(|()| Vec::new());
+        let mut tensors = Tensors { outside, prediction, towers, layers };
         for tensor in &structure.tensors {
             let layer = tensor.layer.and_then(|layer| usize::try_from(layer).ok());
-            match layer.and_then(|layer| tensors.layers.get_mut(layer)) {
-                Some(layer) => layer.push(tensor),
-                None if towers::has(structure, tensor) => tensors.towers.push(tensor),
-                None => tensors.outside.push(tensor),
-            }
+            let place = match (layer.and_then(|layer| tensors.layers.get_mut(layer)), tensor.role) {
+                (Some(layer), _) => layer,
+                (None, Role::Tower | Role::Projector) => &mut tensors.towers,
+                (None, Role::Prediction) => &mut tensors.prediction,
+                (None, _) => &mut tensors.outside,
+            };
+            place.push(tensor);
         }
         tensors
-    }
-
-    /// Takes the tensors that prediction layers share: those below a path that has these layers and no others.
-    fn take_predicted(&mut self, structure: &Structure) -> Vec<&'a Stored> {
-        let path = |is_prediction: bool| {
-            let mut layers = structure.layers.iter().enumerate();
-            let (index, _) = layers.find(|(_, layer)| layer.is_prediction == is_prediction)?;
-            Some(path_of(index, &self.layers[index]))
-        };
-        let (Some(predicted), Some(other)) = (path(true), path(false)) else { return Vec::new() };
-        let stack = predicted.rsplit_once('.').map_or("", |(stack, _)| stack);
-        let is_apart = |prefix: &&str| !format!("{other}.").starts_with(&format!("{prefix}."));
-        let Some(prefix) = parts(stack).find(is_apart).filter(|prefix| !prefix.is_empty()) else {
-            return Vec::new();
-        };
-        let is_below =
-            |tensor: &&Stored| tensor.name.strip_prefix(prefix).is_some_and(|below| below.starts_with('.'));
-        let (taken, left) = std::mem::take(&mut self.outside).into_iter().partition(is_below);
-        self.outside = left;
-        taken
     }
 }
 
@@ -75,8 +59,7 @@ struct Head {
 
 /// Records the operators of a structure.
 pub(super) fn record(tape: &mut Tape, structure: &Structure, options: &LanguageOptions, step: &Step) {
-    let mut tensors = Tensors::new(structure);
-    let shared_by_predicted = tensors.take_predicted(structure);
+    let tensors = Tensors::new(structure);
     let weights = Weights::new(tensors.outside.iter().copied(), structure.vocabulary);
     let batch = BatchDocument {
         samples: NonZeroU64::new(step.batch).unwrap_or(NonZeroU64::MIN),
@@ -84,37 +67,42 @@ pub(super) fn record(tape: &mut Tape, structure: &Structure, options: &LanguageO
     };
     tape.batch = Some(batch);
     let (inputs, memory) = towers(tape, structure, step, &tensors);
-    let mut draw = Draw::outside(tape, step, weights, structure.norm);
-    draw.hidden = structure.hidden;
+    let mut draw = Draw::outside(tape, step, weights, structure);
     let (mut x, table) = draw.input(structure, inputs);
     let mut weights = std::mem::take(&mut draw.weights);
-    let mut predicted = Vec::new();
+    let (mut predicted, mut passed) = (Vec::new(), Passed::default());
     for (index, layer) in structure.layers.iter().enumerate() {
         if layer.is_prediction {
             predicted.push(index);
             continue;
         }
-        (x, _) = in_layer(tape, structure, step, (index, &tensors.layers[index]), x, memory);
+        let stack = (&mut *tape, &mut passed);
+        (x, _) = in_layer(stack, structure, step, (index, &tensors.layers[index]), x, memory);
     }
     let hidden = x;
     let head = head(structure, &mut weights, table);
-    let mut draw = Draw::outside(tape, step, weights, structure.norm);
+    let mut draw = Draw::outside(tape, step, weights, structure);
+    x = draw.enter(HYPER_HEAD, x);
     while let Some(module) = draw.weights.take(Role::Norm) {
         x = draw.normalise(&module, x, x.last());
     }
     x = draw.rest(x);
+    if let Some(width) = structure.embedding.width {
+        x = draw.between_widths([structure.hidden, width], x);
+    }
     let shared = draw.head(head.as_ref(), "", x);
     if !options.prediction {
         return;
     }
     // Prediction layers without a projection of their own share that of the model.
     let shared = head.zip(shared).map(|(head, table)| Head { module: None, table: Some(table), ..head });
-    let weights = Weights::new(shared_by_predicted, structure.vocabulary);
-    let mut x = Draw::outside(tape, step, weights, structure.norm).rest(hidden);
+    let weights = Weights::new(tensors.prediction, structure.vocabulary);
+    let mut x = Draw::outside(tape, step, weights, structure).rest(hidden);
     for index in predicted {
-        let (y, own) = in_layer(tape, structure, step, (index, &tensors.layers[index]), x, None);
+        let stack = (&mut *tape, &mut passed);
+        let (y, own) = in_layer(stack, structure, step, (index, &tensors.layers[index]), x, None);
         x = y;
-        let mut draw = Draw::outside(tape, step, Weights::default(), structure.norm);
+        let mut draw = Draw::outside(tape, step, Weights::default(), structure);
         let path = path_of(index, &tensors.layers[index]);
         let own = own.map(|module| Head {
             name: module.name.clone(),
@@ -139,7 +127,7 @@ fn towers(
 ) -> (Vec<Tensor>, Option<Tensor>) {
     let (mut inputs, mut memory) = (Vec::new(), None);
     for placed in towers::placed(&structure.towers, &tensors.towers) {
-        let output = towers::draw(tape, step, &placed);
+        let output = towers::draw(tape, step, structure, &placed);
         let has_cross = structure.layers.iter().any(|layer| layer.cross.is_some());
         let is_read = placed.tower.is_some_and(|tower| tower.kind != TowerKind::Vision) && has_cross;
         match is_read && !towers::is_idle(output) {
@@ -159,7 +147,7 @@ fn path_of(index: usize, tensors: &[&Stored]) -> String {
 
 /// Draws a layer. Returns its output, and the projection to the vocabulary that it has of its own.
 fn in_layer(
-    tape: &mut Tape,
+    (tape, passed): (&mut Tape, &mut Passed),
     structure: &Structure,
     step: &Step,
     (index, tensors): (usize, &[&Stored]),
@@ -169,10 +157,12 @@ fn in_layer(
     let path = path_of(index, tensors);
     let mut weights = Weights::new(tensors.iter().copied(), structure.vocabulary);
     let own = weights.take_joined(Role::Head);
-    let (norm, hidden) = (structure.norm, structure.hidden);
     let x = tape.scope(path.clone(), |tape| {
-        let mut draw = Draw { tape, step, weights, path, index, norm, hidden, state_bytes: 0.0 };
-        draw.layer(&structure.layers[index], x, memory)
+        let mut draw = Draw { path, index, ..Draw::outside(tape, step, weights, structure) };
+        std::mem::swap(&mut draw.passed, passed);
+        let x = draw.layer(&structure.layers[index], x, memory);
+        std::mem::swap(&mut draw.passed, passed);
+        x
     });
     (x, own)
 }
@@ -204,10 +194,10 @@ impl Draw<'_> {
     /// Draws the tables at the input. Returns the hidden state, and the table of tokens with its operator.
     fn input(&mut self, structure: &Structure, towers: Vec<Tensor>) -> (Tensor, Option<(Owner, Module)>) {
         let (step, hidden) = (*self.step, structure.hidden.max(1));
-        let shape = Shape::from([step.batch, step.tokens, hidden]);
+        let shape = Shape::from([step.batch, step.tokens, structure.embedding.width.unwrap_or(hidden)]);
         let Some(table) = self.weights.take_tables(Role::Embedding).into_iter().reduce(Module::joined) else {
             let x = self.tape.input("inputs", [step.batch, step.tokens, hidden]);
-            return (x, None);
+            return (self.beside_input(x), None);
         };
         let tokens = self.tape.indices("tokens", [step.batch, step.tokens]);
         let share = (step.rows() / table.rows.max(1) as f64).min(1.0);
@@ -220,6 +210,9 @@ impl Draw<'_> {
         let gradient = Piece::of_weights(touched, shape.elements(), &[Read::Input(0)]);
         let record = record.piece(gradient.workspace(2.0 * index_bytes));
         let (mut x, owner) = self.tape.record_owner(&table.name, record, shape);
+        if let Some(width) = structure.embedding.width {
+            x = self.between_widths([width, hidden], x);
+        }
         for module in self.weights.take_tables(Role::Positions) {
             x = self.positions(&module, x);
         }
@@ -227,7 +220,25 @@ impl Draw<'_> {
         if let Some(module) = self.weights.take_if(is_embedding) {
             x = self.normalise(&module, x, x.last());
         }
-        (x, Some((owner, table)))
+        (self.beside_input(x), Some((owner, table)))
+    }
+
+    /// Draws other tables, and what is projected to inputs of every layer, where the model reads its input.
+    fn beside_input(&mut self, mut x: Tensor) -> Tensor {
+        let is_early = |module: &Module| {
+            module.role == Role::Other && (module.is_table || module.name.contains("per_layer"))
+        };
+        let early = Weights::of(self.weights.take_those(is_early));
+        let late = std::mem::replace(&mut self.weights, early);
+        x = self.rest(x);
+        self.weights = late;
+        x
+    }
+
+    /// Projects from the width of the tables to that of the hidden state, or back.
+    fn between_widths(&mut self, [inputs, outputs]: [u64; 2], x: Tensor) -> Tensor {
+        let is_it = |module: &Module| (module.inputs, module.rows) == (inputs, outputs) && !module.is_table;
+        self.weights.take_if(is_it).map_or(x, |module| self.linear(&module, x))
     }
 
     /// Adds the rows of a table of positions or token types.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use stagewright_formats::layers::layers_of;
-use stagewright_structure::{Attention, Layer, Mixer, Norm, Role, Structure, Tensor as Stored, Tower};
+use stagewright_structure::{Attention, Layer, Mixer, Structure, Tensor as Stored, Tower};
 
 use super::draw::{Cached, Draw};
 use super::options::Step;
@@ -17,13 +17,6 @@ pub(super) struct Placed<'a> {
     pub(super) name: String,
     pub(super) tower: Option<&'a Tower>,
     pub(super) tensors: Vec<&'a Stored>,
-}
-
-/// Whether a tensor outside the layers belongs to a tower, or projects from one into the model.
-pub(super) fn has(structure: &Structure, tensor: &Stored) -> bool {
-    const WORDS: [&str; 6] = ["projector", "vision", "visual", "audio", "image", "mm."];
-    let projects = || WORDS.iter().any(|word| tensor.name.contains(word));
-    tensor.role == Role::Tower || (tensor.role == Role::Other && !structure.towers.is_empty() && projects())
 }
 
 /// Divides the tensors of towers by the towers' names. The first tower has those that no name tells.
@@ -47,10 +40,9 @@ pub(super) fn placed<'a>(towers: &'a [Tower], tensors: &[&'a Stored]) -> Vec<Pla
 }
 
 /// Draws a tower: one operator that holds its weights, or one for each of its layers on the tokens that it reads.
-pub(super) fn draw(tape: &mut Tape, step: &Step, placed: &Placed<'_>) -> Tensor {
+pub(super) fn draw(tape: &mut Tape, step: &Step, structure: &Structure, placed: &Placed<'_>) -> Tensor {
     let weights = Weights::new(placed.tensors.iter().copied(), 0);
-    let norm = placed.tower.map_or(Norm::Layer, |tower| tower.norm);
-    let mut draw = Draw::outside(tape, step, weights, norm);
+    let mut draw = Draw::outside(tape, step, weights, structure);
     let modules = draw.weights.take_rest();
     match placed.tower.filter(|_| step.tower_tokens > 0 && !step.is_decode) {
         Some(tower) => draw.run(tower, &modules),

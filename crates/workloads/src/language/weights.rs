@@ -63,6 +63,17 @@ impl Module {
         }
     }
 
+    /// Some modules as one, with the name of the first that has a matrix.
+    pub(super) fn joining(mut modules: Vec<Module>) -> Option<Module> {
+        let place = modules.iter().position(|module| module.matrices > 0.0).unwrap_or(0);
+        if modules.is_empty() {
+            return None;
+        }
+        let mut joined = modules.remove(place);
+        modules.iter().for_each(|module| joined.join(module));
+        Some(joined)
+    }
+
     /// Both of two modules, with the name of the first.
     pub(super) fn joined(mut self, other: Module) -> Module {
         self.join(&other);
@@ -136,6 +147,11 @@ impl Weights {
         Weights { left }
     }
 
+    /// Some modules.
+    pub(super) fn of(left: Vec<Module>) -> Weights {
+        Weights { left }
+    }
+
     /// Takes the first module of a purpose.
     pub(super) fn take(&mut self, role: Role) -> Option<Module> {
         self.take_if(|module| module.role == role)
@@ -157,7 +173,8 @@ impl Weights {
         self.take_those(|module| module.role == role && module.is_table)
     }
 
-    fn take_those(&mut self, are_taken: impl Fn(&Module) -> bool) -> Vec<Module> {
+    /// Takes all modules for which a condition holds.
+    pub(super) fn take_those(&mut self, are_taken: impl Fn(&Module) -> bool) -> Vec<Module> {
         let (taken, left) = std::mem::take(&mut self.left).into_iter().partition(are_taken);
         self.left = left;
         taken
@@ -165,14 +182,7 @@ impl Weights {
 
     /// Takes all modules of a purpose as one, with the name of the first that has a matrix.
     pub(super) fn take_joined(&mut self, role: Role) -> Option<Module> {
-        let mut modules = self.take_all(role);
-        let place = modules.iter().position(|module| module.matrices > 0.0).unwrap_or(0);
-        if modules.is_empty() {
-            return None;
-        }
-        let mut joined = modules.remove(place);
-        modules.iter().for_each(|module| joined.join(module));
-        Some(joined)
+        Module::joining(self.take_all(role))
     }
 
     /// Takes every module that is left.

@@ -11,3 +11,4 @@ mod newest;
 mod overrides;
 mod published;
 mod safetensors;
+mod unknown;

@@ -1,5 +1,6 @@
 //! Structures from configurations and files of weights, against published numbers.
 
+mod caches;
 mod established;
 mod figures;
 mod gguf;

@@ -25,7 +25,7 @@ const TOLD: usize = 8;
 /// Number of keys that an error names as not read.
 const UNREAD: usize = 4;
 
-/// What the reader of an architecture makes of a configuration.
+/// Outcome of reading a configuration as an architecture.
 struct Trial {
     architecture: &'static Architecture,
     used: Used,

@@ -1,8 +1,7 @@
 //! Structures as documents: `stagewright.structure/1`.
 
 use serde_json::Value;
-use stagewright_formats::code::M;
-use stagewright_formats::{InputError, Result, read_json};
+use stagewright_formats::{Result, read_json};
 
 use crate::encoding::Encoding;
 use crate::structure::Structure;
@@ -11,9 +10,6 @@ use crate::tensors::{derive, names::LLAMA};
 /// Schema of a structure.
 pub const SCHEMA: &str = "stagewright.structure/1";
 
-/// Largest width or count of a structure.
-const LARGEST: u64 = 1 << 28;
-
 /// Reads a structure document; `None` if the bytes are no JSON with the schema of one. A document without tensors gets
 /// those that follow from its layers, in 16 bits and with the names of Llama.
 ///
@@ -21,36 +17,16 @@ const LARGEST: u64 = 1 << 28;
 /// If the document is malformed (F003 and kin), or the model absurdly large (M015).
 pub fn read_structure(label: &str, bytes: &[u8]) -> Result<Option<Structure>> {
     let named = |value: &Value| value.get("schema").and_then(Value::as_str) == Some(SCHEMA);
-    let Some(value) = serde_json::from_slice(bytes).ok().filter(named) else { return Ok(None) };
-    if let Some(key) = too_large(&value) {
-        let message = format!("the value is larger than {LARGEST}");
-        return Err(InputError::at_path(M::M015, label, key, message, "check the value"));
+    if !serde_json::from_slice(bytes).is_ok_and(|value| named(&value)) {
+        return Ok(None);
     }
     let mut structure: Structure = read_json(label, bytes, &[SCHEMA])?;
+    structure.check_widths(label)?;
     if structure.tensors.is_empty() {
         structure.tensors = derive(&structure, &LLAMA, |_, _, _| Encoding::BF16);
     }
     structure.check(label)?;
     Ok(Some(structure))
-}
-
-/// The first field with a number above [`LARGEST`], of which products of two could overflow. Tensors are checked by their
-/// totals.
-fn too_large(value: &Value) -> Option<String> {
-    let within = |key: String, value: &Value| {
-        too_large(value).map(|inner| if inner.is_empty() { key.clone() } else { format!("{key}.{inner}") })
-    };
-    match value {
-        Value::Number(number) => number.as_u64().is_some_and(|count| count > LARGEST).then(String::new),
-        Value::Array(values) => {
-            values.iter().enumerate().find_map(|(index, value)| within(index.to_string(), value))
-        }
-        Value::Object(map) => {
-            let fields = map.iter().filter(|(key, _)| *key != "tensors");
-            fields.into_iter().find_map(|(key, value)| within(key.clone(), value))
-        }
-        _ => None,
-    }
 }
 
 /// Writes a structure as JSON, ending in a newline.

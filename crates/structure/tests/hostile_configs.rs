@@ -192,3 +192,22 @@ fn refusals_name_their_key() {
         assert_eq!(refusal, Some(("M013".to_owned(), format!("config.json: {place}"))), "{kind}: {key}");
     }
 }
+
+#[test]
+fn widths_that_follow_from_others_are_as_small_as_those_of_a_document() {
+    let cases = [
+        ("vit", "image_size", 1 << 26, "context"),
+        ("opt", "max_position_embeddings", LARGEST, "embedding.positions"),
+        ("lfm2", "block_ffn_dim_multiplier", 1 << 25, "layers.0.dense.inner"),
+    ];
+    let all = valid();
+    for (kind, key, value, place) in cases {
+        let mut config = all.iter().find(|config| config["model_type"] == kind).unwrap().clone();
+        config[key] = json!(value);
+        assert_eq!(
+            refusal(&config),
+            Some(("M015".to_owned(), format!("config.json: {place}"))),
+            "{kind}: {key}"
+        );
+    }
+}

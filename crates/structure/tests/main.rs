@@ -1,5 +1,6 @@
 //! Structures from configurations and files of weights, against published numbers.
 
+mod caches;
 mod established;
 mod figures;
 mod gguf;
@@ -11,3 +12,4 @@ mod newest;
 mod overrides;
 mod published;
 mod safetensors;
+mod unknown;

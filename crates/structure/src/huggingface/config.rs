@@ -1,6 +1,8 @@
 //! A configuration as JSON, read key by key with errors that name the key.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use stagewright_formats::code::M;
@@ -19,6 +21,17 @@ pub(crate) struct Config<'a> {
     map: &'a Map<String, Value>,
     /// Counts of keys that are absent.
     defaults: &'static [(&'static str, u64)],
+    /// Paths of the keys whose values were used, and of those whose defaults were, if they are recorded.
+    used: Option<&'a RefCell<Used>>,
+}
+
+/// Paths of keys that a reader used.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    /// Keys of the configuration.
+    pub(super) present: BTreeSet<String>,
+    /// Absent keys that have a default.
+    pub(super) defaults: BTreeSet<String>,
 }
 
 /// Parses a configuration. Python writes infinite numbers into JSON, where JSON has none; they become `null`.
@@ -70,7 +83,12 @@ fn without_infinities(text: &str) -> Cow<'_, str> {
 
 impl<'a> Config<'a> {
     pub(crate) fn new(label: &'a str, map: &'a Map<String, Value>) -> Config<'a> {
-        Config { label, path: String::new(), map, defaults: &[] }
+        Config { label, path: String::new(), map, defaults: &[], used: None }
+    }
+
+    /// The same object, which records the paths of keys whose values are used.
+    pub(super) fn recording(self, used: &'a RefCell<Used>) -> Config<'a> {
+        Config { used: Some(used), ..self }
     }
 
     /// The same object with counts for keys that are absent. A framework leaves keys out that have the default values of
@@ -90,7 +108,11 @@ impl<'a> Config<'a> {
 
     /// The value of a key, unless it is absent or `null`.
     pub(crate) fn value(&self, key: &str) -> Option<&'a Value> {
-        self.map.get(key).filter(|value| !value.is_null())
+        let value = self.map.get(key).filter(|value| !value.is_null())?;
+        if let Some(used) = self.used {
+            used.borrow_mut().present.insert(self.path_of(key));
+        }
+        Some(value)
     }
 
     /// The first of several keys that is present.
@@ -113,7 +135,11 @@ impl<'a> Config<'a> {
             None => {
                 // A key that is `null` is there: a `sliding_window` of `null` is none, and not the default one.
                 let absent = |key: &str| keys.contains(&key) && !self.map.contains_key(key);
-                Ok(self.defaults.iter().find(|(key, _)| absent(key)).map(|&(_, count)| count))
+                let default = self.defaults.iter().find(|(key, _)| absent(key));
+                if let (Some(used), Some((key, _))) = (self.used, default) {
+                    used.borrow_mut().defaults.insert(self.path_of(key));
+                }
+                Ok(default.map(|&(_, count)| count))
             }
         }
     }
@@ -196,7 +222,7 @@ impl<'a> Config<'a> {
         match self.value(key) {
             None => Ok(None),
             Some(Value::Object(map)) => {
-                Ok(Some(Config { label: self.label, path: self.path_of(key), map, defaults: &[] }))
+                Ok(Some(Config { path: self.path_of(key), map, defaults: &[], ..self.clone() }))
             }
             Some(_) => Err(self.fault(key, "the value is no object", "check the value")),
         }
@@ -222,7 +248,7 @@ impl<'a> Config<'a> {
             None => Ok(None),
             Some(Value::Object(map)) => {
                 let path = format!("{}[{index}]", self.path_of(key));
-                Ok(Some(Config { label: self.label, path, map, defaults: &[] }))
+                Ok(Some(Config { path, map, defaults: &[], ..self.clone() }))
             }
             Some(_) => {
                 Err(self.fault(key, format!("entry {index} of the list is no object"), "check the list"))

@@ -25,6 +25,7 @@ mod quantisation;
 mod qwen;
 mod siglip;
 mod step;
+mod unknown;
 mod variants;
 mod vision;
 mod widths;
@@ -34,7 +35,6 @@ pub use overrides::Reading;
 use serde_json::{Map, Value};
 use stagewright_formats::Result;
 use stagewright_formats::code::M;
-use stagewright_formats::nearest::nearest;
 
 use crate::structure::Structure;
 use crate::tensors::{derive, names::Names};
@@ -141,7 +141,7 @@ fn structure(
     reading: &Reading,
 ) -> Result<Structure> {
     let mut map = config::parse(label, config)?;
-    let reader = architecture_of(&Config::new(label, &map), reading.architecture)?.read;
+    let reader = architecture_of(label, &map, reading.architecture)?.read;
     overrides::apply(label, &mut map, reading.set, reader)?;
     let config = Config::new(label, &map);
     let beside =
@@ -164,24 +164,22 @@ pub fn is_config(bytes: &[u8]) -> bool {
     config::parse("", bytes).is_ok_and(|map| !map.contains_key("schema") && names(map))
 }
 
-fn architecture_of(config: &Config, given: Option<&str>) -> Result<&'static Architecture> {
-    let known = || ARCHITECTURES.iter().map(|architecture| architecture.name);
-    let Some(name) = given.or_else(|| config.text("model_type")) else {
-        let help = "say which architecture it is with --as, as in --as llama";
+fn architecture_of(
+    label: &str,
+    map: &Map<String, Value>,
+    given: Option<&str>,
+) -> Result<&'static Architecture> {
+    let config = Config::new(label, map);
+    let name = given.or_else(|| config.text("model_type"));
+    if let Some(known) = ARCHITECTURES.iter().find(|architecture| Some(architecture.name) == name) {
+        return Ok(known);
+    }
+    let help = unknown::help(label, map, name);
+    let Some(name) = name else {
         return Err(config.fault("model_type", "the key `model_type` is missing", help));
     };
-    if let Some(architecture) = ARCHITECTURES.iter().find(|architecture| architecture.name == name) {
-        return Ok(architecture);
-    }
-    let near =
-        nearest(name, known()).map_or_else(String::new, |near| format!("the nearest known one is {near}; "));
-    let help = format!(
-        "{near}if the layers are those of a known architecture, say so with --as, as in --as llama. The keys that matter \
-         are hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim, intermediate_size, \
-         vocab_size, and those of experts"
-    );
-    let message = format!("unknown architecture `{name}`");
-    let mut error = config.fault("model_type", message, help);
+    let own = if map.contains_key("auto_map") { ", which the code beside its weights defines" } else { "" };
+    let mut error = config.fault("model_type", format!("unknown architecture `{name}`{own}"), help);
     error.code = M::M014.into();
     Err(error)
 }

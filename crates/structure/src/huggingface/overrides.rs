@@ -51,7 +51,7 @@ const LISTS: [&str; 2] = ["layer_types", "compress_ratios"];
 /// Values that are tried to see whether a key is read.
 const TRIED: [u64; 2] = [1, 2];
 
-/// What a reader makes of a configuration: the part of the structure that matters, or its error.
+/// Outcome of reading a configuration: the part of the structure that matters, or the error.
 type Outcome = std::result::Result<String, InputError>;
 
 /// A value that replaces one of the configuration.

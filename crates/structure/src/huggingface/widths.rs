@@ -11,7 +11,7 @@ pub(super) struct Width {
     pub(super) name: &'static str,
     /// Keys, those first that say it most exactly.
     pub(super) keys: &'static [&'static str],
-    /// What a structure has of it, by layer.
+    /// Values of the width in a structure, by layer.
     pub(super) of: fn(&Structure) -> Vec<Option<u64>>,
 }
 

@@ -1,5 +1,6 @@
 //! Graphs of language models, drawn from their layers.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use stagewright_core::document::{
@@ -93,7 +94,9 @@ fn language_options(
             None | Some(GranularityDocument::Operator) => Granularity::Operator,
             Some(GranularityDocument::Layer) => Granularity::Layer,
         },
-        expert_group: options.expert_group.unwrap_or(default.expert_group),
+        // A group is one operator for each projection: finer groups make longer searches, and seldom better plans.
+        expert_group: options.expert_group.unwrap_or(NonZeroU64::MAX),
+        all_logits: options.all_logits,
         prediction: options.prediction,
         tower_tokens: options.tower_tokens.unwrap_or(default.tower_tokens),
     })
@@ -111,6 +114,7 @@ fn without_effect(
         ("context", options.context.is_some() && is_training, "prefill and decode"),
         ("sequences", options.sequences.is_some() && is_training, "prefill and decode"),
         ("cache", options.cache.is_some() && is_training, "prefill and decode"),
+        ("all_logits", options.all_logits && phase != Phase::Prefill, "prefill"),
         ("optimizer", options.optimizer.is_some() && !is_training, "training"),
     ];
     match given.iter().find(|(_, is_idle, _)| *is_idle) {

@@ -60,7 +60,11 @@ fn import(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Re
             };
             let imported = match format {
                 Format::Language => import.finish(language::of_bytes(&input, document, place)?),
-                _ => import_model(&input.label, &input.bytes, &ImportOptions { format: Some(format), ..import })?,
+                _ => import_model(
+                    &input.label,
+                    &input.bytes,
+                    &ImportOptions { format: Some(format), ..import },
+                )?,
             };
             (input.label, imported)
         }

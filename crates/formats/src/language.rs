@@ -18,7 +18,9 @@ pub(super) fn detect(bytes: &[u8], json: &Sniff) -> bool {
         Some(schema) => schema.starts_with(STRUCTURE),
         None => {
             bytes.starts_with(GGUF)
-                || (ARCHITECTURE.iter().any(|key| json.has(key)) && !json.has("operators") && !json.has("nodes"))
+                || (ARCHITECTURE.iter().any(|key| json.has(key))
+                    && !json.has("operators")
+                    && !json.has("nodes"))
         }
     }
 }
@@ -29,7 +31,8 @@ mod tests {
 
     #[test]
     fn configurations_weights_and_structures_are_told_from_graphs() {
-        let is_language = |bytes: &[u8]| detect("model", bytes).is_ok_and(|format| format == Format::Language);
+        let is_language =
+            |bytes: &[u8]| detect("model", bytes).is_ok_and(|format| format == Format::Language);
         assert!(is_language(b"GGUF\x03\0\0\0"));
         assert!(is_language(br#"{"hidden_size": 64, "model_type": "llama"}"#));
         assert!(is_language(br#"{"schema": "stagewright.structure/1"}"#));

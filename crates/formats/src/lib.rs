@@ -166,6 +166,7 @@ pub const FORMATS: &[FormatEntry] = &[
             "granularity",
             "expert_group",
             "optimizer",
+            "all_logits",
             "prediction",
             "tower_tokens",
             "architecture",

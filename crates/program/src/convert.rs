@@ -130,7 +130,11 @@ pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result
                     .help("write the model as .json"))
             }
         },
-        other => Err(no_conversion(other, "a model", "native or reference, structure for a language model, or toml for its cluster")),
+        other => Err(no_conversion(
+            other,
+            "a model",
+            "native or reference, structure for a language model, or toml for its cluster",
+        )),
     }
 }
 

@@ -187,7 +187,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     )
     .by_default("operator"),
     option(Group::Reading, "expert_group", EITHER, Number("N", u64::MAX), "Routed experts in an operator")
-        .by_default("8"),
+        .by_default("all of a layer"),
     option(
         Group::Reading,
         "optimizer",
@@ -196,6 +196,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         "Update rule of training",
     )
     .by_default("adam"),
+    option(Group::Reading, "all_logits", EITHER, Switch, "Compute the logits of every token in prefill"),
     option(Group::Reading, "prediction", EITHER, Switch, "Also run the layers of multi-token prediction"),
     option(
         Group::Reading,
@@ -553,6 +554,7 @@ mod tests {
             granularity: Some(GranularityDocument::Layer),
             expert_group: NonZeroU64::new(1),
             optimizer: Some(OptimizerDocument::Sgd),
+            all_logits: true,
             prediction: true,
             tower_tokens: Some(1),
             architecture: Some(String::new()),

@@ -62,8 +62,9 @@ pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, Pi
 pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
     GranularityDocument, MemoryPriceDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind,
-    OptimizerDocument, PLAN_SCHEMA, PhaseDocument, PlanDocument, PlanStatus, RobustDocument, ScenarioDocument, Schedule, SourcesDocument, Split, ThroughputDocument,
-    TimeUnitDocument, Training, UplinkDocument,
+    OptimizerDocument, PLAN_SCHEMA, PhaseDocument, PlanDocument, PlanStatus, RobustDocument,
+    ScenarioDocument, Schedule, SourcesDocument, Split, ThroughputDocument, TimeUnitDocument, Training,
+    UplinkDocument,
 };
 pub use problem::{PROBLEM_SCHEMA, ProblemDocument};
 pub use role::{Role, role};

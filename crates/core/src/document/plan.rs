@@ -205,6 +205,9 @@ pub struct ModelOptionsDocument {
     /// Update rule of training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<OptimizerDocument>,
+    /// Whether prefill computes the logits of every token.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all_logits: bool,
     /// Whether layers of multi-token prediction run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prediction: bool,

@@ -249,7 +249,8 @@ impl Draw<'_> {
         self.push(&module.name, record, x.shape, Cached::default())
     }
 
-    /// Draws the projection to the vocabulary and, in training, the loss. Prefill needs the last token of each sequence.
+    /// Draws the projection to the vocabulary and, in training, the loss. Prefill needs the last token of each sequence,
+    /// unless all are asked for.
     /// Returns the operator that holds the weights, and the weights.
     fn head(&mut self, head: Option<&Head>, prefix: &str, x: Tensor) -> Option<(Owner, Module)> {
         let Some(head) = head.filter(|head| head.table.is_some() || head.module.is_some()) else {
@@ -259,7 +260,7 @@ impl Draw<'_> {
         let name = format!("{prefix}{}", head.name);
         let step = *self.step;
         let mut x = x;
-        if !step.is_training && !head.takes_all && step.tokens > 1 {
+        if !step.is_training && !step.all_logits && !head.takes_all && step.tokens > 1 {
             let shape = Shape::from([step.batch, 1, x.last()]);
             let moved = 2.0 * shape.elements() * self.tape.width;
             let record = Record::new("slice", [x]).moved(moved);

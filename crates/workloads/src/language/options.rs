@@ -45,6 +45,8 @@ pub struct LanguageOptions {
     pub granularity: Granularity,
     /// Routed experts in an operator; 8 by default.
     pub expert_group: NonZeroU64,
+    /// Whether prefill computes the logits of every token, as an evaluation does, and not only those of the last tokens.
+    pub all_logits: bool,
     /// Whether layers of multi-token prediction are drawn; if not, as by default, their weights are in no operator.
     pub prediction: bool,
     /// Tokens of a sequence that the towers read in prefill and in training: patches of images, frames of sound, text of an
@@ -65,6 +67,7 @@ impl Default for LanguageOptions {
             precision: Precision::Bf16,
             granularity: Granularity::default(),
             expert_group: const { NonZeroU64::new(8).unwrap() },
+            all_logits: false,
             prediction: false,
             tower_tokens: 0,
         }
@@ -87,6 +90,7 @@ pub(super) struct Step {
     pub(super) cache: Encoding,
     /// Routed experts in an operator.
     pub(super) expert_group: u64,
+    pub(super) all_logits: bool,
     /// Tokens of a sequence in towers; 0 if these are idle.
     pub(super) tower_tokens: u64,
 }
@@ -109,6 +113,7 @@ impl Step {
             tokens: if is_decode { 1 } else { within("sequence", options.sequence, 1, 1 << 20)? },
             context: if is_training { 0 } else { within("context", options.context, 0, 1 << 28)? },
             cache: options.cache.or(structure.cache).unwrap_or(Encoding::BF16),
+            all_logits: options.all_logits,
             expert_group: options.expert_group.get(),
             tower_tokens: within("tower-tokens", options.tower_tokens, 0, 1 << 20)?,
         })

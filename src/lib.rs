@@ -69,6 +69,7 @@ pub mod code;
 pub mod diagnose;
 pub mod explain;
 pub mod failure;
+pub mod figures;
 pub mod files;
 mod integer;
 pub mod learned;

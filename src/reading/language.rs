@@ -7,12 +7,13 @@ use stagewright_core::document::{
     GranularityDocument, ModelOptionsDocument, OptimizerDocument, PhaseDocument, Precision,
 };
 use stagewright_formats::{Format, Imported};
-use stagewright_structure::{Encoding, Structure};
+use stagewright_structure::{Encoding, Figures, Structure};
 use stagewright_workloads::language::{LanguageOptions, Phase, graph};
 use stagewright_workloads::{self as workloads, Granularity, Optimizer, WorkloadError};
 
 use crate::code::U001;
 use crate::failure::{Failure, Result};
+use crate::figures::figures;
 use crate::files::Input;
 use crate::structures;
 
@@ -22,23 +23,23 @@ const SEQUENCE: u64 = 2048;
 /// Tokens in the cache of a decode step, if no option gives them: so many, or as many as the model reads.
 const CONTEXT: u64 = 4096;
 
-/// Reads a language model with the files beside it, and draws its graph.
+/// Reads a language model with the files beside it, draws its graph, and computes its figures.
 pub(super) fn of_path(
     path: &Path,
     options: &ModelOptionsDocument,
     notes: &mut Vec<String>,
     place: impl Fn(&str) -> String,
-) -> Result<Imported> {
+) -> Result<(Imported, Figures)> {
     let structure = structures::structure(path, &structures::reading(options), notes)?;
     drawn(&structure, options, place)
 }
 
-/// Reads a language model from a single file in memory, and draws its graph.
+/// Reads a language model from a single file in memory, draws its graph, and computes its figures.
 pub(super) fn of_bytes(
     input: &Input,
     options: &ModelOptionsDocument,
     place: impl Fn(&str) -> String,
-) -> Result<Imported> {
+) -> Result<(Imported, Figures)> {
     let structure = structures::of_bytes(input, &structures::reading(options))?;
     drawn(&structure, options, place)
 }
@@ -47,13 +48,14 @@ fn drawn(
     structure: &Structure,
     options: &ModelOptionsDocument,
     place: impl Fn(&str) -> String,
-) -> Result<Imported> {
+) -> Result<(Imported, Figures)> {
+    let figures = figures(structure, options, &place)?;
     let options = language_options(structure, options, &place)?;
     let graph = graph(structure, &options).map_err(|error| match error {
         WorkloadError::OutOfRange { size, .. } => Failure::from(error).at(place(&size.replace('-', "_"))),
         error => Failure::from(error),
     })?;
-    Ok(Imported { graph, format: Format::Language, ids: None })
+    Ok((Imported { graph, format: Format::Language, ids: None }, figures))
 }
 
 /// The options of a graph, with defaults that depend on the model.

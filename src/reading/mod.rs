@@ -22,6 +22,7 @@ use stagewright_core::memory;
 use stagewright_costs::Coverage;
 use stagewright_formats::layers::keep_whole;
 use stagewright_formats::{Format, ImportOptions, Imported, detect, import_file, import_model, is_streamed};
+use stagewright_structure::Figures;
 
 use crate::failure::Result;
 use crate::files::{self, LARGEST, Opened, too_large, unreadable};
@@ -41,32 +42,41 @@ pub fn open(path: &Path) -> Result<Opened> {
     }
 }
 
-/// Reads a model and returns it with its label for errors. A large file is read only as far as its format needs.
-fn import(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Result<(String, Imported)> {
+/// A model as it was read.
+pub struct Model {
+    /// Label in errors.
+    pub label: String,
+    /// The graph and its format.
+    pub imported: Imported,
+    /// Figures of a language model whose graph was drawn from its layers.
+    pub figures: Option<Figures>,
+}
+
+/// Reads a model. A large file is read only as far as its format needs.
+fn import(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Result<Model> {
     let ModelOptions { document, place, .. } = options;
     let place = &|name: &str| place(name);
     let import = import_options(document, place)?;
-    let (label, imported) = match opened {
+    let drawn = |label: String, (imported, figures): (Imported, Figures)| {
+        Ok(Model { label, imported: import.finish(imported), figures: Some(figures) })
+    };
+    match opened {
         Opened::Language(path) if import.format.is_none_or(|format| format == Format::Language) => {
-            let imported = language::of_path(&path, document, notes, place)?;
-            (path.display().to_string(), import.finish(imported))
+            drawn(path.display().to_string(), language::of_path(&path, document, notes, place)?)
         }
         // Another format was asked for.
-        Opened::Language(path) => return self::import(files::open(&path)?, options, notes),
+        Opened::Language(path) => self::import(files::open(&path)?, options, notes),
         Opened::Memory(input) => {
             let format = match import.format {
                 Some(format) => format,
                 None => detect(&input.label, &input.bytes)?,
             };
-            let imported = match format {
-                Format::Language => import.finish(language::of_bytes(&input, document, place)?),
-                _ => import_model(
-                    &input.label,
-                    &input.bytes,
-                    &ImportOptions { format: Some(format), ..import },
-                )?,
-            };
-            (input.label, imported)
+            if format == Format::Language {
+                return drawn(input.label.clone(), language::of_bytes(&input, document, place)?);
+            }
+            let import = ImportOptions { format: Some(format), ..import };
+            let imported = import_model(&input.label, &input.bytes, &import)?;
+            Ok(Model { label: input.label, imported, figures: None })
         }
         Opened::File(label, mut file) => {
             let failed = |error: std::io::Error| unreadable(label.as_str(), &error);
@@ -75,38 +85,32 @@ fn import(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Re
                 return Err(too_large(&label));
             }
             let imported = import_file(&label, &mut file, &import)?;
-            (label, imported)
+            Ok(Model { label, imported, figures: None })
         }
-    };
-    Ok((label, imported))
+    }
 }
 
-/// Reads and prepares a model, and returns it with its label for errors. Adds notes on its options and prices.
+/// Reads and prepares a model. Adds notes on its options and prices.
 ///
 /// # Errors
 /// If it is not a valid model or is too large for a format that is held whole (I006), or a given option has no effect on
 /// its format (U012).
-pub fn model(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Result<(String, Imported)> {
+pub fn model(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Result<Model> {
     let ModelOptions { document, given, place } = options;
-    let (label, mut model) = import(opened, options, notes)?;
-    let is_only_counted = suit(given.iter().map(String::as_str), model.format, |name| place(name))?;
+    let mut model = import(opened, options, notes)?;
+    let Model { label, imported, .. } = &mut model;
+    let is_only_counted = suit(given.iter().map(String::as_str), imported.format, |name| place(name))?;
     if let (true, Some(batch)) = (is_only_counted, document.batch) {
         let option = place("batch");
         notes.push(format!(
             "{option} {batch} does not change the costs of the file; it states how many samples they are for"
         ));
     }
-    finish(&label, &mut model, document, notes);
-    Ok((label, model))
-}
-
-/// Completes an imported model: groups whole layers, if the options ask for it. Notes name operators that are priced
-/// only by the bytes they move.
-fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument, notes: &mut Vec<String>) {
-    if options.whole_layers {
-        keep_whole(&mut model.graph);
+    if document.whole_layers {
+        keep_whole(&mut imported.graph);
     }
-    notes.extend(unpriced::note(label, &model.graph));
+    notes.extend(unpriced::note(label, &imported.graph));
+    Ok(model)
 }
 
 /// Prepares a model and a cluster for each other, and reports the source of each operator's seconds. `costs` are

@@ -61,7 +61,7 @@ impl Model {
         let given = given.keys().cloned().collect();
         let options = ModelOptions { document: options, given, place: Arc::new(place) };
         let mut notes = Vec::new();
-        let (label, imported) = reading::model(opened, &options, &mut notes)?;
+        let reading::Model { label, imported, .. } = reading::model(opened, &options, &mut notes)?;
         // A model that is not a valid graph is refused immediately.
         Graph::from_document(imported.graph.clone()).map_err(|error| Failure::graph(&label, &error))?;
         Ok(Model { label, imported, options: options.document, notes })

@@ -10,7 +10,7 @@ use stagewright::core::document::{ClusterDocument, PlanDocument};
 use stagewright::core::solver::Limits;
 use stagewright::core::uncertainty::Uncertainty;
 use stagewright::formats::{Imported, import_cluster, import_pins};
-use stagewright::reading::{self, ModelOptions};
+use stagewright::reading::{self, Model, ModelOptions};
 use stagewright::tasks::placement::Documents;
 use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, Task};
 use stagewright::{Options, clusters, structures};
@@ -235,9 +235,9 @@ pub(crate) fn model(path: &Path, arguments: &ImportArguments, kept: Kept<'_>) ->
 /// Reads a model from an open input.
 pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported)> {
     let mut notes = Vec::new();
-    let model = reading::model(opened, options, &mut notes)?;
+    let Model { label, imported, .. } = reading::model(opened, options, &mut notes)?;
     output::notes(&notes);
-    Ok(model)
+    Ok((label, imported))
 }
 
 /// The choice that `--solver` makes: `auto`, a name, or `exec:COMMAND` for a solver in another program.

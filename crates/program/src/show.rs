@@ -1,13 +1,8 @@
 //! `show`: parameters, bytes of weights, cache and work of a language model, from a configuration or the headers of its
 //! weights.
 
-use stagewright::core::units::{bytes, flop};
-use stagewright::reading::encoding;
-use stagewright::report::grid::{Column, Grid};
-use stagewright::report::wrap::facts;
-use stagewright::structure::huggingface::Reading;
-use stagewright::structure::{Encoding, Figures, Structure};
-use stagewright::structures;
+use stagewright::core::document::ModelOptionsDocument;
+use stagewright::{figures, structures};
 
 use super::args::ShowModelArguments;
 use super::error::{Result, option};
@@ -15,99 +10,22 @@ use super::exit::Exit;
 use super::model_options::set;
 use super::{output, resolve};
 
-/// Tokens of a sequence for the figures at a context, if neither an option nor the model gives them.
-const CONTEXT: u64 = 4096;
-
 pub(crate) fn run(arguments: &ShowModelArguments) -> Result<Exit> {
+    let options = ModelOptionsDocument {
+        context: arguments.context,
+        cache: arguments.cache.clone(),
+        architecture: arguments.architecture.clone(),
+        set: set(&arguments.set)?,
+        ..ModelOptionsDocument::default()
+    };
     let mut notes = Vec::new();
-    let set = set(&arguments.set)?;
-    let reading = Reading { architecture: arguments.architecture.as_deref(), set: &set };
+    let reading = structures::reading(&options);
     let structure = structures::of_opened(resolve::opened(&arguments.model)?, &reading, &mut notes)?;
     output::notes(&notes);
-    let figures = Figures::new(&structure, context(&structure, arguments), cache(&structure, arguments)?);
-    if arguments.json {
-        output::data(&output::json(&figures)?)?;
-    } else {
-        output::result(&format!("{}\n{}", lines(&figures), weights(&figures)))?;
+    let found = figures::figures(&structure, &options, option)?;
+    match arguments.json {
+        true => output::data(&output::json(&found)?)?,
+        false => output::result(&figures::text(&found, output::width()))?,
     }
     Ok(Exit::Done)
-}
-
-fn context(structure: &Structure, arguments: &ShowModelArguments) -> u64 {
-    arguments.context.or(structure.context).unwrap_or(CONTEXT)
-}
-
-fn cache(structure: &Structure, arguments: &ShowModelArguments) -> Result<Encoding> {
-    match &arguments.cache {
-        Some(name) => Ok(encoding(name, option)?),
-        None => Ok(structure.cache.unwrap_or(Encoding::BF16)),
-    }
-}
-
-/// A number of weights, as in `8.03 B`.
-fn count(weights: f64) -> String {
-    let units = [(1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")];
-    match units.iter().find(|(unit, _)| weights >= *unit) {
-        Some((unit, name)) => format!("{:.2} {name}", weights / unit),
-        None => format!("{weights}"),
-    }
-}
-
-fn lines(figures: &Figures) -> String {
-    let name = match figures.name == figures.architecture {
-        true => figures.name.clone(),
-        false => format!("{} ({})", figures.name, figures.architecture),
-    };
-    let mut shown = vec![
-        ("model", name),
-        ("layers", figures.layers.to_string()),
-        ("parameters", format!("{} ({:.0})", count(figures.parameters), figures.parameters)),
-    ];
-    if figures.active_parameters < figures.parameters {
-        shown.push(("active", format!("{} for a token", count(figures.active_parameters))));
-    }
-    if figures.prediction_parameters > 0.0 {
-        let prediction = count(figures.prediction_parameters);
-        shown.push(("prediction", format!("{prediction} more in layers of multi-token prediction")));
-    }
-    if figures.tower_parameters > 0.0 {
-        shown.push(("towers", format!("{} of the parameters, in encoders", count(figures.tower_parameters))));
-    }
-    shown.push(("weights", bytes(figures.weight_bytes)));
-    shown.extend(kept(figures));
-    let (first, last) = (flop(figures.flop_per_token), flop(figures.flop_per_token_at_context));
-    shown.push(("work", format!("{first} a token, {last} after {} tokens", figures.at_context)));
-    facts(shown, output::width())
-}
-
-/// Lines about what a sequence keeps between steps; none for an encoder.
-fn kept(figures: &Figures) -> Vec<(&'static str, String)> {
-    let mut lines = Vec::new();
-    if figures.cache_bytes_per_token > 0.0 {
-        let (token, encoding) = (bytes(figures.cache_bytes_per_token), &figures.cache_encoding);
-        lines.push(("cache", format!("{token} a token in {encoding}")));
-    }
-    if figures.cross_cache_bytes_per_token > 0.0 {
-        let cross = bytes(figures.cross_cache_bytes_per_token);
-        lines.push(("", format!("{cross} besides for a token of the encoder")));
-    }
-    if figures.state_bytes > 0.0 {
-        lines.push(("state", format!("{} a sequence", bytes(figures.state_bytes))));
-    }
-    if figures.cache_bytes > 0.0 {
-        let (kept, context) = (bytes(figures.cache_bytes), figures.at_context);
-        lines.push(("", format!("{kept} for a sequence of {context} tokens")));
-    }
-    lines
-}
-
-/// Table of weights by encoding.
-fn weights(figures: &Figures) -> String {
-    let mut grid =
-        Grid::of(&[(Column::Keys, &["encoding"]), (Column::Figures, &["weights", "bytes", "bits a weight"])]);
-    for row in &figures.weights {
-        let bits = 8.0 * row.bytes / row.parameters.max(1.0);
-        grid.row([row.encoding.clone(), count(row.parameters), bytes(row.bytes), format!("{bits:.3}")]);
-    }
-    grid.text(output::width())
 }

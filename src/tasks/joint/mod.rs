@@ -40,7 +40,7 @@ use super::{
 use crate::code::{U002, X001};
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
-use crate::reading::{self, ModelOptions, Place};
+use crate::reading::{self, Model, ModelOptions, Place};
 use graph::Graph;
 use layers::Layers;
 
@@ -229,7 +229,7 @@ impl Planned {
                 PlannedModel::Layers { label, document }
             }
             false => {
-                let (label, imported) = reading::model(model, &options, &mut notes)?;
+                let Model { label, imported, .. } = reading::model(model, &options, &mut notes)?;
                 PlannedModel::Graph { label, imported: Box::new(imported) }
             }
         };

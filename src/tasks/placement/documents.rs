@@ -8,10 +8,11 @@ use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_costs::Coverage;
 use stagewright_formats::nearest::nearest_three;
 use stagewright_formats::{Imported, expand_pins};
+use stagewright_structure::Figures;
 
 use crate::code::U002;
 use crate::failure::{Failure, Result};
-use crate::reading;
+use crate::reading::{self, Model};
 use crate::tasks::cluster::{ClusterSummary, is_same, made_for_another};
 use crate::tasks::{ClusterSource, Request};
 
@@ -34,6 +35,8 @@ pub struct Documents {
     pub options: Option<ModelOptionsDocument>,
     /// Sources of the operators' seconds.
     pub coverage: Coverage,
+    /// Figures of a language model.
+    pub figures: Option<Figures>,
 }
 
 /// The parts of a problem except its objective.
@@ -57,7 +60,7 @@ impl Documents {
     pub fn read(request: Request, is_planned: bool) -> Result<(Documents, Vec<String>)> {
         let mut notes = Vec::new();
         let Request { model, cluster, kept_cluster, pins, options, costs, place, .. } = request;
-        let (label, mut model) = reading::model(model, &options, &mut notes)?;
+        let Model { label, imported: mut model, figures } = reading::model(model, &options, &mut notes)?;
         let pins = match pins {
             Some(pins) => Some(expand_pins(&place("pins"), pins, &model.graph)?),
             None => None,
@@ -90,7 +93,7 @@ impl Documents {
         }
         let options = options.kept();
         let documents =
-            Documents { label, model, cluster_label, cluster, cluster_source, pins, options, coverage };
+            Documents { label, model, cluster_label, cluster, cluster_source, pins, options, coverage, figures };
         Ok((documents, notes))
     }
 

@@ -17,6 +17,7 @@ use stagewright_formats::placement::placement;
 use stagewright_report::table;
 use stagewright_report::throughput::throughput;
 use stagewright_report::units::percent;
+use stagewright_structure::Figures;
 
 use super::Placement;
 use crate::code::U008;
@@ -24,7 +25,7 @@ use crate::explain::{
     Explanation, Sensitivity, WhatIf, as_it_is, changes, explain as explained, sensitivity, text, what_if,
 };
 use crate::failure::{Failure, Result};
-use crate::reading;
+use crate::{figures, reading};
 use crate::tasks::cluster::ClusterSummary;
 use crate::tasks::{Explaining, Session, Shown, json, objective_of};
 
@@ -43,6 +44,9 @@ struct Document {
     /// Where the seconds of the operators come from; absent if they take no time.
     #[serde(skip_serializing_if = "Option::is_none")]
     sources: Option<SourcesDocument>,
+    /// Parameters, weights, cache and work of a language model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    language: Option<Figures>,
     #[serde(skip)]
     throughput: Option<ThroughputDocument>,
 }
@@ -52,7 +56,8 @@ const SCHEMA: &str = "stagewright.explanation/1";
 impl Document {
     fn text(&self, width: Option<u16>) -> String {
         let (sensitivity, known) = (self.sensitivity.as_ref(), self.throughput.as_ref());
-        let mut origin = vec![("cluster", self.cluster.text())];
+        let mut origin = self.language.as_ref().map_or_else(Vec::new, figures::lines);
+        origin.push(("cluster", self.cluster.text()));
         origin.extend(self.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
         text(origin, &self.objective, &self.explanation, &self.what_ifs, sensitivity, known, width)
     }
@@ -106,6 +111,7 @@ pub(super) fn explain(
         sensitivity,
         cluster,
         sources,
+        language: documents.figures.clone(),
         throughput,
     };
     Ok(Shown::new(json(&document)?, move |width| document.text(width)))

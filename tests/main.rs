@@ -20,6 +20,7 @@ mod export;
 mod formats;
 mod importers;
 mod known_optima;
+mod language;
 mod latency;
 mod limits;
 #[cfg(feature = "onnxruntime")]

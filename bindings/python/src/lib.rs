@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use super::failure::visible;
     #[pymodule_export]
-    use super::model::{Model, cluster, families, torch_exporter, workload};
+    use super::model::{Model, cluster, families, show, torch_exporter, workload};
     #[pymodule_export]
     use super::plan::{Plan, export_targets, gap, read_plan};
     #[pymodule_export]

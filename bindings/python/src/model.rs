@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stagewright::clusters;
 use stagewright::code::{U001, U005};
 use stagewright::core::document::{ClusterDocument, GraphDocument, ModelOptionsDocument};
 use stagewright::core::graph::Graph;
 use stagewright::failure::Failure;
+use stagewright::figures::figures;
 use stagewright::files::{self, Input, Opened};
 use stagewright::formats::torch::EXPORTER;
 use stagewright::formats::{Format, Imported, Notation, import_cluster, write_cluster, write_graph};
@@ -19,6 +19,7 @@ use stagewright::text::quoted;
 use stagewright::workloads::{
     FAMILIES, Granularity, Optimizer, Options, Precision, Size, Sizes, WorkloadError, family,
 };
+use stagewright::{clusters, structures};
 
 use crate::failure::{Result, arguments, json};
 
@@ -36,6 +37,7 @@ pub(crate) fn place(field: &str) -> String {
     match field {
         "tied_together" => "tied",
         "without_fusion" => "fusion",
+        "set" => "sizes",
         other => other,
     }
     .to_owned()
@@ -245,6 +247,19 @@ fn generate(name: &str, arguments: &str) -> Result<Model, Failure> {
 #[pyfunction]
 pub(crate) fn families() -> Vec<(&'static str, Vec<&'static str>)> {
     FAMILIES.iter().map(|family| (family.name(), family.variants())).collect()
+}
+
+/// Figures of a language model as JSON, and notes on its files.
+#[pyfunction]
+pub(crate) fn show(py: Python<'_>, path: PathBuf, options: &str) -> Result<(String, Vec<String>)> {
+    let read = || {
+        let options: ModelOptionsDocument = arguments(options)?;
+        let mut notes = Vec::new();
+        let structure = structures::structure(&path, &structures::reading(&options), &mut notes)?;
+        Ok::<_, Failure>((figures(&structure, &options, place)?, notes))
+    };
+    let (figures, notes) = py.detach(read)?;
+    Ok((json(&figures)?, notes))
 }
 
 /// Returns the cluster of a name, a shorthand or a file as JSON.

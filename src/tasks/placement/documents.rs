@@ -92,8 +92,17 @@ impl Documents {
             _ => {}
         }
         let options = options.kept();
-        let documents =
-            Documents { label, model, cluster_label, cluster, cluster_source, pins, options, coverage, figures };
+        let documents = Documents {
+            label,
+            model,
+            cluster_label,
+            cluster,
+            cluster_source,
+            pins,
+            options,
+            coverage,
+            figures,
+        };
         Ok((documents, notes))
     }
 

@@ -25,9 +25,9 @@ use crate::explain::{
     Explanation, Sensitivity, WhatIf, as_it_is, changes, explain as explained, sensitivity, text, what_if,
 };
 use crate::failure::{Failure, Result};
-use crate::{figures, reading};
 use crate::tasks::cluster::ClusterSummary;
 use crate::tasks::{Explaining, Session, Shown, json, objective_of};
+use crate::{figures, reading};
 
 /// An explanation as JSON.
 #[derive(Serialize)]

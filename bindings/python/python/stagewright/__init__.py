@@ -16,7 +16,7 @@ from __future__ import annotations
 from ._native import __version__, export_targets, families
 from .comparison import Comparison, compare
 from .errors import StagewrightError, StagewrightWarning
-from .models import Graph, Model, cluster, from_torch, from_torch_training, load, workload
+from .models import Graph, Model, cluster, from_torch, from_torch_training, load, show, workload
 from .plans import Check, Export, Plan, check, plan, solvers
 from .problems import Problem, Steps
 from .program import program
@@ -46,6 +46,7 @@ __all__ = [
     "load",
     "plan",
     "program",
+    "show",
     "solvers",
     "workload",
 ]

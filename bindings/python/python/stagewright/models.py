@@ -81,16 +81,30 @@ def load(
     profile_class: str | None = None,
     gradients: Literal["mirrored", "reversed"] | None = None,
     format: str | None = None,
+    phase: Literal["prefill", "decode", "training"] | None = None,
+    sequence: int | None = None,
+    cache: str | None = None,
+    granularity: Literal["operator", "layer"] | None = None,
+    expert_group: int | None = None,
+    optimizer: Literal["sgd", "momentum", "adam"] | None = None,
+    all_logits: bool = False,
+    prediction: bool = False,
+    tower_tokens: int | None = None,
+    architecture: str | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> Model:
-    """Reads a model file, whose format is recognised by its content.
+    """Reads a model, whose format is recognised by its content.
 
     Args:
-        path: The file: ONNX, OpenVINO IR, native JSON or a profile; optionally compressed with gzip.
-        batch: Number of samples, if the batch is a symbolic dimension (ONNX).
+        path: The file: ONNX, OpenVINO IR, native JSON, a profile, or the configuration, GGUF file or folder of a language
+            model; files are optionally compressed with gzip.
+        batch: Number of samples, if the batch is a symbolic dimension (ONNX); sequences in a step (language models).
         dims: Sizes of other symbolic dimensions by name; the model must have each of them (ONNX).
-        context: Number of tokens in a key-value cache that the model leaves open (ONNX).
-        sequences: Number of sequences with a key-value cache; by default the batch (ONNX).
-        precision: Cast all floating-point numbers to this precision (ONNX, OpenVINO).
+        context: Number of tokens in a key-value cache that the model leaves open (ONNX), or before the step (language
+            models).
+        sequences: Number of sequences with a key-value cache; by default the batch (ONNX, language models).
+        precision: Cast all floating-point numbers to this precision (ONNX, OpenVINO); of language models only activations,
+            and everything in training.
         whole_layers: Keep the operators of every layer on one device.
         tied: ``copy``: each device with readers of shared weights has a copy; ``together``: all readers share a device.
         fusion: Fuse the operators that runtimes run in one kernel (ONNX, OpenVINO).
@@ -99,6 +113,18 @@ def load(
         profile_class: Device class of profiled times (PipeDream, Piper, cost graphs).
         gradients: How gradients are transferred if a profile lists only forward edges (PipeDream).
         format: The format, if it should not be detected.
+        phase: Step of a language model: ``prefill`` by default, ``decode`` or ``training``. The arguments below are for
+            language models, too.
+        sequence: Number of new tokens of a sequence in prefill and training; 2048 by default, or as many as the model reads.
+        cache: Encoding of cached keys and values, such as ``fp8`` or ``q8_0``.
+        granularity: Whether an operator is a kernel or a layer.
+        expert_group: Routed experts in an operator; all of a layer by default.
+        optimizer: Update rule of training; ``adam`` by default.
+        all_logits: Compute the logits of every token in prefill.
+        prediction: Also run the layers of multi-token prediction.
+        tower_tokens: Tokens of a sequence that encoders of images, audio or text read; without it, they do not run.
+        architecture: Architecture to read a configuration as, instead of its ``model_type``.
+        sizes: Widths and counts that override those of a configuration: ``{"layers": 4, "ffn": 8192}``.
 
     Raises:
         StagewrightError: If the file is not a valid model, or an option has no effect on its format.
@@ -117,10 +143,58 @@ def load(
         "keep_input_costs": keep_input_costs or None,
         "profile_class": profile_class,
         "gradients": gradients,
+        "phase": phase,
+        "sequence": sequence,
+        "cache": cache,
+        "granularity": granularity,
+        "expert_group": expert_group,
+        "optimizer": optimizer,
+        "all_logits": all_logits or None,
+        "prediction": prediction or None,
+        "tower_tokens": tower_tokens,
+        "architecture": architecture,
+        "set": dict(sizes) if sizes else None,
     }
     if tied not in ("copy", "together"):
         raise StagewrightError("U001", f"tied is {tied!r}", "tied", "give copy or together")
     return Model(_native.Model.read(os.fspath(path), _options(given)))
+
+
+def show(
+    path: str | os.PathLike[str],
+    *,
+    context: int | None = None,
+    cache: str | None = None,
+    architecture: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """Parameters, bytes of weights, cache and work of a language model, from its configuration or the headers of its weights.
+
+    Args:
+        path: A folder of Hugging Face, its ``config.json``, safetensors with their index, or a GGUF file.
+        context: Tokens of a sequence for the figures at a context; by default the longest of the model.
+        cache: Encoding of cached keys and values, such as ``fp8`` or ``q8_0``.
+        architecture: Architecture to read a configuration as, instead of its ``model_type``.
+        sizes: Widths and counts that override those of a configuration.
+
+    Returns:
+        The figures that ``stagewright show --json`` prints: ``parameters``, ``weight_bytes``, ``cache_bytes_per_token`` and
+        others.
+
+    Raises:
+        StagewrightError: If the path describes no language model.
+    """
+    given = {
+        "context": context,
+        "cache": cache,
+        "architecture": architecture,
+        "set": dict(sizes) if sizes else None,
+    }
+    text, notes = _native.show(os.fspath(path), _options(given))
+    for note in notes:
+        warnings.warn(visible(note), StagewrightWarning, stacklevel=2)
+    figures: dict[str, Any] = json.loads(text)
+    return figures
 
 
 def Graph(

@@ -21,7 +21,7 @@ setup: rust
 # Builds without HiGHS and candle, which this plan does not need, and mostly unoptimised.
 demo: rust
 	$(CARGO) build --profile demo --no-default-features --bin stagewright
-	$(CARGO) run --quiet --profile demo --no-default-features --bin stagewright -- plan data/models/llama-3.2-1b-step.json.gz --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
+	$(CARGO) run --quiet --profile demo --no-default-features --bin stagewright -- plan data/configurations/llama-3.1-8b/config.json --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
 
 test: setup
 	@data/setup/install-browser

@@ -68,7 +68,7 @@ fn what_describes_no_layers_is_refused_with_what_to_do() {
     );
     refused(&["show", &config], &json!({"operators": []}), &["error[F006]", "config.json"]);
     refused(&["show", &config, "--cache", "half"], &json!({"model_type": "llama"}), &["error[M013]"]);
-    refused(&["plan", &config], &unknown, &["error[F012]", "stagewright show"]);
+    refused(&["plan", &config], &unknown, &["error[M014]", "--as llama"]);
     let empty = folder(&[]);
     let output = run(&["show", &empty.path().display().to_string()]);
     assert!(code(&output) == Some(2) && stderr(&output).contains("no config.json"), "{}", stderr(&output));

@@ -28,6 +28,41 @@ def test_a_saved_model_is_read_again(tmp_path: Path) -> None:
     assert sw.load(str(packed)).to_dict() == model.to_dict()
 
 
+LANGUAGE = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 4,
+    "vocab_size": 100,
+}
+
+
+def test_a_language_model_is_read_from_its_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LANGUAGE))
+    figures = sw.show(tmp_path, context=10, cache="fp8", sizes={"layers": 2})
+    # Keys and values of two heads of 16 numbers, in two layers and one byte each.
+    assert (figures["layers"], figures["cache_bytes"]) == (2, 10 * 2 * 2 * 2 * 16)
+    model = sw.load(tmp_path, phase="decode", batch=3, context=7, sizes={"layers": 2})
+    assert model.format == "language" and "model.layers.1.self_attn.q_proj" in model.operators
+    caches = [entry["bytes"] for entry in model.to_dict()["parameters"] if not entry["trained"]]
+    assert caches == [3 * 8 * 2 * 2 * 16 * 2] * 2
+    plan = sw.plan(sw.Problem(model, "2xl4"), threads=1)
+    assert plan.status == "optimal" and plan.check(model).holds
+    task = sw.Task(tmp_path / "config.json", "2xl4", options={"phase": "decode", "set": {"layers": 2}})
+    assert task.kind == "placement" and task.solve().status == "optimal"
+    for arguments, code, place in [
+        ({"phase": "decode", "sequence": 4}, "U001", "sequence"),
+        ({"sizes": {"experts": 8}}, "M018", None),
+        ({"architecture": "lama"}, "M014", None),
+        ({"cache": "half"}, "U001", "cache"),
+    ]:
+        with pytest.raises(sw.StagewrightError) as raised:
+            sw.load(tmp_path, **arguments)
+        assert raised.value.code == code and place in (None, raised.value.place)
+
+
 def test_a_model_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     real.write_text("old")

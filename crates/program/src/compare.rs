@@ -226,10 +226,14 @@ fn show(arguments: &CompareArguments, kind: Kind, comparisons: &[Comparison]) ->
     output::result(&format!("{}\n{reasons}{}", grid.text(width), wrap::facts(facts, width)))
 }
 
-/// A file's name without folder and extension.
+/// A model's name: that of its file without folder and extension, or that of its folder if the file is a configuration.
 fn stem(path: &Path) -> String {
-    match files::is_standard(path) {
-        true => "model".into(),
-        false => path.file_stem().map_or_else(|| "model".into(), |stem| stem.to_string_lossy().into_owned()),
-    }
+    let is_config = path.file_name().is_some_and(|name| name == "config.json");
+    let folder = if path.is_dir() { Some(path) } else { path.parent().filter(|_| is_config) };
+    let name = match folder.and_then(Path::file_name) {
+        _ if files::is_standard(path) => None,
+        Some(folder) => Some(folder),
+        None => path.file_stem(),
+    };
+    name.map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned())
 }

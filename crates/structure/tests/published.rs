@@ -1,8 +1,9 @@
 //! Every configuration of the PyPI package `aiconfigurator-core` 0.12.0, against published numbers of parameters. The
-//! environment variable `STAGEWRIGHT_MODEL_CONFIGS` names its folder `model_configs`; without it the test does nothing.
+//! environment variable `STAGEWRIGHT_MODEL_CONFIGS` names its folder `model_configs`; without it the test does nothing. With
+//! `STAGEWRIGHT_WRITE_MODELS=1` it writes the section of `docs/models.md` that has its table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use stagewright_structure::huggingface::{Reading, read};
@@ -203,6 +204,9 @@ fn any_expert(name: &str) -> String {
     parts.join(".")
 }
 
+/// Head of the table in the page.
+const HEADER: &str = "| configuration | counted | published | by | Stagewright | difference |\n| --- | --- | ---: | --- | ---: | ---: |\n";
+
 #[test]
 #[expect(
     clippy::print_stdout,
@@ -217,6 +221,7 @@ fn every_configuration_has_its_published_parameters_and_the_modules_of_its_quant
     };
     let structures = structures(folder.into());
     assert!(structures.len() >= 86, "{} configurations", structures.len());
+    let mut table = String::new();
     for (model, (structure, listed)) in &structures {
         let names: BTreeSet<&str> = structure.tensors.iter().map(|tensor| &tensor.name[..]).collect();
         let has = |module: &str| {
@@ -237,8 +242,30 @@ fn every_configuration_has_its_published_parameters_and_the_modules_of_its_quant
             let ours = count(structure, *part);
             let (value, largest) = figure(text);
             let difference = ours as f64 - value;
-            println!("{model}\t{part:?}\t{ours}\t{text}\t{source:?}\t{:+.4}%", 100.0 * difference / value);
+            let name = model.trim_end_matches("_config.json").replacen("--", "/", 1);
+            let counted = match part {
+                All => "all tensors",
+                Main => "without prediction layers",
+                Language => "language model alone",
+            };
+            let published = text.replace('_', "");
+            let unit = if text.contains('_') { "" } else { " B" };
+            let source = match source {
+                Card => "card or paper",
+                Files => "files",
+                Framework => "transformers",
+            };
+            let off = 100.0 * difference / value;
+            table +=
+                &format!("| {name} | {counted} | {published}{unit} | {source} | {ours} | {off:+.3}% |\n");
             assert!(difference.abs() <= largest, "{model}: {part:?} has {ours} parameters, not {text}");
         }
     }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/models.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, shown) = page.split_once(HEADER).expect("a section about configurations");
+    if std::env::var_os("STAGEWRIGHT_WRITE_MODELS").is_some() {
+        std::fs::write(&path, format!("{before}{HEADER}{table}")).unwrap();
+    }
+    assert_eq!(shown, table, "write it with STAGEWRIGHT_WRITE_MODELS=1");
 }

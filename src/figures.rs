@@ -6,8 +6,8 @@ use stagewright_report::grid::{Column, Grid};
 use stagewright_report::wrap::facts;
 use stagewright_structure::{Encoding, Figures, Structure};
 
-use crate::failure::Result;
-use crate::reading::encoding;
+use crate::code::U001;
+use crate::failure::{Failure, Result};
 
 /// Tokens of a sequence for the figures at a context, if neither an option nor the model gives them.
 const CONTEXT: u64 = 4096;
@@ -27,6 +27,18 @@ pub fn figures(
     };
     let context = options.context.or(structure.context).unwrap_or(CONTEXT);
     Ok(Figures::new(structure, context, cache))
+}
+
+/// The encoding of cached keys and values by its name.
+///
+/// # Errors
+/// If there is no such encoding (U001).
+pub fn encoding(name: &str, place: impl Fn(&str) -> String) -> Result<Encoding> {
+    Encoding::named(name).ok_or_else(|| {
+        Failure::new(U001, format!("`{name}` is no encoding"))
+            .at(place("cache"))
+            .help("write bf16, fp8, q8_0 or another encoding of weights")
+    })
 }
 
 /// The figures and a table of weights by encoding, as text for a terminal of `width` characters.

@@ -7,20 +7,20 @@ use stagewright_core::document::{
     GranularityDocument, ModelOptionsDocument, OptimizerDocument, PhaseDocument, Precision,
 };
 use stagewright_formats::{Format, Imported};
-use stagewright_structure::{Encoding, Figures, Structure};
+use stagewright_structure::{Figures, Structure};
 use stagewright_workloads::language::{LanguageOptions, Phase, graph};
 use stagewright_workloads::{self as workloads, Granularity, Optimizer, WorkloadError};
 
 use crate::code::U001;
 use crate::failure::{Failure, Result};
-use crate::figures::figures;
+use crate::figures::{encoding, figures};
 use crate::files::Input;
 use crate::structures;
 
-/// Tokens of a sequence, if no option gives them: so many, or as many as the model reads.
+/// Tokens of a sequence in prefill and training, if no option gives them and the model reads as many.
 const SEQUENCE: u64 = 2048;
 
-/// Tokens in the cache of a decode step, if no option gives them: so many, or as many as the model reads.
+/// Tokens of a sequence in a decode step, the new one included, if no option gives them and the model reads as many.
 const CONTEXT: u64 = 4096;
 
 /// Reads a language model with the files beside it, draws its graph, and computes its figures.
@@ -75,7 +75,7 @@ fn language_options(
         }),
     };
     without_effect(options, phase, &place)?;
-    let read = |most: u64| structure.context.map_or(most, |context| context.clamp(1, most));
+    let read = |tokens: u64| structure.context.map_or(tokens, |context| context.clamp(1, tokens));
     let context = match phase {
         // The new token is one of those that the model reads.
         Phase::Decode => options.context.unwrap_or(read(CONTEXT).saturating_sub(1).max(1)),
@@ -133,18 +133,6 @@ fn without_effect(
                 .help(format!("leave it out; it is an option of {phases}")))
         }
     }
-}
-
-/// The encoding of cached keys and values by its name.
-///
-/// # Errors
-/// If there is no such encoding (U001).
-pub fn encoding(name: &str, place: impl Fn(&str) -> String) -> Result<Encoding> {
-    Encoding::named(name).ok_or_else(|| {
-        Failure::new(U001, format!("`{name}` is no encoding"))
-            .at(place("cache"))
-            .help("write bf16, fp8, q8_0 or another encoding of weights")
-    })
 }
 
 fn activations(precision: Precision, place: impl Fn(&str) -> String) -> Result<workloads::Precision> {

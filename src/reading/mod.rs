@@ -27,7 +27,6 @@ use stagewright_structure::Figures;
 use crate::failure::Result;
 use crate::files::{self, LARGEST, Opened, too_large, unreadable};
 use crate::structures;
-pub use language::encoding;
 pub use measured::{measured, sources, sources_on};
 pub use options::{ModelOptions, Place, import_options, suit};
 

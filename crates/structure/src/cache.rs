@@ -64,13 +64,18 @@ pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCach
 /// attention over it.
 pub fn cross_cache(structure: &Structure, encoding: Encoding) -> f64 {
     let crossed = structure.layers.iter().filter_map(|layer| layer.cross.as_ref());
-    crossed.map(entry).sum::<f64>() * encoding.bytes_per_number()
+    total(crossed.map(entry)) * encoding.bytes_per_number()
 }
 
 /// Bytes that a sequence of `context` tokens keeps in all layers that predict the next token.
 pub fn cache_bytes(structure: &Structure, context: u64, encoding: Encoding) -> f64 {
     let layers = structure.layers.iter().filter(|layer| !layer.is_prediction);
-    layers.map(|layer| layer_cache(layer, context, encoding).bytes()).sum()
+    total(layers.map(|layer| layer_cache(layer, context, encoding).bytes()))
+}
+
+/// A sum of numbers, which is 0 and not −0 if there are none.
+pub(crate) fn total(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(0.0, |sum, number| sum + number)
 }
 
 /// Numbers that a layer keeps for each token: a key and a value of every head of keys.

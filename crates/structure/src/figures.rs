@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cache::{cache_bytes, cross_cache, layer_cache};
+use crate::cache::{cache_bytes, cross_cache, layer_cache, total};
 use crate::encoding::Encoding;
 use crate::structure::{Indexer, Layer, Mixer, Structure};
 use crate::tensor::{Role, Tensor};
@@ -72,16 +72,16 @@ impl Figures {
         };
         let (prediction, main): (Vec<&Tensor>, Vec<&Tensor>) =
             structure.tensors.iter().partition(is_prediction);
-        let count = |tensors: &[&Tensor]| tensors.iter().map(|tensor| tensor.elements() as f64).sum();
+        let count = |tensors: &[&Tensor]| total(tensors.iter().map(|tensor| tensor.elements() as f64));
         let is_of_tower = |tensor: &&Tensor| matches!(tensor.role, Role::Tower | Role::Projector);
         let towers: Vec<&Tensor> = main.iter().copied().filter(is_of_tower).collect();
         let layers = || structure.layers.iter().filter(|layer| !layer.is_prediction);
-        let products: f64 = main.iter().map(|tensor| 2.0 * multiplied(structure, tensor)).sum();
+        let products = total(main.iter().map(|tensor| 2.0 * multiplied(structure, tensor)));
         // The table of tokens, which a tied head multiplies by, is no product by its role.
         let width = structure.embedding.width.unwrap_or(structure.hidden) as f64;
         let is_tied = structure.head.is_some_and(|head| head.tied);
         let head = if is_tied { 2.0 * width * structure.vocabulary as f64 } else { 0.0 };
-        let mixers = |tokens: u64| layers().map(|layer| attention_flop(layer, tokens as f64)).sum::<f64>();
+        let mixers = |tokens: u64| total(layers().map(|layer| attention_flop(layer, tokens as f64)));
         let token = |layer: &Layer| {
             // A compressed entry stands for several tokens.
             let tokens = if let Mixer::Compressed(mixer) = &layer.mixer { mixer.ratio.max(1) } else { 1 };
@@ -92,16 +92,16 @@ impl Figures {
             architecture: structure.architecture.clone(),
             layers: layers().count() as u64,
             parameters: count(&main),
-            active_parameters: main.iter().map(|tensor| active(structure, tensor)).sum(),
+            active_parameters: total(main.iter().map(|tensor| active(structure, tensor))),
             prediction_parameters: count(&prediction),
             tower_parameters: count(&towers),
-            weight_bytes: structure.tensors.iter().map(|tensor| tensor.bytes as f64).sum(),
+            weight_bytes: total(structure.tensors.iter().map(|tensor| tensor.bytes as f64)),
             weights: by_encoding(&structure.tensors),
             context: structure.context,
             cache_encoding: cache.name().into_owned(),
-            cache_bytes_per_token: layers().map(token).sum(),
+            cache_bytes_per_token: total(layers().map(token)),
             cross_cache_bytes_per_token: cross_cache(structure, cache),
-            state_bytes: layers().map(|layer| layer_cache(layer, 0, cache).state).sum(),
+            state_bytes: total(layers().map(|layer| layer_cache(layer, 0, cache).state)),
             at_context: context,
             cache_bytes: cache_bytes(structure, context, cache),
             flop_per_token: products + head + mixers(0),

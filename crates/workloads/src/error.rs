@@ -119,7 +119,7 @@ impl WorkloadError {
                 format!("leave it out; the sizes of this family are {}", known.join(", "))
             }
             WorkloadError::OutOfRange { .. } | WorkloadError::NotAMultiple { .. } => {
-                "give another size, or leave it out to use that of the variant".into()
+                "give another size, or leave it out for the default".into()
             }
             WorkloadError::ImageTooSmall { .. } => "give a larger image".into(),
             WorkloadError::TooManyOperators { .. } => {

@@ -4,7 +4,7 @@ use super::Read;
 use super::config::Config;
 use super::decoders::{LAYERS, attention_of, decoder, hidden_of, layer, layers_of, refuse, weight};
 use super::siglip::patches;
-use crate::structure::{Dense, Embedding, Layer, Norm, Structure, StructureSchema};
+use crate::structure::{Dense, Embedding, Head, Layer, Norm, Structure, StructureSchema};
 use crate::tensors::names::{LLAMA, Names};
 use stagewright_formats::Result;
 
@@ -26,6 +26,17 @@ const BERT: Names = Names {
     ..LLAMA
 };
 
+/// Names of BERT with the head that predicts masked tokens.
+const MASKED: Names = Names {
+    layers: "bert.encoder.layer",
+    embedding: "bert.embeddings.word_embeddings",
+    positions: "bert.embeddings.position_embeddings",
+    token_types: "bert.embeddings.token_type_embeddings",
+    embedding_norm: "bert.embeddings.LayerNorm",
+    head: "cls.predictions",
+    ..BERT
+};
+
 /// Names of ViT without a classifier.
 const VIT: Names = Names {
     final_norm: "layernorm",
@@ -36,7 +47,8 @@ const VIT: Names = Names {
     ..BERT
 };
 
-/// BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019): the encoder with its pooler, without a task's head.
+/// BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019): the encoder with its pooler, or with the head that predicts
+/// masked tokens if `architectures` is `BertForMaskedLM`. Heads of other tasks are left out.
 pub(super) fn bert(config: &Config) -> Result<Read> {
     refuse(config, "add_cross_attention")?;
     let hidden = hidden_of(config)?;
@@ -50,8 +62,17 @@ pub(super) fn bert(config: &Config) -> Result<Read> {
         width: None,
     };
     structure.layers = encoder_layers(config, hidden, true)?;
-    structure.other =
-        vec![weight("pooler.dense.weight", &[hidden, hidden]), weight("pooler.dense.bias", &[hidden])];
+    let dense = |path: &str| {
+        vec![weight(format!("{path}.weight"), &[hidden, hidden]), weight(format!("{path}.bias"), &[hidden])]
+    };
+    if config.texts("architectures")?.is_some_and(|classes| classes.contains(&"BertForMaskedLM")) {
+        structure.head = Some(Head { tied: config.flag("tie_word_embeddings", true)?, bias: true });
+        structure.other = dense("cls.predictions.transform.dense");
+        let norm = "cls.predictions.transform.LayerNorm";
+        structure.other.extend(["weight", "bias"].map(|end| weight(format!("{norm}.{end}"), &[hidden])));
+        return Ok((structure, MASKED));
+    }
+    structure.other = dense("pooler.dense");
     Ok((structure, BERT))
 }
 

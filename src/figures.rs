@@ -43,7 +43,8 @@ pub fn encoding(name: &str, place: impl Fn(&str) -> String) -> Result<Encoding> 
 
 /// The figures and a table of weights by encoding, as text for a terminal of `width` characters.
 pub fn text(figures: &Figures, width: Option<u16>) -> String {
-    format!("{}\n{}", facts(lines(figures), width), weights(figures, width))
+    let weights = bytes(figures.weight_bytes);
+    format!("{}\n{}", facts(lines(figures, weights), width), table(figures, width))
 }
 
 /// A number of weights, as in `8.03 B`.
@@ -55,8 +56,13 @@ fn count(weights: f64) -> String {
     }
 }
 
-/// Lines of figures, each with its name.
-pub fn lines(figures: &Figures) -> Vec<(&'static str, String)> {
+/// Lines of figures, each with its name, and of bytes of weights by encoding.
+pub fn summary(figures: &Figures) -> Vec<(&'static str, String)> {
+    let rows = figures.weights.iter().map(|row| format!("{} in {}", bytes(row.bytes), row.encoding));
+    lines(figures, rows.collect::<Vec<_>>().join(", "))
+}
+
+fn lines(figures: &Figures, weights: String) -> Vec<(&'static str, String)> {
     let name = match figures.name == figures.architecture {
         true => figures.name.clone(),
         false => format!("{} ({})", figures.name, figures.architecture),
@@ -76,7 +82,7 @@ pub fn lines(figures: &Figures) -> Vec<(&'static str, String)> {
     if figures.tower_parameters > 0.0 {
         shown.push(("towers", format!("{} of the parameters, in encoders", count(figures.tower_parameters))));
     }
-    shown.push(("weights", bytes(figures.weight_bytes)));
+    shown.push(("weights", weights));
     shown.extend(kept(figures));
     let (first, last) = (flop(figures.flop_per_token), flop(figures.flop_per_token_at_context));
     shown.push(("work", format!("{first} a token, {last} after {} tokens", figures.at_context)));
@@ -105,7 +111,7 @@ fn kept(figures: &Figures) -> Vec<(&'static str, String)> {
 }
 
 /// Table of weights by encoding.
-fn weights(figures: &Figures, width: Option<u16>) -> String {
+fn table(figures: &Figures, width: Option<u16>) -> String {
     let mut grid =
         Grid::of(&[(Column::Keys, &["encoding"]), (Column::Figures, &["weights", "bytes", "bits a weight"])]);
     for row in &figures.weights {

@@ -3,6 +3,8 @@
 //!
 //! The configurations are those of `data/models/configurations.py`.
 
+#![allow(clippy::print_stdout, reason = "whoever runs the test reads the differences")]
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;

@@ -56,7 +56,7 @@ const SCHEMA: &str = "stagewright.explanation/1";
 impl Document {
     fn text(&self, width: Option<u16>) -> String {
         let (sensitivity, known) = (self.sensitivity.as_ref(), self.throughput.as_ref());
-        let mut origin = self.language.as_ref().map_or_else(Vec::new, figures::lines);
+        let mut origin = self.language.as_ref().map_or_else(Vec::new, figures::summary);
         origin.push(("cluster", self.cluster.text()));
         origin.extend(self.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
         text(origin, &self.objective, &self.explanation, &self.what_ifs, sensitivity, known, width)

@@ -97,7 +97,7 @@ fn language_options(
             Some(GranularityDocument::Layer) => Granularity::Layer,
         },
         // A group is one operator for each projection: finer groups make longer searches, and seldom better plans.
-        expert_group: options.expert_group.unwrap_or(NonZeroU64::MAX),
+        expert_group: options.expert_group.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MAX),
         all_logits: options.all_logits,
         prediction: options.prediction,
         tower_tokens: options.tower_tokens.unwrap_or(default.tower_tokens),

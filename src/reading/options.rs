@@ -44,10 +44,16 @@ pub fn import_options(
 ) -> Result<ImportOptions> {
     let wrong =
         |name: &str, cause: String, help: &str| Err(Failure::new(U001, cause).at(place(name)).help(help));
-    let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = *options;
-    for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
+    let ModelOptionsDocument { batch, context, sequences, expert_group, keep_input_costs, .. } = *options;
+    let sizes =
+        [("batch", batch), ("context", context), ("sequences", sequences), ("expert_group", expert_group)];
+    for (name, size) in sizes {
         if size == Some(0) {
-            return wrong(name, format!("the {name} must be at least 1"), "give at least 1");
+            return wrong(
+                name,
+                format!("the {} must be at least 1", name.replace('_', " ")),
+                "give at least 1",
+            );
         }
     }
     if let Some(rules) = options.cost_rules.filter(|&rules| rules != COST_RULES) {

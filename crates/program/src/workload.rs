@@ -7,6 +7,7 @@ use stagewright::core::problem::Problem;
 use stagewright::formats::write_graph;
 use stagewright::report::table::{WorkloadRow, workloads};
 use stagewright::report::units::flop;
+use stagewright::text::quoted;
 use stagewright::train::recipe::RecipeError;
 use stagewright::train::{Instance, Recipe, instance};
 use stagewright::workloads::{FAMILIES, Family, Figures, Optimizer, Options, Size, Sizes, family};
@@ -24,12 +25,23 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit> {
     if let (Some(recipe), Some(count), Some(out)) = (&arguments.recipe, arguments.count, &arguments.out) {
         return instances(recipe, count, out);
     }
-    let chosen = arguments.family.as_deref().map(family).transpose()?;
+    let chosen = arguments.family.as_deref().map(known).transpose()?;
     match chosen {
         Some(family) if !arguments.list => generate(family, arguments),
         Some(family) => list(&[family], arguments),
         None => list(FAMILIES, arguments),
     }
+}
+
+/// The family of a name. For the path of a model, the error says what draws its graph.
+fn known(name: &str) -> Result<&'static dyn Family> {
+    family(name).map_err(|error| match Path::new(name).exists() {
+        false => error.into(),
+        true => CliError::from(error).help(format!(
+            "`stagewright convert {} model.json --to native` draws the graph of a language model from its layers",
+            quoted(name)
+        )),
+    })
 }
 
 /// Writes the first `count` problems of a recipe, each as a graph that contains its cluster.

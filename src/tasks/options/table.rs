@@ -461,8 +461,6 @@ pub const OPTIONS: &[OptionRecord] = &[
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
-
     use serde::Serialize;
     use serde_json::{Map, Value, json};
     use stagewright_core::document::{
@@ -552,7 +550,7 @@ mod tests {
             sequence: Some(1),
             cache: Some(String::new()),
             granularity: Some(GranularityDocument::Layer),
-            expert_group: NonZeroU64::new(1),
+            expert_group: Some(1),
             optimizer: Some(OptimizerDocument::Sgd),
             all_logits: true,
             prediction: true,

@@ -1,7 +1,6 @@
 //! `stagewright.plan/1`: a placement, its value, and its possible distance from the optimum.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -201,7 +200,7 @@ pub struct ModelOptionsDocument {
     pub granularity: Option<GranularityDocument>,
     /// Routed experts in an operator.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expert_group: Option<NonZeroU64>,
+    pub expert_group: Option<u64>,
     /// Update rule of training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<OptimizerDocument>,

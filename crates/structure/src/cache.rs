@@ -64,7 +64,8 @@ pub fn layer_cache(layer: &Layer, context: u64, encoding: Encoding) -> LayerCach
 /// attention over it.
 pub fn cross_cache(structure: &Structure, encoding: Encoding) -> f64 {
     let crossed = structure.layers.iter().filter_map(|layer| layer.cross.as_ref());
-    crossed.map(entry).sum::<f64>() * encoding.bytes_per_number()
+    // An empty sum is -0.
+    (0.0 + crossed.map(entry).sum::<f64>()) * encoding.bytes_per_number()
 }
 
 /// Bytes that a sequence of `context` tokens keeps in all layers that predict the next token.

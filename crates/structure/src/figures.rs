@@ -72,7 +72,9 @@ impl Figures {
         };
         let (prediction, main): (Vec<&Tensor>, Vec<&Tensor>) =
             structure.tensors.iter().partition(is_prediction);
-        let count = |tensors: &[&Tensor]| tensors.iter().map(|tensor| tensor.elements() as f64).sum();
+        // An empty sum is -0.
+        let count =
+            |tensors: &[&Tensor]| 0.0 + tensors.iter().map(|tensor| tensor.elements() as f64).sum::<f64>();
         let is_of_tower = |tensor: &&Tensor| matches!(tensor.role, Role::Tower | Role::Projector);
         let towers: Vec<&Tensor> = main.iter().copied().filter(is_of_tower).collect();
         let layers = || structure.layers.iter().filter(|layer| !layer.is_prediction);

@@ -508,6 +508,13 @@ def check_derived_tensors():
     check_structures(run)
 
 
+def check_derived_work():
+    """Graphs and plans from configurations have the work, caches and modules of the models that transformers makes."""
+    from work import check_work
+
+    check_work(run)
+
+
 def check_pipelining_models():
     """Small models of transformers and torchvision, with all their modules, are cut and run."""
     import torch
@@ -1005,6 +1012,7 @@ CHECKS = [
     ("transformers", check_transformers, ["accelerate"]),
     ("transformers", check_sequences, []),
     ("transformers", check_derived_tensors, []),
+    ("transformers", check_derived_work, []),
     ("diffusers", check_data_models, ["accelerate", "torch-pipelining"]),
     ("torch.export", check_measured, []),
     ("torch.distributed.pipelining", check_pipelining, ["torch-pipelining"]),

@@ -97,7 +97,7 @@ fn experts_are_as_many_to_an_operator_as_asked() {
     for (group, range, count) in [(1, "7", 8), (3, "6-7", 3)] {
         let expert_group = std::num::NonZeroU64::new(group).unwrap();
         let graph = draw(&structure, &LanguageOptions { expert_group, ..LanguageOptions::default() });
-        let all = "model.layers.0.block_sparse_moe.experts";
+        let all = "model.layers.0.mlp.experts";
         operator(&graph, &format!("{all}.{range}.w3"));
         let is_up = |name: &str| name.starts_with(&format!("{all}.")) && name.ends_with(".w3");
         assert_eq!(graph.operators.iter().filter(|operator| is_up(&operator.name)).count(), count);

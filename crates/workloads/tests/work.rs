@@ -119,7 +119,7 @@ fn decode_reads_the_experts_that_are_hit() {
     let matrix = 2.0 * 4096.0 * 14336.0;
     for (tokens, hit) in [(1, 2.0), (2, 3.5), (4, 5.46875)] {
         let graph = draw(&mixtral, &decode(tokens, 10));
-        let down = operator(&graph, "model.layers.0.block_sparse_moe.experts.0-7.w2");
+        let down = operator(&graph, "model.layers.0.mlp.experts.0-7.w2");
         let rows = 2.0 * tokens as f64;
         let activations = 2.0 * rows * (14336.0 + 4096.0);
         assert_eq!(down.bytes_moved, Some(hit * matrix + activations), "{tokens} tokens");

@@ -1,8 +1,8 @@
 //! Graphs of language models from their structures.
 //!
 //! A [`Structure`] has the layers of a model and its tensors with their bytes. The graph of a step (prefill, decode or
-//! training) has an operator for every module that multiplies, normalises or looks up, named like the module, and operators
-//! for what the framework computes between them:
+//! training) has an operator for every module that multiplies, normalises or looks up, named like the module (that of
+//! transformers, if its name is another than in checkpoints), and operators for what the framework computes between them:
 //!
 //! | operator | name |
 //! | --- | --- |
@@ -36,6 +36,7 @@ mod feed_forward;
 mod latent;
 mod layer;
 mod model;
+mod modules;
 mod options;
 mod state;
 mod towers;
@@ -77,7 +78,7 @@ pub fn graph(structure: &Structure, options: &LanguageOptions) -> Result<GraphDo
     let sizes = Step::new(structure, options)?;
     let mut tape = Tape::new(options.precision, sizes.is_training);
     tape.expect(least_operators(structure, options))?;
-    model::record(&mut tape, structure, options, &sizes);
+    model::record(&mut tape, &modules::renamed(structure), options, &sizes);
     let tape = tape.finish()?;
     let draft = match options.phase {
         Phase::Training(optimizer) => step::training(&tape, optimizer)?,

@@ -10,6 +10,7 @@ use stagewright_structure::{Layer, Mixer, Role, Structure, Tensor as Stored, Tow
 use super::attention::INDEX_WIDTH;
 use super::draw::{Cached, Draw, Passed};
 use super::layer::HYPER_HEAD;
+use super::modules;
 use super::options::{LanguageOptions, Step};
 use super::towers;
 use super::weights::{Module, Weights};
@@ -179,7 +180,8 @@ fn head(structure: &Structure, weights: &mut Weights, table: Option<(Owner, Modu
     let module = weights.take_joined(Role::Head);
     let head = structure.head?;
     let is_gguf = table.as_ref().is_some_and(|(_, table)| table.name == "token_embd");
-    let name = module.as_ref().map_or(if is_gguf { "output" } else { "lm_head" }, |module| &module.name);
+    let tied = if is_gguf { "output" } else { modules::tied_head(structure) };
+    let name = module.as_ref().map_or(tied, |module| &module.name);
     Some(Head {
         name: name.to_owned(),
         // A projection that the file lacks has the weights of the table, whatever the structure says.

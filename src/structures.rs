@@ -31,12 +31,12 @@ pub fn reading(options: &ModelOptionsDocument) -> Reading<'_> {
     Reading { architecture: options.architecture.as_deref(), set: &options.set }
 }
 
-/// Whether the files of a language model are read together: a folder of Hugging Face or with a GGUF model, a GGUF file,
+/// Whether the files of a language model are read together: a folder, which can only be of such a model, a GGUF file,
 /// which may have further shards, weights or an index with a configuration beside them, a configuration with one of its
 /// quantisation, or a structure that is too large to be recognised in memory.
 pub fn is_several_files(path: &Path) -> bool {
     if path.is_dir() {
-        return path.join(CONFIG).is_file() || only_gguf(path).is_ok_and(|file| file.is_some());
+        return true;
     }
     let is_beside = |name: &str| path.with_file_name(name).is_file();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -117,10 +117,15 @@ fn of_text(label: &str, bytes: &[u8], quantisation: Option<&Input>, reading: &Re
 
 /// A structure whose tensors are given, and with them its widths.
 fn as_it_is(structure: Structure, label: &str, reading: &Reading) -> Result<Structure> {
-    let Some(name) = reading.set.keys().next() else { return Ok(structure) };
-    let message = format!("`{name}` cannot be set: the tensors of the file are what they are");
-    let help = "give the config.json of the model for other widths, or leave --set out";
-    Err(InputError::at_path(M::M018, label, format!("--set {name}"), message, help).into())
+    let (option, help) = match (reading.set.keys().next(), reading.architecture) {
+        (None, None) => return Ok(structure),
+        (Some(name), _) => (format!("--set {name}"), "give the config.json of the model for other widths"),
+        (None, Some(name)) => {
+            (format!("--as {name}"), "only a configuration can be read as another architecture")
+        }
+    };
+    let message = "the layers and tensors of the file are what they are";
+    Err(InputError::at_path(M::M018, label, option, message, format!("{help}; leave the option out")).into())
 }
 
 fn no_layers(label: &str, message: &str) -> Failure {

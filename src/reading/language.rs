@@ -7,7 +7,7 @@ use stagewright_core::document::{
     GranularityDocument, ModelOptionsDocument, OptimizerDocument, PhaseDocument, Precision,
 };
 use stagewright_formats::{Format, Imported};
-use stagewright_structure::{Figures, Structure};
+use stagewright_structure::{Figures, Mixer, Role, Structure};
 use stagewright_workloads::language::{LanguageOptions, Phase, graph};
 use stagewright_workloads::{self as workloads, Granularity, Optimizer, WorkloadError};
 
@@ -74,7 +74,7 @@ fn language_options(
             Some(OptimizerDocument::Sgd) => Optimizer::Sgd,
         }),
     };
-    without_effect(options, phase, &place)?;
+    without_effect(structure, options, &place)?;
     let read = |tokens: u64| structure.context.map_or(tokens, |context| context.clamp(1, tokens));
     let context = match phase {
         // The new token is one of those that the model reads.
@@ -82,10 +82,11 @@ fn language_options(
         Phase::Prefill => options.context.unwrap_or(0),
         Phase::Training(_) => 0,
     };
+    let sequence = options.sequence.unwrap_or(read(SEQUENCE));
     Ok(LanguageOptions {
         phase,
         batch: options.batch.unwrap_or(default.batch),
-        sequence: options.sequence.unwrap_or(read(SEQUENCE)),
+        sequence,
         context,
         sequences: options.sequences,
         cache: options.cache.as_deref().map(|name| encoding(name, &place)).transpose()?,
@@ -100,39 +101,75 @@ fn language_options(
         expert_group: options.expert_group.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MAX),
         all_logits: options.all_logits,
         prediction: options.prediction,
-        tower_tokens: options.tower_tokens.unwrap_or(default.tower_tokens),
+        tower_tokens: options.tower_tokens.unwrap_or_else(|| encoded(structure, sequence)),
     })
 }
 
-/// Refuses options that have no effect in a phase, because ignoring one would silently draw another step.
+/// Refuses options that have no effect on a model in a phase, because ignoring one would silently draw another step.
 fn without_effect(
+    structure: &Structure,
     options: &ModelOptionsDocument,
-    phase: Phase,
     place: impl Fn(&str) -> String,
 ) -> Result<()> {
-    let is_training = matches!(phase, Phase::Training(_));
-    let given = [
-        ("sequence", options.sequence.is_some() && phase == Phase::Decode, "prefill and training"),
-        ("context", options.context.is_some() && is_training, "prefill and decode"),
-        ("sequences", options.sequences.is_some() && is_training, "prefill and decode"),
-        ("cache", options.cache.is_some() && is_training, "prefill and decode"),
-        ("all_logits", options.all_logits && phase != Phase::Prefill, "prefill"),
-        ("optimizer", options.optimizer.is_some() && !is_training, "training"),
+    let phase = options.phase.unwrap_or(PhaseDocument::Prefill);
+    let is_training = phase == PhaseDocument::Training;
+    let is_encoder = structure.layers.iter().any(|layer| {
+        matches!(&layer.mixer, Mixer::Attention(attention) if attention.bidirectional)
+            && layer.cross.is_none()
+    });
+    if is_encoder && phase == PhaseDocument::Decode {
+        let cause = "every token of the model sees later ones, so it has no step of decode";
+        return Err(Failure::new(U001, cause).at(place("phase")).help("leave it out"));
+    }
+    let has_mixture = structure.layers.iter().any(|layer| layer.mixture.is_some());
+    let has_prediction = structure.layers.iter().any(|layer| layer.is_prediction);
+    let keeps = [
+        ("context", options.context.is_some()),
+        ("sequences", options.sequences.is_some()),
+        ("cache", options.cache.is_some()),
     ];
-    match given.iter().find(|(_, is_idle, _)| *is_idle) {
+    let cached = keeps.map(|(name, is_given)| {
+        let idle = if is_encoder { Some("an encoder") } else { is_training.then_some("the phase training") };
+        (name, is_given, idle)
+    });
+    let other = [
+        (
+            "sequence",
+            options.sequence.is_some(),
+            (phase == PhaseDocument::Decode).then_some("the phase decode"),
+        ),
+        ("all_logits", options.all_logits, (phase == PhaseDocument::Decode).then_some("the phase decode")),
+        ("all_logits", options.all_logits, is_training.then_some("the phase training")),
+        ("all_logits", options.all_logits, is_encoder.then_some("an encoder")),
+        ("optimizer", options.optimizer.is_some(), (!is_training).then_some("inference")),
+        ("prediction", options.prediction, (!has_prediction).then_some("a model without such layers")),
+        ("expert_group", options.expert_group.is_some(), (!has_mixture).then_some("a model without experts")),
+        (
+            "tower_tokens",
+            options.tower_tokens.is_some(),
+            structure.towers.is_empty().then_some("a model without encoders"),
+        ),
+    ];
+    let idle = cached.into_iter().chain(other).filter(|(_, is_given, _)| *is_given);
+    match idle.filter_map(|(name, _, idle)| Some((name, idle?))).next() {
         None => Ok(()),
-        Some((name, _, phases)) => {
-            let phase = match phase {
-                Phase::Prefill => "prefill",
-                Phase::Decode => "decode",
-                Phase::Training(_) => "training",
-            };
-            let cause = format!("the option has no effect on the phase {phase}");
-            Err(Failure::new(U001, cause)
-                .at(place(name))
-                .help(format!("leave it out; it is an option of {phases}")))
+        Some((name, idle)) => {
+            let cause = format!("the option has no effect on {idle}");
+            Err(Failure::new(U001, cause).at(place(name)).help("leave it out"))
         }
     }
+}
+
+/// Tokens that the encoders of a model read, if no option says: those of a decoder's encoder as many as it is made for,
+/// or as many as the decoder reads; encoders of images and sound beside a model none.
+fn encoded(structure: &Structure, sequence: u64) -> u64 {
+    if structure.layers.iter().all(|layer| layer.cross.is_none()) {
+        return 0;
+    }
+    let positions = structure.tensors.iter().find(|tensor| {
+        tensor.role == Role::Tower && tensor.shape.len() == 2 && tensor.name.contains("embed_positions")
+    });
+    positions.map_or(sequence, |table| table.shape[0])
 }
 
 fn activations(precision: Precision, place: impl Fn(&str) -> String) -> Result<workloads::Precision> {

@@ -21,10 +21,13 @@ use stagewright_core::document::{
 use stagewright_core::memory;
 use stagewright_costs::Coverage;
 use stagewright_formats::layers::keep_whole;
-use stagewright_formats::{Format, ImportOptions, Imported, detect, import_file, import_model, is_streamed};
+use stagewright_formats::{
+    Format, ImportOptions, Imported, detect, foreign, import_file, import_model, is_streamed,
+};
 use stagewright_structure::Figures;
 
-use crate::failure::Result;
+use crate::code::{U001, U005};
+use crate::failure::{Failure, Result};
 use crate::files::{self, LARGEST, Opened, too_large, unreadable};
 use crate::structures;
 pub use measured::{measured, sources, sources_on};
@@ -63,6 +66,11 @@ fn import(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Re
         Opened::Language(path) if import.format.is_none_or(|format| format == Format::Language) => {
             drawn(path.display().to_string(), language::of_path(&path, document, notes, place)?)
         }
+        Opened::Language(path) if path.is_dir() => {
+            let name = import.format.map_or("", |format| format.entry().name);
+            let cause = format!("a folder is no model of the format {name}");
+            Err(Failure::new(U005, cause).at(place("format")).help("leave it out, or give a file"))
+        }
         // Another format was asked for.
         Opened::Language(path) => self::import(files::open(&path)?, options, notes),
         Opened::Memory(input) => {
@@ -81,7 +89,10 @@ fn import(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Re
             let failed = |error: std::io::Error| unreadable(label.as_str(), &error);
             let is_large = file.metadata().map_err(failed)?.len() > LARGEST;
             if is_large && !is_streamed(&mut file, &import).map_err(failed)? {
-                return Err(too_large(&label));
+                let foreign = foreign(&mut file).map_err(failed)?;
+                return Err(
+                    foreign.map_or_else(|| too_large(&label), |foreign| foreign.refused(&label).into())
+                );
             }
             let imported = import_file(&label, &mut file, &import)?;
             Ok(Model { label, imported, figures: None })
@@ -104,6 +115,12 @@ pub fn model(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) ->
         notes.push(format!(
             "{option} {batch} does not change the costs of the file; it states how many samples they are for"
         ));
+    }
+    // A language model may begin with an empty cache.
+    if document.context == Some(0) && imported.format != Format::Language {
+        return Err(Failure::new(U001, "the context must be at least 1")
+            .at(place("context"))
+            .help("give at least 1"));
     }
     if document.whole_layers {
         keep_whole(&mut imported.graph);

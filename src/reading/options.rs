@@ -45,8 +45,7 @@ pub fn import_options(
     let wrong =
         |name: &str, cause: String, help: &str| Err(Failure::new(U001, cause).at(place(name)).help(help));
     let ModelOptionsDocument { batch, context, sequences, expert_group, keep_input_costs, .. } = *options;
-    let sizes =
-        [("batch", batch), ("context", context), ("sequences", sequences), ("expert_group", expert_group)];
+    let sizes = [("batch", batch), ("sequences", sequences), ("expert_group", expert_group)];
     for (name, size) in sizes {
         if size == Some(0) {
             return wrong(

@@ -40,7 +40,7 @@ pub(super) fn note(
     }
     (!lacking.is_empty()).then(|| {
         let (lacking, option) = (lacking.join("; "), place("precision"));
-        format!("{label}: no peak for the precision of {lacking}; {option} casts an ONNX model")
+        format!("{label}: no peak for the precision of {lacking}; {option} casts a model to another")
     })
 }
 

@@ -1,6 +1,6 @@
 //! Plans of any kind in the notation of a runtime.
 
-use stagewright_core::document::ClusterDocument;
+use stagewright_core::document::{ClusterDocument, PlanDocument};
 use stagewright_core::graph::Graph;
 use stagewright_export::{Export, Placed, export_joint_noted, target};
 use stagewright_formats::Imported;
@@ -10,6 +10,19 @@ use super::{Document, Kind, PlanFile};
 use crate::code::U013;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
+
+/// Targets that draw a plan and run none.
+const DRAWINGS: [&str; 2] = ["dot", "mermaid"];
+
+/// Targets that name modules of PyTorch.
+const NAMED: [&str; 6] =
+    ["accelerate", "torchtitan", "deepspeed", "torch-pipelining", "torchgpipe", "pipedream"];
+
+/// Whether the operators of a plan are named like the tensors of a GGUF file.
+fn has_names_of_gguf(plan: &PlanDocument) -> bool {
+    let mut operators = plan.devices.iter().flat_map(|device| &device.ops);
+    operators.clone().any(|name| name == "token_embd") && operators.any(|name| name.starts_with("blk.0"))
+}
 
 /// Refuses a target that does not exist for plans of a kind.
 ///
@@ -57,6 +70,18 @@ pub fn export(
             (Some(graph), plan)
         }
     };
+    let has_prediction = plan.model.as_ref().is_some_and(|options| options.prediction);
+    if has_prediction && !DRAWINGS.contains(&to) {
+        let cause =
+            format!("the plan runs layers of multi-token prediction, and `{to}` divides the others alone");
+        return Err(Failure::new(U013, cause).at(label).help("plan without layers of prediction"));
+    }
+    if NAMED.contains(&to) && has_names_of_gguf(&plan) {
+        let cause = format!(
+            "the operators have the names of a GGUF file, and `{to}` needs those of PyTorch's modules"
+        );
+        return Err(Failure::new(U013, cause).at(label).help("plan the config.json of the model"));
+    }
     let own = graph.as_ref().and_then(|graph| graph.document().cluster.as_ref());
     let cluster = cluster.or(plan.cluster.as_ref()).or(own);
     let placed = Placed::new(&plan, graph.as_ref(), cluster);

@@ -343,6 +343,14 @@ pub fn is_streamed(file: &mut dyn Stream, options: &ImportOptions) -> std::io::R
     Ok(streamed(&head(file)?, options).is_some())
 }
 
+/// The kind of a file that is no model, by its first bytes. Rewinds the file.
+///
+/// # Errors
+/// If the first bytes of the file cannot be read.
+pub fn foreign(file: &mut dyn Stream) -> std::io::Result<Option<Foreign>> {
+    Ok(Foreign::from_bytes(&head(file)?))
+}
+
 /// Reads the first bytes of a file, and rewinds the file.
 fn head(file: &mut dyn Stream) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

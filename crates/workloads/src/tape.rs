@@ -177,6 +177,14 @@ impl Tape {
         self.failure.is_some()
     }
 
+    /// Makes an operator a layer of its own: a module outside the layers of the model.
+    pub(crate) fn make_layer(&mut self, owner: Owner) {
+        if !self.has_failed() {
+            let operator = &mut self.operators[owner.0];
+            operator.layer = operator.name.len();
+        }
+    }
+
     /// Bytes of the whole value that a tensor views.
     pub(crate) fn bytes_of(&self, tensor: Tensor) -> f64 {
         if self.has_failed() { 0.0 } else { self.values[tensor.value].bytes }

@@ -41,7 +41,7 @@ stagewright_core::codes! {
 
         /// graph without a backward pass
         ///
-        /// A joint plan is for training. Give a native graph of a training step, as `workload … --training` or the exporter for PyTorch
+        /// A joint plan is for training. Give a native graph of a training step, as `--phase training` draws of a language model, `workload … --training` or the exporter for PyTorch
         /// writes it.
         J007,
 

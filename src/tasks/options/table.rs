@@ -205,7 +205,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         Number("N", u64::MAX),
         "Tokens of a sequence that encoders of images, audio or text read",
     )
-    .by_default("none: they hold their weights and do not run"),
+    .by_default("none, and they hold their weights without running; that of a decoder as many as it is made for"),
     option(
         Group::Reading,
         "architecture",

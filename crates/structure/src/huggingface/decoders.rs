@@ -106,13 +106,18 @@ pub(super) fn rotary(config: &Config, width: u64, default: f64) -> Result<u64> {
     Ok((width as f64 * default) as u64)
 }
 
+/// Window of the layers that have one; a window of 0 is none.
+fn window(config: &Config) -> Result<Option<u64>> {
+    Ok(config.count(&["sliding_window"])?.filter(|&window| window > 0))
+}
+
 /// Window of every layer: `sliding_window` in the layers that `layer_types` names, or else in those that `slides` picks.
 pub(super) fn windows(
     config: &Config,
     layers: u64,
     slides: impl Fn(u64) -> bool,
 ) -> Result<Vec<Option<u64>>> {
-    let window = config.count(&["sliding_window"])?;
+    let window = window(config)?;
     let Some(types) = config.texts("layer_types")? else {
         return Ok((0..layers).map(|layer| window.filter(|_| slides(layer))).collect());
     };
@@ -170,7 +175,7 @@ pub(super) fn decoder(config: &Config, hidden: u64, norm: Norm) -> Result<Struct
         architecture,
         hidden,
         vocabulary: config.positive(&["vocab_size"])?,
-        context: config.count(&["max_position_embeddings", "n_positions"])?,
+        context: config.count(&["max_position_embeddings", "n_positions"])?.filter(|&context| context > 0),
         embedding: Embedding::default(),
         norm,
         layers: Vec::new(),
@@ -215,7 +220,7 @@ pub(super) fn mistral(config: &Config) -> Result<Read> {
 /// Llama (Touvron et al. 2023).
 pub(super) fn llama(config: &Config) -> Result<Read> {
     let mut common = common(config)?;
-    common.attention.window = config.count(&["sliding_window"])?;
+    common.attention.window = window(config)?;
     let mut structure = decoder(config, common.hidden, Norm::Rms)?;
     structure.layers = vec![layer(common.attention, common.dense); common.layers as usize];
     Ok((structure, LLAMA))

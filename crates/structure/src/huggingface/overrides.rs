@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use stagewright_core::code::Code;
 use stagewright_formats::code::M;
 use stagewright_formats::nearest::nearest;
 use stagewright_formats::{InputError, Result};
@@ -36,7 +37,7 @@ impl Default for Reading<'_> {
 impl Reading<'_> {
     /// The error with what was overridden in its help, if anything was.
     pub fn explain(&self, mut error: InputError) -> InputError {
-        if !self.set.is_empty() && error.code.name != "M018" {
+        if !self.set.is_empty() && error.code != Code::from(M::M018) {
             let set = self.set.iter().map(|(name, value)| format!("{name}={value}"));
             let set = set.collect::<Vec<_>>().join(", ");
             error.help = format!("{}; the configuration was read with --set {set}", error.help);

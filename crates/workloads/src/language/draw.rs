@@ -101,7 +101,11 @@ impl<'a> Draw<'a> {
             let inputs: f64 = record.inputs.iter().map(read).sum();
             record.moved = Some(inputs + weights + sizes.iter().sum::<f64>() + cached.moved);
         }
+        let is_module = self.path.is_empty() && (record.parameters > 0.0 || record.shared.is_some());
         let (tensors, owner) = self.tape.record_bytes(&self.below(name), record, shapes, &sizes);
+        if is_module {
+            self.tape.make_layer(owner);
+        }
         if let Some(cache) = cached.layer.and_then(|layer| self.tape.caches.get_mut(&layer)) {
             cache.readers.push(owner.0);
         }

@@ -128,12 +128,12 @@ fn towers(
 ) -> (Vec<Tensor>, Option<Tensor>) {
     let (mut inputs, mut memory) = (Vec::new(), None);
     for placed in towers::placed(&structure.towers, &tensors.towers) {
-        let output = towers::draw(tape, step, structure, &placed);
+        let outputs = towers::draw(tape, step, structure, &placed);
         let has_cross = structure.layers.iter().any(|layer| layer.cross.is_some());
         let is_read = placed.tower.is_some_and(|tower| tower.kind != TowerKind::Vision) && has_cross;
-        match is_read && !towers::is_idle(output) {
-            true => memory = Some(output),
-            false => inputs.push(output),
+        match outputs[..] {
+            [output] if is_read && !towers::is_idle(output) => memory = Some(output),
+            _ => inputs.extend(outputs),
         }
     }
     (inputs, memory)
@@ -212,6 +212,7 @@ impl Draw<'_> {
         let gradient = Piece::of_weights(touched, shape.elements(), &[Read::Input(0)]);
         let record = record.piece(gradient.workspace(2.0 * index_bytes));
         let (mut x, owner) = self.tape.record_owner(&table.name, record, shape);
+        self.tape.make_layer(owner);
         if let Some(width) = structure.embedding.width {
             x = self.between_widths([width, hidden], x);
         }

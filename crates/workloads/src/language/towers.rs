@@ -12,6 +12,9 @@ use crate::operators::bilinear;
 use crate::record::Product;
 use crate::{Record, Shape, Tape, Tensor};
 
+/// Parts of the names of modules before the layers of a tower.
+const ENTRIES: [&str; 7] = ["embed", "patch", "conv", "pos_", "position", "token", "pre_layer"];
+
 /// A tower with its tensors.
 pub(super) struct Placed<'a> {
     pub(super) name: String,
@@ -39,16 +42,21 @@ pub(super) fn placed<'a>(towers: &'a [Tower], tensors: &[&'a Stored]) -> Vec<Pla
     placed
 }
 
-/// Draws a tower: one operator that holds its weights, or one for each of its layers on the tokens that it reads.
-pub(super) fn draw(tape: &mut Tape, step: &Step, structure: &Structure, placed: &Placed<'_>) -> Tensor {
+/// Draws a tower: one operator that holds its weights and one for each module beside it, or one for each of its layers on
+/// the tokens that it reads.
+pub(super) fn draw(tape: &mut Tape, step: &Step, structure: &Structure, placed: &Placed<'_>) -> Vec<Tensor> {
     let weights = Weights::new(placed.tensors.iter().copied(), 0);
     let mut draw = Draw::outside(tape, step, weights, structure);
     let modules = draw.weights.take_rest();
     match placed.tower.filter(|_| step.tower_tokens > 0 && !step.is_decode) {
-        Some(tower) => draw.run(tower, &modules),
+        Some(tower) => vec![draw.run(tower, &modules)],
         None => {
-            let whole = joined(placed.name.clone(), &modules);
-            draw.hold(&whole)
+            let is_below = |module: &Module| {
+                module.name.strip_prefix(&placed.name).is_some_and(|below| below.starts_with('.'))
+            };
+            let (below, beside): (Vec<Module>, Vec<Module>) = modules.into_iter().partition(is_below);
+            let whole = (!below.is_empty()).then(|| joined(placed.name.clone(), &below));
+            whole.iter().chain(&beside).map(|module| draw.hold(module)).collect()
         }
     }
 }
@@ -76,6 +84,12 @@ impl Draw<'_> {
                 None => groups.push((path.to_owned(), number, vec![module.clone()])),
             }
         }
+        // What makes tokens of patches or sound comes first, and what hands them on last.
+        groups.sort_by_key(|(path, number, _)| match number {
+            Some(_) => 1,
+            None if ENTRIES.iter().any(|part| path.contains(part)) && !path.contains("merge") => 0,
+            None => 2,
+        });
         for (path, number, members) in groups {
             let layer = number.and_then(|number| tower.layers.get(usize::try_from(number).ok()?));
             x = self.tower_layer(&joined(path, &members), layer, x);

@@ -106,7 +106,7 @@ impl ModelError {
     pub fn help(&self) -> &'static str {
         match self {
             ModelError::NoBackward => {
-                "give a training step: a native graph with a backward pass, as `workload … --training` writes it"
+                "give a training step: a native graph with a backward pass, as `--phase training` draws of a language model, and `workload … --training` of others"
             }
             ModelError::Name { .. } | ModelError::Cycle { .. } => "correct the graph",
             ModelError::Order { .. } => {

@@ -142,7 +142,11 @@ fn without_effect(
         ("all_logits", options.all_logits, is_training.then_some("the phase training")),
         ("all_logits", options.all_logits, is_encoder.then_some("an encoder")),
         ("optimizer", options.optimizer.is_some(), (!is_training).then_some("inference")),
-        ("prediction", options.prediction, (!has_prediction).then_some("a model without such layers")),
+        (
+            "prediction",
+            options.prediction,
+            (!has_prediction).then_some("a model without layers of prediction"),
+        ),
         ("expert_group", options.expert_group.is_some(), (!has_mixture).then_some("a model without experts")),
         (
             "tower_tokens",

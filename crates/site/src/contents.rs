@@ -27,6 +27,7 @@ const PARTS: &[(&str, &[&str])] = &[
         GUIDES,
         &[
             "docs/how-to/size.md",
+            "docs/how-to/language-models.md",
             "docs/how-to/memory.md",
             "docs/how-to/choose.md",
             "docs/how-to/measured-costs.md",

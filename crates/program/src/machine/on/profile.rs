@@ -32,9 +32,10 @@ const SHOWN: usize = 20;
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
     let outputs =
         files::outputs(&[("--out", arguments.out.as_deref()), ("--machine", arguments.machine.as_deref())])?;
-    let host = machine::host(&arguments.host)?;
     let options = model_options(&arguments.import, Kept::default())?;
+    // A model that cannot run needs no runtime.
     let mut model = machine::model(&arguments.model, &options)?;
+    let host = machine::host(&arguments.host)?;
     let folder = machine::folder()?;
     machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;
     let shares = shares(&model.imported.graph);

@@ -31,11 +31,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
         Some(&arguments.plan),
         arguments.throttle.as_deref(),
     ])?;
-    let host = machine::host(&arguments.host)?;
     let Input { label: plan_label, bytes } = files::read(&arguments.plan)?;
     let plan = PlanFile::read(Kind::Placement, &plan_label, &bytes)?;
     let options = model_options(&arguments.import, Kept::of(&plan))?;
+    // A model that cannot run needs no runtime.
     let mut model = machine::model(&arguments.model, &options)?;
+    let host = machine::host(&arguments.host)?;
     let plan = resolve::placed(plan, &model.imported, None)?;
     let predicted_s = runnable(&plan, &plan_label, &host)?;
     let folder = machine::folder()?;

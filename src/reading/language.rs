@@ -121,44 +121,36 @@ fn without_effect(
         let cause = "every token of the model sees later ones, so it has no step of decode";
         return Err(Failure::new(U001, cause).at(place("phase")).help("leave it out"));
     }
+    let is_decode = phase == PhaseDocument::Decode;
     let has_mixture = structure.layers.iter().any(|layer| layer.mixture.is_some());
     let has_prediction = structure.layers.iter().any(|layer| layer.is_prediction);
-    let keeps = [
+    let has_cache = [
         ("context", options.context.is_some()),
         ("sequences", options.sequences.is_some()),
         ("cache", options.cache.is_some()),
     ];
-    let cached = keeps.map(|(name, is_given)| {
-        let idle = if is_encoder { Some("an encoder") } else { is_training.then_some("the phase training") };
-        (name, is_given, idle)
+    let of_cache = has_cache.into_iter().flat_map(|(name, is_given)| {
+        [(name, is_given, is_encoder, "an encoder"), (name, is_given, is_training, "the phase training")]
     });
-    let other = [
-        (
-            "sequence",
-            options.sequence.is_some(),
-            (phase == PhaseDocument::Decode).then_some("the phase decode"),
-        ),
-        ("all_logits", options.all_logits, (phase == PhaseDocument::Decode).then_some("the phase decode")),
-        ("all_logits", options.all_logits, is_training.then_some("the phase training")),
-        ("all_logits", options.all_logits, is_encoder.then_some("an encoder")),
-        ("optimizer", options.optimizer.is_some(), (!is_training).then_some("inference")),
-        (
-            "prediction",
-            options.prediction,
-            (!has_prediction).then_some("a model without layers of prediction"),
-        ),
-        ("expert_group", options.expert_group.is_some(), (!has_mixture).then_some("a model without experts")),
+    let of_others = [
+        ("sequence", options.sequence.is_some(), is_decode, "the phase decode"),
+        ("all_logits", options.all_logits, is_decode, "the phase decode"),
+        ("all_logits", options.all_logits, is_training, "the phase training"),
+        ("all_logits", options.all_logits, is_encoder, "an encoder"),
+        ("optimizer", options.optimizer.is_some(), !is_training, "inference"),
+        ("prediction", options.prediction, !has_prediction, "a model without layers of prediction"),
+        ("expert_group", options.expert_group.is_some(), !has_mixture, "a model without experts"),
         (
             "tower_tokens",
             options.tower_tokens.is_some(),
-            structure.towers.is_empty().then_some("a model without encoders"),
+            structure.towers.is_empty(),
+            "a model without encoders",
         ),
     ];
-    let idle = cached.into_iter().chain(other).filter(|(_, is_given, _)| *is_given);
-    match idle.filter_map(|(name, _, idle)| Some((name, idle?))).next() {
+    match of_cache.chain(of_others).find(|(_, is_given, is_idle, _)| *is_given && *is_idle) {
         None => Ok(()),
-        Some((name, idle)) => {
-            let cause = format!("the option has no effect on {idle}");
+        Some((name, _, _, what)) => {
+            let cause = format!("the option has no effect on {what}");
             Err(Failure::new(U001, cause).at(place(name)).help("leave it out"))
         }
     }

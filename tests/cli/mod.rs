@@ -6,6 +6,7 @@ mod inputs;
 mod instances;
 mod joint;
 mod kept_clusters;
+mod language;
 mod limits;
 mod memory;
 mod models;

@@ -86,7 +86,7 @@ impl<'a> Config<'a> {
         Config { label, path: String::new(), map, defaults: &[], used: None }
     }
 
-    /// The same object, which records the paths of keys whose values are used.
+    /// An object of a configuration that records the paths of keys whose values are used.
     pub(super) fn recording(self, used: &'a RefCell<Used>) -> Config<'a> {
         Config { used: Some(used), ..self }
     }

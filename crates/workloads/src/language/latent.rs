@@ -44,15 +44,16 @@ impl Draw<'_> {
         self.output(base, None, mixed, x)
     }
 
+    /// What queries are projected from: the hidden state, or a normalised projection of it to a lower rank.
+    fn narrowed(&mut self, x: Tensor) -> Tensor {
+        let narrow = self.weights.take(Role::QueryDown).map_or(x, |module| self.linear(&module, x));
+        let norm = self.weights.take_if(is_query_norm);
+        norm.map_or(narrow, |module| self.normalise(&module, narrow, narrow.last()))
+    }
+
     /// Queries of every head, and what they are projected from.
     fn latent_queries(&mut self, base: &str, latent: &Latent, x: Tensor) -> (Tensor, Tensor) {
-        let mut narrow = x;
-        if let Some(module) = self.weights.take(Role::QueryDown) {
-            narrow = self.linear(&module, x);
-        }
-        if let Some(module) = self.weights.take_if(is_query_norm) {
-            narrow = self.normalise(&module, narrow, narrow.last());
-        }
+        let narrow = self.narrowed(x);
         let module = self.weights.take(Role::QueryUp).or_else(|| self.weights.take(Role::Query));
         let query = module.map_or(narrow, |module| self.linear(&module, narrow));
         (self.rotate(&format!("{base}.query_rotary"), query, latent.heads, latent.rotary), narrow)
@@ -171,13 +172,7 @@ impl Draw<'_> {
 
     /// Attention over a window and over compressed earlier tokens (DeepSeek-V4), with one head of keys that are also values.
     pub(super) fn compressed(&mut self, base: &str, compressed: &Compressed, x: Tensor) -> Tensor {
-        let mut narrow = x;
-        if let Some(module) = self.weights.take(Role::QueryDown) {
-            narrow = self.linear(&module, x);
-        }
-        if let Some(module) = self.weights.take_if(is_query_norm) {
-            narrow = self.normalise(&module, narrow, narrow.last());
-        }
+        let narrow = self.narrowed(x);
         let query = self.weights.take(Role::QueryUp).map_or(narrow, |module| self.linear(&module, narrow));
         let query = self.rotate(&format!("{base}.query_rotary"), query, compressed.heads, compressed.rotary);
         let mut keys = self.weights.take(Role::Key).map_or(x, |module| self.linear(&module, x));

@@ -74,7 +74,7 @@ impl Module {
         Some(joined)
     }
 
-    /// Both of two modules, with the name of the first.
+    /// Two modules as one, with the name of the first.
     pub(super) fn joined(mut self, other: Module) -> Module {
         self.join(&other);
         self

@@ -2,14 +2,14 @@
 //!
 //! A GGUF file has n blocks, and llama.cpp divides n + 1 *slots*, the last being the output, among the host and the
 //! devices in their order. A command line says how: a [`Setting`] is what it says of placement and memory, and can be read
-//! from the line and written as one. [`place`] follows the rules by which llama.cpp puts every tensor of a
+//! from the line and written as one. [`mod@place`] follows the rules by which llama.cpp puts every tensor of a
 //! [`Structure`](stagewright_structure::Structure) somewhere, [`memory`] adds up the bytes on each device and in RAM, and
 //! [`speed`] estimates seconds for a token and for a prompt.
 //!
 //! | module | is | checked against |
 //! | --- | --- | --- |
 //! | [`setting`] | options of the command line | itself, written and read back |
-//! | [`place`] | tensors to devices, exactly | `llama-fit-params` of llama.cpp 0c1e57098, 120 random settings |
+//! | [`mod@place`] | tensors to devices, exactly | its rules: `llama-fit-params` of llama.cpp 0c1e57098, 120 random settings |
 //! | [`memory`] | bytes; weights and caches exactly, buffers with a margin | the same, to its rounding of 1 MiB |
 //! | [`speed`] | seconds, by a fitted formula | published measurements |
 //!

@@ -6,7 +6,8 @@
 //! slot, one at the input to the host, any other with the output, unless an override matches its name: the first in the
 //! order of the line decides.
 //!
-//! Blocks that predict further tokens take slots, but their tensors are not loaded without speculative decoding. A model
+//! Blocks that predict further tokens take slots, but their tensors are not loaded without speculative decoding. A file that
+//! counts such blocks and lacks their tensors has a slot more in llama.cpp than here, since a structure has no such layers. A model
 //! whose output shares the table of tokens has a second copy of it with the output, unless both are in the same kind of
 //! memory. Factors of rotary positions have a copy wherever there are blocks.
 

@@ -1,7 +1,7 @@
-//! Error codes about placements read from plans.
+//! Error codes about placements read from plans and command lines.
 
 stagewright_core::codes! {
-    /// placements read from plans
+    /// placements read from plans and command lines
     pub enum L {
         /// plan for other devices
         ///
@@ -36,5 +36,26 @@ stagewright_core::codes! {
         /// `decoder.layer.#.step#.hidden`. No such name occurs in both models, or the plan places nothing. Give a plan of the same architecture from
         /// the same exporter, with a status of `feasible` or `optimal`.
         L006,
+
+        /// option of llama.cpp that is unknown or malformed
+        ///
+        /// The command line has a word that is no option of placement or memory, an option without its value, or a value that the
+        /// option does not take. The place is the column of the word. Give the options that decide where tensors go and what memory
+        /// they take, such as `-ngl 40 -ts 3,1 -c 8192`, and leave out the model, the address and sampling.
+        L007,
+
+        /// override of tensors that is no pattern with a target
+        ///
+        /// `--override-tensor` takes PATTERN=TARGET, several of them divided by commas, so that a pattern has neither `,` nor `=`. The
+        /// pattern is a regular expression without references to groups and conditions on what is around a match; the target is
+        /// `CPU` or the buffer type of a device of the line, which is its name, or `RPC0[HOST:PORT]` for a server.
+        L008,
+
+        /// option of llama.cpp that is not followed
+        ///
+        /// The option or the kind of layer changes placement or memory in a way that is not computed here: a tensor on several devices, a
+        /// draft, an encoder of images, attention without `--flash-attn`, a cache of compressed tokens or of an indexer. Leave the option
+        /// out, or ask the tool itself.
+        L009,
     }
 }

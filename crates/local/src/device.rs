@@ -1,0 +1,77 @@
+//! Devices of a machine, and places of tensors.
+
+stagewright_core::id! {
+    /// Index of a device in the order of a setting.
+    pub DeviceId;
+}
+
+/// Bytes of a context of CUDA: about half a GiB.
+pub const CUDA_CONTEXT: u64 = 1 << 29;
+
+/// Where llama.cpp puts a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Location {
+    /// Memory of the processor.
+    Host,
+    /// Memory of a device.
+    Device(DeviceId),
+}
+
+/// A device that llama.cpp can use beside the processor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Device {
+    /// Name, as `--list-devices` prints it: `CUDA0`.
+    pub name: String,
+    /// Name of its buffer type, the target of `--override-tensor`: as the device, but `RPC0[127.0.0.1:50052]` for servers.
+    pub buffer: String,
+    /// Kind of the device.
+    pub class: Class,
+    /// Bytes that are free before llama.cpp starts.
+    pub memory: u64,
+    /// Nominal bandwidth of its memory in bytes a second.
+    pub bandwidth: f64,
+    /// Peak of products of 16-bit numbers with 32-bit sums in FLOP a second, without sparsity.
+    pub peak: f64,
+}
+
+impl Device {
+    /// Bytes that the program takes on the device whatever it loads.
+    pub fn context_bytes(&self) -> u64 {
+        if self.class.is_cuda() { CUDA_CONTEXT } else { 0 }
+    }
+}
+
+/// The processor and its memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Host {
+    /// Bytes of RAM that are free.
+    pub memory: u64,
+    /// Nominal bandwidth of RAM in bytes a second.
+    pub bandwidth: f64,
+}
+
+/// Kinds of devices with speeds of their own; for some also the age of the build of llama.cpp, which became faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// NVIDIA GPUs from the generation Turing on with GDDR memory, builds of 2026.
+    Cuda,
+    /// NVIDIA GPUs with GDDR memory, builds of 2024.
+    Cuda2024,
+    /// NVIDIA GPUs with HBM, builds of 2024, which the newest measurements are of.
+    Hbm,
+    /// NVIDIA GPUs of the generation Pascal.
+    Pascal,
+    /// Apple GPUs, builds of 2026.
+    Metal,
+    /// Apple GPUs, builds of 2024.
+    Metal2024,
+    /// AMD GPUs.
+    Rocm,
+}
+
+impl Class {
+    /// Whether the backend is CUDA, with its contexts, pipelining and copies of weights for large batches.
+    pub fn is_cuda(self) -> bool {
+        matches!(self, Class::Cuda | Class::Cuda2024 | Class::Hbm | Class::Pascal)
+    }
+}

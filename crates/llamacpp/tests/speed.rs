@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use stagewright_core::ids::Keyed;
-use stagewright_local::speed::{Reads, Work, constants, decode, prefill};
-use stagewright_local::{Class, Device, DeviceId, Host, Setting, place};
+use stagewright_llamacpp::speed::{Reads, Work, constants, decode, prefill};
+use stagewright_llamacpp::{Class, Device, DeviceId, Host, Setting, place};
 use stagewright_structure::{Encoding, Structure};
 
 use crate::fixture::{GIB, dense, device, experts, parse};
 use crate::models::{self, Widths};
 
-const HOST: Host = Host { memory: 64 * GIB, bandwidth: 50e9 };
+const HOST: Host = Host::new(64 * GIB, 50e9);
 
 fn work(structure: &Structure, count: usize, line: &str, tokens: u64) -> Work {
     let setting = parse(count, line);
@@ -106,7 +106,7 @@ fn the_micro_batch_divides_the_copies() {
     assert!((copies("-cmoe -ub 2048 -b 2048") / (4.0 * experts as f64 / 40e9) - 1.0).abs() < 0.01);
     assert!((copies("-cmoe -ub 4096 -b 4096") / (2.0 * experts as f64 / 40e9) - 1.0).abs() < 0.01);
     let mut setting = parse(1, "");
-    setting.devices[DeviceId(0)].class = Class::Rocm;
+    setting.devices[DeviceId(0)].rates = constants::rates(Class::Rocm);
     assert_eq!(prefill(&structure, &setting, &place(&structure, &setting), HOST, 8192), None, "not measured");
 }
 
@@ -231,7 +231,7 @@ fn published(row: &Table) -> (Work, Setting, Host) {
         let (layers, expert_layers) = (counted(slots), counted(experts_on_devices));
         let bandwidth =
             BANDWIDTHS.iter().find(|known| known.0 == *name).unwrap_or_else(|| panic!("{name}")).1 * 1e9;
-        machine.push(Device { class: class(&row["device_class"]), bandwidth, ..device(name) });
+        machine.push(Device::new(name, class(&row["device_class"]), 24 * GIB, bandwidth, 71e12));
         devices.push(Reads { bytes, layers, expert_layers });
     }
     let bytes = match all_on_host {
@@ -242,7 +242,7 @@ fn published(row: &Table) -> (Work, Setting, Host) {
     let hops = names.len().saturating_sub(1) as u64;
     let work = Work { devices, host, hops, crossings: experts_on_host as u64 };
     let bandwidth = if row["cpu_bw_gbs"].is_empty() { 50e9 } else { number(row, "cpu_bw_gbs") * 1e9 };
-    (work, Setting::new(machine), Host { memory: 64 * GIB, bandwidth })
+    (work, Setting::new(machine), Host::new(64 * GIB, bandwidth))
 }
 
 /// Median and 90th percentile of relative errors.
@@ -322,7 +322,8 @@ fn published_prompts_of_a_dense_model_are_met() {
             .iter()
             .find(|row| row["devices"] == name && row["model"] == "llama3-8B" && row["quant"] == "Q4_K_M");
         let row = row.unwrap_or_else(|| panic!("a row of {name}"));
-        let setting = Setting::new(vec![Device { class: class(&row["device_class"]), peak, ..device(name) }]);
+        let setting =
+            Setting::new(vec![Device::new(name, class(&row["device_class"]), 24 * GIB, 936e9, peak)]);
         let seconds = prefill(&structure, &setting, &place(&structure, &setting), HOST, 1024);
         let error = 1024.0 / seconds.expect("a measured class") / number(row, "pp") - 1.0;
         println!("{name}: {:.1}%", 100.0 * error);

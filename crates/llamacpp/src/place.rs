@@ -60,7 +60,7 @@ impl Placement {
 /// Puts every tensor of a model read from a GGUF file somewhere, in time O(tensors · overrides).
 ///
 /// ```
-/// use stagewright_local::{Location, Setting, place};
+/// use stagewright_llamacpp::{Location, Setting, place};
 /// # let config = br#"{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
 /// #     "num_hidden_layers": 2, "vocab_size": 100}"#;
 /// # use stagewright_structure::huggingface::{Reading, read};

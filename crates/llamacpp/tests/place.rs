@@ -1,6 +1,6 @@
 //! Slots, overrides and copies.
 
-use stagewright_local::{Location, Placement, Setting, place};
+use stagewright_llamacpp::{Location, Placement, Setting, place};
 use stagewright_structure::Structure;
 
 use crate::fixture::{GIB, dense, devices, experts, on, parse};

@@ -103,15 +103,8 @@ impl Setting {
     /// regular expression or a target that is no device (L008), or an option has an effect that is not followed (L009).
     ///
     /// ```
-    /// use stagewright_local::{Class, Device, Setting};
-    /// let device = |name: &str| Device {
-    ///     name: name.into(),
-    ///     buffer: name.into(),
-    ///     class: Class::Cuda,
-    ///     memory: 24 << 30,
-    ///     bandwidth: 936e9,
-    ///     peak: 71e12,
-    /// };
+    /// use stagewright_llamacpp::{Class, Device, Setting};
+    /// let device = |name: &str| Device::new(name, Class::Cuda, 24 << 30, 936e9, 71e12);
     /// let machine = [device("CUDA0"), device("CUDA1")];
     /// let setting = Setting::parse("--flags", "-ngl 40 -ts 3,1 -ncmoe 2 -c 8192", &machine).expect("a line");
     /// assert_eq!((setting.layers, setting.shares.as_slice()), (Some(40), [3.0, 1.0].as_slice()));

@@ -1,6 +1,6 @@
 //! Models and machines.
 
-use stagewright_local::{Class, Device, DeviceId, Location, Setting};
+use stagewright_llamacpp::{Class, Device, DeviceId, Location, Setting};
 use stagewright_structure::Structure;
 
 use crate::models::{self, Widths};
@@ -9,14 +9,7 @@ pub(crate) const GIB: u64 = 1 << 30;
 
 /// A GeForce RTX 3090 by memory and speed, unless told otherwise.
 pub(crate) fn device(name: &str) -> Device {
-    Device {
-        name: name.into(),
-        buffer: name.into(),
-        class: Class::Cuda,
-        memory: 24 * GIB,
-        bandwidth: 936e9,
-        peak: 71e12,
-    }
+    Device::new(name, Class::Cuda, 24 * GIB, 936e9, 71e12)
 }
 
 /// As many devices, `CUDA0` first.

@@ -2,7 +2,7 @@
 
 use stagewright_structure::{Mixture, Role, Structure, Tensor};
 
-use super::constants::{COPY_BANDWIDTH, HOST_EFFICIENCY, rates};
+use super::constants::COPY_BANDWIDTH;
 use super::work::active_share;
 use crate::device::{Device, Host, Location};
 use crate::memory::LARGE_BATCH;
@@ -59,7 +59,7 @@ fn micro_batch(
             }
             (Location::Host, None) => {
                 let read = tensor.bytes as f64 * used_share(structure, tensor, tokens);
-                read / (host.bandwidth * HOST_EFFICIENCY)
+                read / (host.bandwidth * host.efficiency)
             }
         };
     }
@@ -68,7 +68,7 @@ fn micro_batch(
 
 /// FLOP a second that products of a model reach on a device; `None` if not measured.
 fn products(structure: &Structure, device: &Device) -> Option<f64> {
-    let rates = rates(device.class);
+    let rates = device.rates;
     let has_experts = structure.layers.iter().any(|layer| layer.mixture.is_some());
     Some(device.peak * if has_experts { rates.expert_products } else { rates.products }?)
 }

@@ -1,5 +1,7 @@
 //! Devices of a machine, and places of tensors.
 
+use crate::speed::constants::{HOST_EFFICIENCY, HOST_LAYER, Rates, rates};
+
 stagewright_core::id! {
     /// Index of a device in the order of a setting.
     pub DeviceId;
@@ -32,9 +34,16 @@ pub struct Device {
     pub bandwidth: f64,
     /// Peak of products of 16-bit numbers with 32-bit sums in FLOP a second, without sparsity.
     pub peak: f64,
+    /// Speed relative to bandwidth and peak.
+    pub rates: Rates,
 }
 
 impl Device {
+    /// A device with the speed of its class, whose buffer type has its name.
+    pub fn new(name: &str, class: Class, memory: u64, bandwidth: f64, peak: f64) -> Device {
+        Device { name: name.into(), buffer: name.into(), class, memory, bandwidth, peak, rates: rates(class) }
+    }
+
     /// Bytes that the program takes on the device whatever it loads.
     pub fn context_bytes(&self) -> u64 {
         if self.class.is_cuda() { CUDA_CONTEXT } else { 0 }
@@ -48,6 +57,17 @@ pub struct Host {
     pub memory: u64,
     /// Nominal bandwidth of RAM in bytes a second.
     pub bandwidth: f64,
+    /// Share of the bandwidth that products with weights reach.
+    pub efficiency: f64,
+    /// Seconds for a layer beyond its bytes.
+    pub layer: f64,
+}
+
+impl Host {
+    /// A processor with the speed of those that were measured.
+    pub const fn new(memory: u64, bandwidth: f64) -> Host {
+        Host { memory, bandwidth, efficiency: HOST_EFFICIENCY, layer: HOST_LAYER }
+    }
 }
 
 /// Kinds of devices with speeds of their own; for some also the age of the build of llama.cpp, which became faster.

@@ -1,7 +1,7 @@
 //! Bytes by device against sums by hand, in the rules of llama.cpp 0c1e57098.
 
-use stagewright_local::memory::{CUDA_CONTEXT, Cells, MARGIN, Memory};
-use stagewright_local::{Class, DeviceId, Host, Location, Setting, place};
+use stagewright_llamacpp::memory::{CUDA_CONTEXT, Cells, MARGIN, Memory};
+use stagewright_llamacpp::{Class, DeviceId, Host, Location, Setting, place};
 use stagewright_structure::Structure;
 
 use crate::fixture::{dense, experts, on, parse, windows};
@@ -225,7 +225,7 @@ fn a_device_fits_with_the_margin_alone() {
     let mut setting = parse(1, "-c 4096");
     let bytes = memory(&structure, &setting);
     assert_eq!(bytes.devices[FIRST].context, CUDA_CONTEXT);
-    let host = Host { memory: bytes.host.total() + MARGIN, bandwidth: 50e9 };
+    let host = Host::new(bytes.host.total() + MARGIN, 50e9);
     setting.devices[FIRST].memory = bytes.devices[FIRST].total() + MARGIN;
     assert_eq!(bytes.shortfalls(&setting, host), []);
     setting.devices[FIRST].memory -= 1;

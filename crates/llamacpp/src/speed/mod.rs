@@ -22,9 +22,9 @@ mod work;
 pub use prefill::prefill;
 pub use work::{Reads, Work};
 
-use crate::device::{Class, Host};
+use crate::device::Host;
 use crate::setting::Setting;
-use constants::{CROSSING, HOP, HOST_EFFICIENCY, HOST_LAYER, rates};
+use constants::{CROSSING, HOP, Rates};
 
 /// Seconds for a token, by [`Work`] on the devices of a setting.
 ///
@@ -33,14 +33,13 @@ use constants::{CROSSING, HOP, HOST_EFFICIENCY, HOST_LAYER, rates};
 pub fn decode(work: &Work, setting: &Setting, host: Host) -> f64 {
     assert_eq!(work.devices.len(), setting.devices.len(), "work of the setting's devices");
     let devices = setting.devices.iter().zip(&work.devices);
-    let devices: f64 = devices.map(|(device, reads)| seconds(reads, device.class, device.bandwidth)).sum();
-    let on_host = work.host.bytes / (host.bandwidth * HOST_EFFICIENCY) + work.host.layers as f64 * HOST_LAYER;
+    let devices: f64 = devices.map(|(device, reads)| seconds(reads, device.rates, device.bandwidth)).sum();
+    let on_host = work.host.bytes / (host.bandwidth * host.efficiency) + work.host.layers as f64 * host.layer;
     devices + on_host + work.hops as f64 * HOP + work.crossings as f64 * CROSSING
 }
 
 /// Seconds of one device for a token.
-fn seconds(reads: &Reads, class: Class, bandwidth: f64) -> f64 {
-    let rates = rates(class);
+fn seconds(reads: &Reads, rates: Rates, bandwidth: f64) -> f64 {
     reads.bytes / (bandwidth * rates.efficiency)
         + reads.layers as f64 * rates.layer
         + reads.expert_layers as f64 * rates.expert_layer

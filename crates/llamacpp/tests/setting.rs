@@ -2,8 +2,8 @@
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use stagewright_local::setting::Pattern;
-use stagewright_local::{Location, Override, Setting};
+use stagewright_llamacpp::setting::Pattern;
+use stagewright_llamacpp::{Location, Override, Setting};
 use stagewright_structure::Encoding;
 
 use crate::fixture::{device, devices, on, parse};

@@ -52,6 +52,9 @@ test-runtimes: setup
 	target/runtimes/bin/pip install --quiet --disable-pip-version-check numpy $(RUNTIMES)
 	$(if $(ALONE),target/runtimes/bin/pip install --quiet --disable-pip-version-check --no-deps $(ALONE))
 	target/runtimes/bin/python tests/runtimes/check.py target/debug/stagewright
+	@data/setup/install-llama-cpp
+	folder="$${STAGEWRIGHT_LLAMA_CPP:-$(CURDIR)/target/llama.cpp}"; [ -x "$$folder/llama-fit-params" ] || exit 0; \
+	  STAGEWRIGHT_LLAMA_CPP="$$folder" $(CARGO) test --package stagewright-llamacpp --test integration oracle
 	EXTRAS="torch ray tensorboard" bindings/python/run-tests
 
 # Takes the screenshot of a report in the README.

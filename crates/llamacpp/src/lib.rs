@@ -9,8 +9,8 @@
 //! | module | is | checked against |
 //! | --- | --- | --- |
 //! | [`setting`] | options of the command line | itself, written and read back |
-//! | [`mod@place`] | tensors to devices, exactly | its rules: `llama-fit-params` of llama.cpp 0c1e57098, 120 random settings |
-//! | [`memory`] | bytes; weights and caches exactly, buffers with a margin | the same, to its rounding of 1 MiB |
+//! | [`mod@place`] | tensors to devices, exactly | `llama-fit-params` of llama.cpp 0c1e57098, 480 random models and settings |
+//! | [`memory`] | bytes; weights and caches exactly, buffers bounded | the same, to its rounding of 1 MiB |
 //! | [`speed`] | seconds, by a fitted formula | published measurements |
 //!
 //! Only `--split-mode layer` is followed, where a tensor is on one device. Options whose effect is not followed are
@@ -28,7 +28,8 @@
 //! ```
 //!
 //! prints a line for each device and one for the host: name, and MiB of weights, cache and compute buffers. The setting has
-//! devices named `RPC0` and `RPC1`, whose buffer types are `RPC0[127.0.0.1:50052]` and `RPC1[127.0.0.1:50053]`.
+//! devices named `RPC0` and `RPC1`, whose buffer types are `RPC0[127.0.0.1:50052]` and `RPC0[127.0.0.1:50053]`, because each
+//! server counts its own devices. `make test-runtimes` builds the tool and asks it about every case of the tests.
 
 mod device;
 pub mod memory;

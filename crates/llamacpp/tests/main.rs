@@ -5,6 +5,7 @@ mod memory;
 #[path = "../../structure/tests/gguf/models.rs"]
 #[allow(dead_code, reason = "models of the tests of structures, of which some serve here")]
 mod models;
+mod oracle;
 mod place;
 mod setting;
 mod speed;

@@ -107,37 +107,38 @@ fn windows_bound_the_cells_of_their_layers() {
     assert_eq!(bytes("-c 8192 -np 4"), 4 * (2048 + 768));
 }
 
+fn latents(is_fused: bool) -> Structure {
+    let mut model = Model::new("deepseek2", 1, 256, 512);
+    model.key("attention.head_count", 4u32).key("attention.head_count_kv", 1u32);
+    model.key("attention.key_length", 576u32).key("attention.value_length", 512u32);
+    model.key("attention.key_length_mla", 192u32).key("attention.value_length_mla", 128u32);
+    model.key("attention.kv_lora_rank", 512u32).key("rope.dimension_count", 64u32);
+    model.key("feed_forward_length", 512u32).tensor("output.weight", &[256, 512], F32);
+    let shapes: &[(&str, &[u64])] = &[
+        ("attn_norm", &[256]),
+        ("attn_q", &[256, 4 * 192]),
+        ("attn_kv_a_mqa", &[256, 576]),
+        ("attn_kv_a_norm", &[512]),
+        ("attn_output", &[4 * 128, 256]),
+        ("ffn_norm", &[256]),
+        ("ffn_gate", &[256, 512]),
+        ("ffn_up", &[256, 512]),
+        ("ffn_down", &[512, 256]),
+    ];
+    model.layer(0, shapes);
+    match is_fused {
+        true => model.layer(0, &[("attn_kv_b", &[512, 4 * 256])]),
+        false => model.layer(0, &[("attn_k_b", &[128, 512, 4]), ("attn_v_b", &[512, 128, 4])]),
+    };
+    model.structure()
+}
+
 /// Latent attention keeps 512 + 64 numbers as a key and no value; with keys and values projected by one tensor it keeps both.
 #[test]
 fn latent_attention_keeps_its_latent_alone() {
-    let model = |is_fused: bool| {
-        let mut model = Model::new("deepseek2", 1, 256, 512);
-        model.key("attention.head_count", 4u32).key("attention.head_count_kv", 1u32);
-        model.key("attention.key_length", 576u32).key("attention.value_length", 512u32);
-        model.key("attention.key_length_mla", 192u32).key("attention.value_length_mla", 128u32);
-        model.key("attention.kv_lora_rank", 512u32).key("rope.dimension_count", 64u32);
-        model.key("feed_forward_length", 512u32).tensor("output.weight", &[256, 512], F32);
-        let shapes: &[(&str, &[u64])] = &[
-            ("attn_norm", &[256]),
-            ("attn_q", &[256, 4 * 192]),
-            ("attn_kv_a_mqa", &[256, 576]),
-            ("attn_kv_a_norm", &[512]),
-            ("attn_output", &[4 * 128, 256]),
-            ("ffn_norm", &[256]),
-            ("ffn_gate", &[256, 512]),
-            ("ffn_up", &[256, 512]),
-            ("ffn_down", &[512, 256]),
-        ];
-        model.layer(0, shapes);
-        match is_fused {
-            true => model.layer(0, &[("attn_kv_b", &[512, 4 * 256])]),
-            false => model.layer(0, &[("attn_k_b", &[128, 512, 4]), ("attn_v_b", &[512, 128, 4])]),
-        };
-        model.structure()
-    };
-    assert_eq!(caches(&model(false), 1, "-c 1024")[1], 1024 * 576 * 2);
-    assert_eq!(caches(&model(false), 1, "-c 1024 -ctk q8_0 -ctv q4_0")[1], 1024 * 576 / 32 * 34);
-    assert_eq!(caches(&model(true), 1, "-c 1024")[1], 1024 * 4 * (192 + 128) * 2);
+    assert_eq!(caches(&latents(false), 1, "-c 1024")[1], 1024 * 576 * 2);
+    assert_eq!(caches(&latents(false), 1, "-c 1024 -ctk q8_0 -ctv q8_0")[1], 1024 * 576 / 32 * 34);
+    assert_eq!(caches(&latents(true), 1, "-c 1024")[1], 1024 * 4 * (192 + 128) * 2);
 }
 
 /// A state-space layer: 512 channels with 16 numbers each and 3 earlier tokens of 512 + 2 · 16, in 32 bits a sequence.
@@ -161,41 +162,62 @@ fn a_state_is_in_32_bits_for_every_sequence() {
     assert_eq!(caches(&structure, 1, "-c 4096 -np 3")[1], 3 * state);
 }
 
-/// The formulas of the page, with d = 512, f = 1024, 8 heads of 64, 4 experts a token and V = 1024.
-#[test]
-fn buffers_follow_the_widest_layer() {
-    let buffers = |structure: &Structure, line: &str| {
-        let memory = memory(structure, &parse(2, &format!("-c 4096 -ot none=CPU {line}")));
-        memory.devices.iter().map(|bytes| bytes.compute).collect::<Vec<_>>()
-    };
-    let mask = |micro_batch: u64| 8 * micro_batch * 4096;
-    let plain = 512 * 4 * (3 * 1024 + 6 * 512 + 8 * 64) + mask(512);
-    let last = 512 * 4 * (1024 + 9 * 512) + mask(512);
-    assert_eq!(buffers(&dense(), ""), [plain, plain]);
-    assert!(last < plain, "the widest layer of the last device decides");
-    assert_eq!(buffers(&dense(), "-ts 8,1"), [plain, last]);
-    let mut wide = dense();
-    wide.vocabulary = 8192;
-    assert_eq!(buffers(&wide, "")[1], 512 * 4 * (8192 + 9 * 512) + mask(512));
-    assert_eq!(buffers(&dense(), "-ts 1,0"), [plain, 0]);
-    let small = 128 * 4 * (3 * 1024 + 6 * 512 + 8 * 64) + mask(128);
-    assert_eq!(buffers(&dense(), "-ub 128")[0], small);
-    assert_eq!(buffers(&dense(), "-b 128")[0], small, "no micro-batch is larger than a batch");
-    let on_device = 512 * 4 * (2 * 4 * 512 + 4 * 1024 + 6 * 512) + mask(512);
-    assert_eq!(buffers(&experts(), "")[0], on_device);
-    assert_eq!(buffers(&experts(), "-ncmoe 8")[0], 512 * 24 * 512 + mask(512));
-    assert_eq!(buffers(&experts(), "-ncmoe 4")[0], on_device, "the fifth block has experts on the device");
+/// Bytes beside numbers and mask.
+const OTHER: u64 = 2 << 20;
+
+/// Buffers of both devices.
+fn buffers(structure: &Structure, line: &str) -> [u64; 2] {
+    let memory = memory(structure, &parse(2, &format!("-c 4096 -np 1 {line}")));
+    [memory.devices[FIRST].compute, memory.devices[DeviceId(1)].compute]
 }
 
-/// Three further copies of the hidden state and the mask on both devices.
+/// The rules of the module by hand, with d = 512, f = 1024, 8 heads of 64, 4 experts a token and V = 1024.
+#[test]
+fn buffers_follow_the_widest_layer() {
+    let bytes = |numbers: u64, tokens: u64| tokens * (4 * numbers + 2 * 4096) + OTHER;
+    let (queries, d) = (8 * 64, 512);
+    let dense_layer = 3 * 1024 + queries + 3 * d;
+    let plain = "-ot none=CPU";
+    assert_eq!(buffers(&dense(), plain), [bytes(dense_layer + d, 512), bytes(1024 + 12 * d, 512)]);
+    assert_eq!(buffers(&dense(), &format!("{plain} -ts 1,0"))[1], 0);
+    assert_eq!(buffers(&dense(), &format!("{plain} -ub 128"))[0], bytes(dense_layer + d, 128));
+    assert_eq!(buffers(&dense(), &format!("{plain} -b 128"))[0], bytes(dense_layer + d, 128));
+    assert_eq!(buffers(&dense(), &format!("{plain} -b 100 -np 3 -c 12288"))[0], bytes(dense_layer + d, 102));
+    let expert_layer = 4 * 3 * 1024 + queries + 3 * d;
+    assert_eq!(buffers(&experts(), plain)[0], bytes(expert_layer + d, 512));
+    // A large batch brings experts of the host to the first device alone, and their results to the second.
+    let [first, second] = buffers(&experts(), "-ncmoe 8");
+    assert_eq!(first, bytes(expert_layer + 5 * d + d, 512));
+    assert_eq!(second, bytes(1024 + 12 * d, 512));
+    let wide = "-ncmoe 8 -ub 16";
+    assert_eq!(buffers(&experts(), wide)[0], bytes(2 * queries + 2 * 2 * 2 * 64 + 8 * d + d, 16));
+}
+
+/// Four copies of the mask, of the hidden state on the first device, and of two states on the second.
 #[test]
 fn pipelined_inputs_have_four_copies() {
-    let structure = dense();
-    let compute = |line: &str| memory(&structure, &parse(2, line)).devices[FIRST].compute;
-    let inputs = 512 * 4 * 512 + 8 * 512 * 4096;
-    assert_eq!(compute("-c 4096") - compute("-c 4096 -ot none=CPU"), 3 * inputs);
-    assert_eq!(compute("-c 4096 -ngl 8"), compute("-c 4096 -ngl 8 -ot none=CPU"));
-    assert_eq!(compute("-c 4096 -nkvo"), compute("-c 4096 -nkvo -ot none=CPU"));
+    let mut structure = dense();
+    structure.vocabulary = 1;
+    let compute = |line: &str| buffers(&structure, line);
+    let once = compute("-ot none=CPU");
+    let mask = 2 * 512 * 4096;
+    assert_eq!(compute("")[0] - once[0], 3 * (mask + 4 * 512 * 512));
+    assert_eq!(compute("-ncmoe 0"), compute(""), "which overrides nothing");
+    let second = 4 * 512 * (2 * 512 - 512 + 5 * 512);
+    assert_eq!(compute("-ngl 8")[0] - once[0], second, "the host is the first memory, and is helped");
+    let cache = 4096 * ENTRY * 2;
+    // The output decided, by one number, before the layers had parts elsewhere.
+    let apart = 4 * 512 * (5 * 512 - 1);
+    assert_eq!(compute("-nkvo")[1] - once[1], apart + cache, "the cache of a layer is copied from the host");
+}
+
+#[test]
+fn latents_have_keys_and_values_of_one_type() {
+    let structure = latents(false);
+    let setting = parse(1, "-c 1024 -ctk q8_0 -ctv q4_0");
+    let error =
+        Memory::of("--flags", &structure, &setting, &place(&structure, &setting)).expect_err("two types");
+    assert_eq!((error.code.name, error.place.to_string()), ("L007", "--flags: -ctv".to_owned()));
 }
 
 /// The largest product tensor on the host, of whatever block, has room on the first device.

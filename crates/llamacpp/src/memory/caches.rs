@@ -61,7 +61,10 @@ impl Cells {
     }
 
     /// Cells of a layer with a window.
-    fn of_window(self, setting: &Setting, window: u64) -> u64 {
+    pub(super) fn of_window(self, setting: &Setting, window: u64) -> u64 {
+        if setting.whole_windows {
+            return self.cells;
+        }
         let sequences = if setting.unified { setting.sequences } else { 1 };
         let needed = window.saturating_mul(sequences).saturating_add(self.micro_batch(setting));
         self.cells.min(needed).next_multiple_of(PADDING)
@@ -93,17 +96,12 @@ pub fn layer_bytes(
         Mixer::Linear(_) if structure.architecture.contains("rwkv") => Err(not_followed("a state of RWKV")),
         Mixer::Attention(attention) => cache.attention(attention),
         Mixer::Latent(latent) => cache.latent(latent, has_fused_projection(structure, index)),
-        Mixer::Linear(linear) => Ok(cache.state(linear_state(linear))),
-        Mixer::StateSpace(space) => Ok(cache.state(space_state(space))),
-        Mixer::Convolution(convolution) => {
-            Ok(cache.state(convolution.kernel.saturating_sub(1) * convolution.width))
-        }
-        Mixer::None => Ok(0),
+        mixer => Ok(state_bytes(mixer, setting)),
     }
 }
 
 /// Whether a file has the projection of keys and values out of their latent in one tensor.
-fn has_fused_projection(structure: &Structure, layer: usize) -> bool {
+pub(super) fn has_fused_projection(structure: &Structure, layer: usize) -> bool {
     let mut tensors = structure.tensors.iter().filter(|tensor| tensor.layer == Some(layer as u64));
     tensors.any(|tensor| tensor.name.ends_with("attn_kv_b.weight"))
 }
@@ -120,8 +118,8 @@ impl Cache<'_> {
             return Ok(0);
         }
         let cells = match attention.window {
-            Some(window) if !self.setting.whole_windows => self.cells.of_window(self.setting, window),
-            _ => self.cells.cells,
+            Some(window) => self.cells.of_window(self.setting, window),
+            None => self.cells.cells,
         };
         let widths = [attention.kv_heads * attention.key, attention.kv_heads * attention.value];
         self.keys_and_values(cells, widths)
@@ -130,6 +128,11 @@ impl Cache<'_> {
     fn latent(&self, latent: &Latent, is_fused: bool) -> Result<u64> {
         let widths = match is_fused {
             true => [latent.heads * (latent.plain + latent.rotary), latent.heads * latent.value],
+            false if self.setting.keys != self.setting.values => {
+                let message = "latent attention has keys and values of one type";
+                let help = "give `-ctk` and `-ctv` the same type";
+                return Err(InputError::at_path(L::L007, self.label, "-ctv", message, help));
+            }
             false => [latent.rank + latent.rotary, 0],
         };
         self.keys_and_values(self.cells.cells, widths)
@@ -147,10 +150,17 @@ impl Cache<'_> {
             InputError::at_path(L::L007, self.label, option, message, "give f16, or leave the option out")
         })
     }
+}
 
-    fn state(&self, numbers: u64) -> u64 {
-        numbers.saturating_mul(STATE_BYTES).saturating_mul(self.setting.sequences.max(1))
-    }
+/// Bytes of the states of all sequences in a mixer; 0 if it has a cache.
+pub(super) fn state_bytes(mixer: &Mixer, setting: &Setting) -> u64 {
+    let numbers = match mixer {
+        Mixer::Linear(linear) => linear_state(linear),
+        Mixer::StateSpace(space) => space_state(space),
+        Mixer::Convolution(convolution) => convolution.kernel.saturating_sub(1) * convolution.width,
+        Mixer::Attention(_) | Mixer::Latent(_) | Mixer::Compressed(_) | Mixer::None => 0,
+    };
+    numbers.saturating_mul(STATE_BYTES).saturating_mul(setting.sequences.max(1))
 }
 
 /// Numbers of the state and the convolution of linear attention.

@@ -57,5 +57,17 @@ stagewright_core::codes! {
         /// draft, an encoder of images, attention without `--flash-attn`, a cache of compressed tokens or of an indexer. Leave the option
         /// out, or ask the tool itself.
         L009,
+
+        /// device without a measured speed of prompts
+        ///
+        /// The goal counts the seconds of a prompt, and no published measurement says how fast the device reads one. Plan for decode
+        /// alone, or give the output of `llama-bench` on the machine with `--costs`.
+        L010,
+
+        /// too many unlike devices
+        ///
+        /// Sets of devices are searched one by one, and unlike devices form too many of them. Devices of the same kind and memory
+        /// count once; leave some of the others out.
+        L011,
     }
 }

@@ -16,6 +16,7 @@
 //! The objective of bytes over bandwidth by device with links between them is that of exo (issue 957).
 
 pub mod constants;
+pub mod parts;
 mod prefill;
 mod work;
 

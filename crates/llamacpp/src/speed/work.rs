@@ -101,7 +101,7 @@ pub(super) fn active_share(structure: &Structure, tensor: &Tensor, is_at_output:
 }
 
 /// Bytes of the cache that a token of a sequence reads in a layer.
-fn cache_bytes(layer: &Layer, setting: &Setting, tokens: u64) -> f64 {
+pub(super) fn cache_bytes(layer: &Layer, setting: &Setting, tokens: u64) -> f64 {
     if layer.is_prediction {
         return 0.0;
     }

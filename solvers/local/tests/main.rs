@@ -1,0 +1,9 @@
+//! The search for local plans against enumeration.
+
+mod agreement;
+#[path = "../../../crates/structure/tests/gguf/models.rs"]
+#[allow(dead_code, reason = "models of the tests of structures, of which some serve here")]
+mod models;
+#[path = "../../../crates/structure/tests/gguf/writer.rs"]
+#[allow(dead_code, reason = "a writer of the tests of structures, of which parts serve here")]
+mod writer;

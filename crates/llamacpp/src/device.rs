@@ -30,6 +30,8 @@ pub struct Device {
     pub class: Class,
     /// Bytes that are free before llama.cpp starts.
     pub memory: u64,
+    /// Whether its memory is a part of RAM, as on chips of Apple.
+    pub shares_ram: bool,
     /// Nominal bandwidth of its memory in bytes a second.
     pub bandwidth: f64,
     /// Peak of products of 16-bit numbers with 32-bit sums in FLOP a second, without sparsity.
@@ -39,9 +41,19 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device with the speed of its class, whose buffer type has its name.
+    /// A device with memory of its own and the speed of its class, whose buffer type has its name.
     pub fn new(name: &str, class: Class, memory: u64, bandwidth: f64, peak: f64) -> Device {
-        Device { name: name.into(), buffer: name.into(), class, memory, bandwidth, peak, rates: rates(class) }
+        let rates = rates(class);
+        Device {
+            name: name.into(),
+            buffer: name.into(),
+            class,
+            memory,
+            shares_ram: false,
+            bandwidth,
+            peak,
+            rates,
+        }
     }
 
     /// Bytes that the program takes on the device whatever it loads.

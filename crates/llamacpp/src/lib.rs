@@ -31,11 +31,13 @@
 //! devices named `RPC0` and `RPC1`, whose buffer types are `RPC0[127.0.0.1:50052]` and `RPC1[127.0.0.1:50053]`.
 
 mod device;
+mod machine;
 pub mod memory;
 pub mod place;
 pub mod setting;
 pub mod speed;
 
 pub use device::{Class, Device, DeviceId, Host, Location};
+pub use machine::{Machine, SYSTEM_BYTES};
 pub use place::{Placement, place};
 pub use setting::{Override, Setting};

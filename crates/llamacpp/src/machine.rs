@@ -7,7 +7,7 @@
 //! Chips whose GPU and processor share one memory need no host: RAM is then the memory of the device.
 
 use stagewright_core::document::{ClassDocument, ClusterDocument, KindDocument, Precision};
-use stagewright_formats::clusters::{Role, device};
+use stagewright_formats::clusters::{self, Role};
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 
@@ -67,7 +67,7 @@ impl Machine {
 fn backend(class: Class) -> &'static str {
     match class {
         Class::Rocm => "ROCm",
-        Class::Metal | Class::Metal2024 => "MTL",
+        class if class.is_metal() => "MTL",
         _ => "CUDA",
     }
 }
@@ -145,11 +145,14 @@ impl Reader<'_> {
         };
         let bandwidth = self.bandwidth(kind, figures)?;
         let memory = self.memory(index, kind)?.saturating_sub(reserve(kind).unwrap_or(0));
-        let peak = figures.and_then(peak);
+        let peak = figures.and_then(|figures| peak(class.0, figures));
         if peak.is_none() {
             notes.push(format!("class `{}` has no peak, so that times of prompts are not known", kind.class));
         }
         let mut device = Device::new("", class.0, memory, bandwidth, peak.unwrap_or(0.0));
+        if let Some(vector_peak) = figures.and_then(|figures| vector_peak(&kind.class, figures)) {
+            device = device.with_vector_peak(vector_peak);
+        }
         device.shares_ram = class.1;
         if peak.is_none() {
             (device.rates.products, device.rates.expert_products) = (None, None);
@@ -214,13 +217,26 @@ fn reserve(kind: &KindDocument) -> Option<u64> {
 }
 
 /// Peak of products of 16-bit numbers; of single precision where a device has no such units.
-fn peak(class: &ClassDocument) -> Option<f64> {
-    let peak = |precision: Precision| class.peaks.get(&precision).copied();
+///
+/// CUDA multiplies quantised weights as 8-bit integers. Cards for games sum 16-bit products at a quarter of this rate, cards for
+/// work at half of it, and both read a prompt in proportion to the integers; so a quarter counts.
+fn peak(class: Class, figures: &ClassDocument) -> Option<f64> {
+    let peak = |precision: Precision| figures.peaks.get(&precision).copied();
+    let integers =
+        peak(Precision::Int8).filter(|_| class == Class::Cuda).map_or(f64::INFINITY, |peak| peak / 4.0);
     peak(Precision::Fp16)
         .or_else(|| peak(Precision::Bf16))
-        .or(class.peak_flops)
+        .or(figures.peak_flops)
         .or_else(|| peak(Precision::Fp32))
+        .map(|peak| peak.min(integers))
         .filter(|peak| peak.is_finite() && *peak > 0.0)
+}
+
+/// Peak in single precision, of the built-in device if the class has another precision alone.
+fn vector_peak(name: &str, class: &ClassDocument) -> Option<f64> {
+    let own = class.peaks.get(&Precision::Fp32).copied();
+    let built_in = || built_in(name)?.peak_flops.get(&Precision::Fp32).copied();
+    own.or_else(built_in).filter(|peak| peak.is_finite() && *peak > 0.0)
 }
 
 /// What llama.cpp makes of a built-in device.
@@ -254,13 +270,18 @@ const OTHER: [&str; 4] = ["arc-", "gaudi-", "tpu-", "edge-tpu"];
 /// Names of chips whose GPU and processor share memory, by their beginning.
 const SHARED: [&str; 4] = ["apple-", "jetson-", "gb10", "ryzen-ai-"];
 
-/// What a compute class is by its name, which is that of a built-in device, or that with a precision; `None` for others.
-fn known(class: &str) -> Option<Known> {
+/// The built-in device that a compute class is named after, perhaps with a precision.
+fn built_in(class: &str) -> Option<&'static clusters::Device> {
     let without_precision = || {
         let (name, precision) = class.rsplit_once('-')?;
-        Precision::named(precision).and_then(|_| device(name))
+        Precision::named(precision).and_then(|_| clusters::device(name))
     };
-    let device = device(class).or_else(without_precision)?;
+    clusters::device(class).or_else(without_precision)
+}
+
+/// What a compute class is by its name; `None` if it is no built-in device.
+fn known(class: &str) -> Option<Known> {
+    let device = built_in(class)?;
     let begins = |names: &[&str]| names.iter().any(|name| device.name.starts_with(name));
     let shares_ram = begins(&SHARED);
     let class = match () {

@@ -23,7 +23,8 @@ fn cards_and_a_processor_of_a_shorthand() {
     let expected = [("CUDA0", 24576 << 20, 936.0), ("CUDA1", 12 * GIB, 360.0), ("CUDA2", 12 * GIB, 360.0)];
     assert_eq!(figures.collect::<Vec<_>>(), expected);
     assert!(machine.devices.iter().all(|device| device.class == Class::Cuda && !device.shares_ram));
-    assert_eq!((machine.devices[0].peak, machine.devices[1].peak), (71e12, 25.48e12));
+    assert_eq!((machine.devices[0].peak, machine.devices[1].peak), (71e12, 25.475e12));
+    assert_eq!((machine.devices[0].vector_peak, machine.devices[1].vector_peak), (35.6e12, 12.74e12));
     assert_eq!((machine.host.memory, machine.host.bandwidth), (64 * GIB - SYSTEM_BYTES, 83.2e9));
     assert_eq!(notes.len(), 1, "{notes:?}");
 }
@@ -38,6 +39,13 @@ fn backends_have_numbers_of_their_own_and_sockets_add_up() {
     assert_eq!(machine.devices[1].peak, 11.76e12, "single precision, as it has no fast half precision");
 }
 
+/// Cards for work have twice the 16-bit peak of cards for games, for the same integers.
+#[test]
+fn a_quarter_of_the_integers_bounds_the_peak() {
+    let (machine, _) = machine("1xrtx-a6000+1xgb10+1xepyc-7742:256GiB");
+    assert_eq!([machine.devices[0].peak, machine.devices[1].peak], [77.425e12, 62.5e12]);
+}
+
 #[test]
 fn a_precision_in_the_name_of_a_class_changes_no_class() {
     let (machine, _) = machine("1xa100:fp32+1xepyc-7742:256GiB");
@@ -47,6 +55,9 @@ fn a_precision_in_the_name_of_a_class_changes_no_class() {
 /// A chip of Apple has one memory: what fits the device and the host each alone must fit RAM together.
 #[test]
 fn shared_memory_holds_device_and_host_together() {
+    for chip in ["gb10", "strix-halo", "jetson-agx-orin"] {
+        assert!(machine(&format!("1x{chip}")).0.devices[0].shares_ram, "{chip}");
+    }
     let (machine, notes) = machine("1xapple-m2-ultra");
     assert_eq!((machine.devices[0].name.as_str(), notes.len()), ("MTL0", 0));
     assert!(machine.devices[0].shares_ram && machine.host.memory == machine.devices[0].memory);
@@ -114,8 +125,8 @@ fn built_in_devices_have_classes() {
     let class = |name: &str| machine(&format!("1x{name}+1xepyc-7742:64GiB")).0.devices[0].class;
     let classes =
         ["l40s", "h20", "l20", "gh200", "mi300x", "rtx-pro-6000", "p100", "apple-m1", "t4"].map(class);
-    let [l40s, h20, l20, gh200, mi300x, pro, p100, m1, t4] = classes;
-    assert_eq!([l40s, l20, pro, t4], [Class::Cuda; 4]);
+    let [l40s, h20, gb10, gh200, mi300x, pro, p100, m1, t4] = classes;
+    assert_eq!([l40s, gb10, pro, t4], [Class::Cuda; 4]);
     assert_eq!([h20, gh200], [Class::Hbm; 2]);
     assert_eq!([mi300x, p100, m1], [Class::Rocm, Class::Pascal, Class::Metal]);
 }

@@ -1,6 +1,7 @@
 //! Rules of llama.cpp on GGUF files made here.
 
 mod fixture;
+mod judge;
 mod machine;
 mod memory;
 #[path = "../../structure/tests/gguf/models.rs"]

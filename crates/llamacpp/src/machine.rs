@@ -11,7 +11,8 @@ use stagewright_formats::clusters::{self, Role};
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 
-use crate::device::{Class, Device, Host};
+use crate::class::Class;
+use crate::device::{Device, Host};
 
 /// Bytes of RAM that the system and other programs take, unless a cluster says otherwise: 2 GiB, an estimate.
 pub const SYSTEM_BYTES: u64 = 2 << 30;
@@ -239,7 +240,7 @@ fn vector_peak(name: &str, class: &ClassDocument) -> Option<f64> {
     own.or_else(built_in).filter(|peak| peak.is_finite() && *peak > 0.0)
 }
 
-/// What llama.cpp makes of a built-in device.
+/// Kinds of built-in devices for llama.cpp.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Known {
     /// A device of a class.
@@ -279,7 +280,7 @@ fn built_in(class: &str) -> Option<&'static clusters::Device> {
     clusters::device(class).or_else(without_precision)
 }
 
-/// What a compute class is by its name; `None` if it is no built-in device.
+/// The kind of a compute class by its name; `None` if it is no built-in device.
 fn known(class: &str) -> Option<Known> {
     let device = built_in(class)?;
     let begins = |names: &[&str]| names.iter().any(|name| device.name.starts_with(name));

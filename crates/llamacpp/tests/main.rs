@@ -1,5 +1,6 @@
 //! Rules of llama.cpp on GGUF files made here.
 
+mod bench;
 mod fixture;
 mod judge;
 mod machine;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use stagewright_core::ids::Keyed;
-use stagewright_llamacpp::speed::{Reads, Work, constants, decode, prefill};
+use stagewright_llamacpp::speed::{Reads, Work, decode, prefill};
 use stagewright_llamacpp::{Class, DeviceId, Host, Setting, place};
 use stagewright_structure::Structure;
 

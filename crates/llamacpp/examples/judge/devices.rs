@@ -1,7 +1,7 @@
 //! Devices by the names that people give them: those of the built-in table without the vendor, dashes and the first words.
 
 use stagewright_formats::clusters;
-use stagewright_llamacpp::speed::constants;
+use stagewright_llamacpp::constants;
 use stagewright_llamacpp::{Class, Device, Machine};
 
 /// Words that some write before a name and others do not.

@@ -1,6 +1,6 @@
 //! The constants fitted to rows, by damped least squares of log errors and priors, each counted by its square root beyond 10%.
 
-use stagewright_llamacpp::speed::constants::{
+use stagewright_llamacpp::constants::{
     ARITHMETIC, CROSSING, EFFICIENCY, EXPERT_LAYER, HOP, HOST_EFFICIENCY, HOST_LAYER, LAYER, LAYER_2024,
     METAL_ARITHMETIC,
 };

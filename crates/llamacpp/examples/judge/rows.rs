@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use stagewright_core::ids::Keyed;
-use stagewright_llamacpp::speed::constants::{CROSSING, HOP};
+use stagewright_llamacpp::constants::{CROSSING, HOP};
 use stagewright_llamacpp::speed::{Reads, Work, decode};
 use stagewright_llamacpp::{Device, DeviceId, Host, Setting};
 
@@ -108,10 +108,10 @@ impl Row {
 
 /// Bytes of the parts of a file, and of a number in each.
 struct Parts {
-    /// Of a layer, and of the output, without experts.
+    /// Bytes of a layer, and of the output, without experts.
     layer: f64,
     layer_number: f64,
-    /// Of the experts of a layer that a token needs.
+    /// Bytes of the experts of a layer that a token needs.
     experts: f64,
     expert_number: f64,
 }

@@ -10,7 +10,7 @@ use crate::setting::Setting;
 /// Work of one memory for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reads {
-    /// Bytes; those of weights on a device divided by [`Rates::factor`](super::constants::Rates::factor).
+    /// Bytes; those of weights on a device divided by [`Rates::factor`](crate::constants::Rates::factor).
     pub bytes: f64,
     /// Slots.
     pub layers: u64,

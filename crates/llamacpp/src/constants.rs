@@ -1,4 +1,4 @@
-//! Constants of the formula, with their sources and errors.
+//! Constants of the formula of [`speed`](crate::speed), with their sources and errors.
 //!
 //! Ten numbers are fitted together to 65 published measurements by damped least squares of log errors, each with a weak prior;
 //! `make judge-local` prints the errors of each row and of each class, and `OPTIONS=--leave-one-out` fits them again without
@@ -39,7 +39,7 @@
 //! Spark and Mac Studio, geerlingguy/ai-benchmarks, AlexsJones/llmfit, nerdpudding/llama_cpp, pull request 26622 of
 //! ggml-org/llama.cpp, and reports of single users.
 
-use crate::device::Class;
+use crate::class::Class;
 
 /// Share of the nominal bandwidth at which any device reads weights, where arithmetic is free.
 pub const EFFICIENCY: f64 = 0.97;

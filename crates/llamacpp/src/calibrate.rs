@@ -83,7 +83,7 @@ fn unused(index: usize, run: &Run, reason: &str) -> String {
     format!("run {} ({}) is not used: {reason}", index + 1, title(run))
 }
 
-/// What a run measured, for notes.
+/// Tests of a run, for notes.
 fn title(run: &Run) -> String {
     let mut title = String::new();
     for (kind, tokens) in [("pp", run.prompt), ("tg", run.generated), ("d", run.depth)] {
@@ -266,7 +266,7 @@ fn solve(
             let known: f64 = run.fixed + run.parts.iter().enumerate().map(known).sum::<f64>();
             let parts: f64 = unknown.iter().map(|&index| run.parts[index]).sum();
             let factor = (run.measured - known) / parts;
-            let is_believed = factor >= 1.0 / LARGEST_FACTOR && factor <= LARGEST_FACTOR;
+            let is_believed = (1.0 / LARGEST_FACTOR..=LARGEST_FACTOR).contains(&factor);
             let number = run.index + 1;
             if unknown.is_empty() {
                 let error = 100.0 * (known / run.measured - 1.0);

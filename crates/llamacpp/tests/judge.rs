@@ -10,5 +10,4 @@ pub(crate) mod models;
 #[allow(dead_code, reason = "the example prints more of a row")]
 pub(crate) mod rows;
 #[path = "../examples/judge/summary.rs"]
-#[allow(dead_code, reason = "the example prints the summary as text")]
 pub(crate) mod summary;

@@ -11,7 +11,8 @@ use stagewright_structure::Structure;
 
 use crate::fixture::{GIB, dense, device, experts, parse};
 use crate::judge::rows::{self, Case, Row};
-use crate::judge::{devices, fit, models as lineup, summary::quantile};
+use crate::judge::summary::{quantile, summary};
+use crate::judge::{devices, fit, models as lineup};
 use crate::models::{self, Widths};
 
 const HOST: Host = Host::new(64 * GIB, 50e9);
@@ -167,6 +168,34 @@ fn sources_that_are_left_out_are_met() {
     for ((name, shipped, ..), value) in fit::CONSTANTS.iter().zip(all) {
         assert!((shipped / value - 1.0).abs() < 0.03, "{name}: {shipped} but {value}");
     }
+}
+
+/// A file with fewer columns, a word for a number and a count of devices has a case or a reason for each row.
+#[test]
+fn rows_without_a_figure_have_a_reason() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = "devices,model,size_gib,tg,device_class,cpu_expert_layers\n\
+                2x3090,Llama-3-70B,39.59,16.5,cuda24,\n\
+                Foo,llama3-8B,4.58,1,cuda24,\n\
+                3090,llama3-9B,4.58,1,cuda24,\n\
+                3090,llama3-8B,4.58,?,cuda24,\n\
+                3090,gpt-oss-120b,59.02,30,cuda26,20\n\
+                3090+3060,llama3-8B,4.58,90,cuda26,0\n";
+    std::fs::write(file.path(), text).expect("written");
+    let rows = rows::read(file.path()).expect("rows");
+    let reasons = ["", "`Foo`", "`llama3-9B`", "no tokens", "bandwidth of RAM", "0 shares of layers for 2"];
+    for (row, reason) in rows.iter().zip(reasons) {
+        let case = row.case().map(|case| case.error());
+        assert!(
+            case.as_ref().err().is_some_and(|error| error.contains(reason)) || reason.is_empty(),
+            "{case:?}"
+        );
+    }
+    assert!(
+        rows.len() == 6
+            && rows[0].case().is_ok_and(|case| case.devices.len() == 2 && case.error().abs() < 0.1)
+    );
+    assert_eq!(summary(&[-0.1, 0.05, 0.3]), "n 3, signed +5.0%, median 10.0%, p90 26.0%");
 }
 
 /// Names of models and devices as people write them.

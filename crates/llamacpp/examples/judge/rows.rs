@@ -23,14 +23,20 @@ pub(crate) struct Row {
     pub(crate) devices: String,
     pub(crate) model: String,
     pub(crate) quant: String,
+    #[serde(deserialize_with = "csv::invalid_option")]
     pub(crate) size_gib: Option<f64>,
     pub(crate) flags: String,
+    #[serde(deserialize_with = "csv::invalid_option")]
     pub(crate) pp: Option<f64>,
+    #[serde(deserialize_with = "csv::invalid_option")]
     pub(crate) tg: Option<f64>,
     pub(crate) device_class: String,
+    #[serde(deserialize_with = "csv::invalid_option")]
     pub(crate) cpu_bw_gbs: Option<f64>,
     pub(crate) layer_fractions: String,
+    #[serde(deserialize_with = "csv::invalid_option")]
     pub(crate) cpu_expert_layers: Option<f64>,
+    #[serde(deserialize_with = "csv::invalid_option")]
     pub(crate) cpu_full_layers: Option<f64>,
     pub(crate) use_in_fit: String,
     pub(crate) source: String,
@@ -68,10 +74,10 @@ impl Row {
             models::find(&self.model).ok_or_else(|| format!("model `{}` is not known", self.model))?;
         let measured = self.tg.filter(|&speed| speed > 0.0).ok_or("no tokens a second")?;
         self.size_gib.filter(|&size| size > 0.0).ok_or("no size")?;
-        let names = self.devices.split('+').filter(|name| !name.is_empty());
-        let devices: Vec<Device> =
-            names.map(|name| devices::find(name, &self.device_class)).collect::<Result<_, _>>()?;
-        let shares = self.shares(devices.len())?;
+        let names = self.devices.split('+').map(str::trim).filter(|name| !name.is_empty());
+        let named = names.flat_map(repeated).map(|name| devices::find(name, &self.device_class));
+        let devices: Vec<Device> = named.collect::<Result<_, _>>()?;
+        let shares = self.shares(&devices)?;
         let on_host =
             if devices.is_empty() { model.layers + 1.0 } else { self.cpu_full_layers.unwrap_or(0.0) };
         let experts_on_host = self.cpu_expert_layers.unwrap_or(0.0).min(model.expert_layers);
@@ -95,15 +101,24 @@ impl Row {
         })
     }
 
-    fn shares(&self, devices: usize) -> Result<Vec<f64>, String> {
+    /// Shares of the layers; of equal devices, even ones if the row has none.
+    fn shares(&self, devices: &[Device]) -> Result<Vec<f64>, String> {
         let shares = self.layer_fractions.split(';').filter(|share| !share.trim().is_empty());
         let shares: Result<Vec<f64>, _> = shares.map(|share| share.trim().parse()).collect();
+        let is_equal = devices.iter().all(|device| device.name == devices[0].name);
         match shares.map_err(|error| format!("layer_fractions: {error}"))? {
-            shares if shares.len() == devices => Ok(shares),
-            shares if shares.is_empty() && devices == 1 => Ok(vec![1.0]),
-            shares => Err(format!("{} shares of layers for {devices} devices", shares.len())),
+            shares if shares.len() == devices.len() => Ok(shares),
+            shares if shares.is_empty() && is_equal => Ok(vec![1.0 / devices.len() as f64; devices.len()]),
+            shares => Err(format!("{} shares of layers for {} devices", shares.len(), devices.len())),
         }
     }
+}
+
+/// The names of a group of devices, `2x3090`.
+fn repeated(name: &str) -> impl Iterator<Item = &str> {
+    let count = name.split_once('x').and_then(|(count, rest)| Some((count.parse::<usize>().ok()?, rest)));
+    let (count, name) = count.unwrap_or((1, name));
+    std::iter::repeat_n(name, count.min(64))
 }
 
 /// Bytes of the parts of a file, and of a number in each.

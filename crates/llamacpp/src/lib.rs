@@ -12,6 +12,9 @@
 //! | [`mod@place`] | tensors to devices, exactly | its rules: `llama-fit-params` of llama.cpp 0c1e57098, 120 random settings |
 //! | [`memory`] | bytes; weights and caches exactly, buffers with a margin | the same, to its rounding of 1 MiB |
 //! | [`speed`] | seconds, by a fitted formula | published measurements |
+//! | [`constants`] | speeds of devices and of the host | published measurements |
+//! | [`Machine`] | devices and RAM of a cluster | the built-in clusters |
+//! | [`mod@bench`], [`calibrate()`] | speeds of one's own machine, by `llama-bench` | its outputs |
 //!
 //! Only `--split-mode layer` is followed, where a tensor is on one device. Options whose effect is not followed are
 //! refused, never ignored.
@@ -30,14 +33,22 @@
 //! prints a line for each device and one for the host: name, and MiB of weights, cache and compute buffers. The setting has
 //! devices named `RPC0` and `RPC1`, whose buffer types are `RPC0[127.0.0.1:50052]` and `RPC1[127.0.0.1:50053]`.
 
+pub mod bench;
+mod calibrate;
+mod class;
+pub mod constants;
 mod device;
 mod goal;
+mod machine;
 pub mod memory;
 pub mod place;
 pub mod setting;
 pub mod speed;
 
-pub use device::{Class, Device, DeviceId, Host, Location};
+pub use calibrate::{LARGEST_FACTOR, SMALLEST_PART, calibrate};
+pub use class::Class;
+pub use device::{Device, DeviceId, Host, Location};
 pub use goal::Goal;
+pub use machine::{Machine, SYSTEM_BYTES};
 pub use place::{Placement, place};
 pub use setting::{Override, Setting};

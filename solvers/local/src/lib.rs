@@ -88,7 +88,7 @@ impl Plan {
 /// Finds the fastest plan. `label` names the model in errors.
 ///
 /// # Errors
-/// If a device has no measured speed of prompts (L010), there are too many unlike devices (L011), or the memory of the model is
+/// If a device has no measured speed of prompts (L012), there are too many unlike devices (L013), or the memory of the model is
 /// not followed (L007, L009).
 pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) -> Result<Solution> {
     if let Some(device) = question.unmeasured() {
@@ -218,11 +218,11 @@ fn scenarios_of(model: &Model<'_>, kinds: &[DeviceKind], sizes: &Sizes) -> Vec<S
 fn not_measured(label: &str, device: &str) -> InputError {
     let message = format!("how fast `{device}` reads prompts was not measured");
     let help = "plan for decode, or give a `llama-bench` output of this machine with --costs";
-    InputError::at_path(stagewright_formats::code::L::L010, label, "the machine", message, help)
+    InputError::at_path(stagewright_formats::code::L::L012, label, "the machine", message, help)
 }
 
 fn too_many(label: &str, count: usize) -> InputError {
     let message = format!("{count} devices of many kinds form more than {MOST_SETS} sets");
     let help = "leave devices out: those that are alike count once";
-    InputError::at_path(stagewright_formats::code::L::L011, label, "the machine", message, help)
+    InputError::at_path(stagewright_formats::code::L::L013, label, "the machine", message, help)
 }

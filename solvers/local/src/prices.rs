@@ -2,7 +2,7 @@
 
 use stagewright_formats::Result;
 use stagewright_llamacpp::memory::{Cells, LARGE_BATCH, MARGIN, buffers, layer_bytes};
-use stagewright_llamacpp::speed::constants::{CROSSING, HOP};
+use stagewright_llamacpp::constants::{CROSSING, HOP};
 use stagewright_llamacpp::speed::parts::{Multiplied, batch_seconds, cache_seconds, token_seconds};
 use stagewright_llamacpp::{Device, Setting};
 use stagewright_structure::Structure;

@@ -4,7 +4,6 @@
 
 use stagewright_structure::{Layer, Structure, Tensor};
 
-use super::constants::encoding_factor;
 use super::work::{active_share, cache_bytes};
 use crate::device::{Device, Host};
 use crate::setting::Setting;
@@ -32,7 +31,8 @@ pub fn token_seconds(
     let bytes = active_share(structure, tensor, is_at_output) * tensor.bytes as f64;
     match memory.device {
         Some(device) => {
-            bytes / encoding_factor(tensor.encoding) / (device.bandwidth * device.rates.efficiency)
+            let factor = device.rates.factor(tensor.encoding.bytes_per_number());
+            bytes / factor / (device.bandwidth * device.rates.efficiency)
         }
         None => bytes / (memory.host.bandwidth * memory.host.efficiency),
     }

@@ -2,9 +2,9 @@
 
 use stagewright_structure::{Mixture, Role, Structure, Tensor};
 
-use super::constants::COPY_BANDWIDTH;
 use super::parts::Multiplied;
 use super::work::active_share;
+use crate::constants::COPY_BANDWIDTH;
 use crate::device::{Device, Host, Location};
 use crate::memory::LARGE_BATCH;
 use crate::place::Placement;

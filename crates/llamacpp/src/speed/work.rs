@@ -3,7 +3,6 @@
 use stagewright_core::ids::Keyed;
 use stagewright_structure::{Layer, Mixer, Role, Structure, Tensor, cache};
 
-use super::constants::encoding_factor;
 use crate::device::{DeviceId, Location};
 use crate::place::Placement;
 use crate::setting::Setting;
@@ -11,7 +10,7 @@ use crate::setting::Setting;
 /// Work of one memory for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reads {
-    /// Bytes, each divided by the factor of its encoding; on the host as they are.
+    /// Bytes; those of weights on a device divided by [`Rates::factor`](crate::constants::Rates::factor).
     pub bytes: f64,
     /// Slots.
     pub layers: u64,
@@ -41,7 +40,10 @@ impl Work {
         let mut work = Work { devices: none, ..Work::default() };
         for (tensor, location) in placement.loaded(structure) {
             let share = active_share(structure, tensor, location == placement.output());
-            let factor = if location == Location::Host { 1.0 } else { encoding_factor(tensor.encoding) };
+            let factor = match location {
+                Location::Host => 1.0,
+                Location::Device(id) => setting.devices[id].rates.factor(tensor.encoding.bytes_per_number()),
+            };
             work.at(location).bytes += share * tensor.bytes as f64 / factor;
         }
         for (layer, &slot) in structure.layers.iter().zip(&placement.slots) {

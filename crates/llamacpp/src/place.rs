@@ -6,9 +6,8 @@
 //! slot, one at the input to the host, any other with the output, unless an override matches its name: the first in the
 //! order of the line decides.
 //!
-//! Blocks that predict further tokens take slots, but their tensors are not loaded without speculative decoding. A file that
-//! counts such blocks and lacks their tensors has a slot more in llama.cpp than here, since a structure has no such layers. A model
-//! whose output shares the table of tokens has a second copy of it with the output, unless both are in the same kind of
+//! Blocks that predict further tokens take slots, whether a file has their tensors or only counts them, but they are not loaded
+//! without speculative decoding. A model whose output shares the table of tokens has a second copy of it with the output, unless both are in the same kind of
 //! memory. Factors of rotary positions have a copy wherever there are blocks.
 
 use stagewright_structure::{Role, Structure, Tensor};
@@ -35,7 +34,8 @@ const INPUTS: [&str; 5] =
 /// Where slots and tensors are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// Location of every block, then of the output. Caches are with their block.
+    /// Location of every block, then of the output. Caches are with their block. Slots of blocks that a file counts and
+    /// lacks are left out.
     pub slots: Vec<Location>,
     /// Location of every tensor in the order of the structure; `None` if it is not loaded.
     pub tensors: Vec<Option<Location>>,
@@ -77,9 +77,15 @@ pub fn place(structure: &Structure, setting: &Setting) -> Placement {
     placement
 }
 
-/// Location of every slot.
+/// Slots that llama.cpp divides: the blocks that a file counts, and the output.
+pub fn slot_count(structure: &Structure) -> usize {
+    let missing = usize::try_from(structure.missing_predictions).unwrap_or(usize::MAX);
+    structure.layers.len().saturating_add(missing).saturating_add(1)
+}
+
+/// Location of every slot but those of missing blocks.
 fn slots(structure: &Structure, setting: &Setting) -> Vec<Location> {
-    let count = structure.layers.len() + 1;
+    let count = slot_count(structure);
     let given = setting.layers.map_or(count, |layers| usize::try_from(layers).unwrap_or(usize::MAX));
     let active = if setting.devices.is_empty() { 0 } else { given.min(count) };
     let start = count - active;
@@ -90,7 +96,8 @@ fn slots(structure: &Structure, setting: &Setting) -> Vec<Location> {
         let index = prefixes.partition_point(|&prefix| prefix <= position);
         DeviceId::new(index.min(prefixes.len() - 1))
     };
-    (0..count)
+    (0..structure.layers.len())
+        .chain([count - 1])
         .map(|slot| if slot < start { Location::Host } else { Location::Device(device(slot)) })
         .collect()
 }

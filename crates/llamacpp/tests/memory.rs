@@ -70,15 +70,15 @@ fn a_cache_is_with_its_layer() {
 fn contexts_are_padded_and_divided_among_sequences() {
     let structure = dense();
     let cells = |line: &str| Cells::of("--flags", &structure, &parse(1, line)).expect("cells");
-    let expected = |cells: u64, streams: u64| Cells { cells, streams };
-    assert_eq!(cells("-c 1000 -np 1"), expected(1024, 1));
-    assert_eq!(cells("-c 1024 -np 1"), expected(1024, 1));
-    assert_eq!(cells("-c 1025"), expected(1280, 1));
-    assert_eq!(cells("-c 4096 -np 3"), expected(1536, 3));
-    assert_eq!(cells("-c 4096 -np 3 -kvu"), expected(4096, 1));
-    assert_eq!(cells("-c 1 -np 4"), expected(256, 4));
+    let expected = |context: u64, cells: u64, streams: u64| Cells { cells, streams, context };
+    assert_eq!(cells("-c 1000 -np 1"), expected(1000, 1024, 1));
+    assert_eq!(cells("-c 1024 -np 1"), expected(1024, 1024, 1));
+    assert_eq!(cells("-c 1025"), expected(1025, 1280, 1));
+    assert_eq!(cells("-c 4096 -np 3"), expected(4096, 1536, 3));
+    assert_eq!(cells("-c 4096 -np 3 -kvu"), expected(4096, 4096, 1));
+    assert_eq!(cells("-c 1 -np 4"), expected(1, 256, 4));
     // The context of the model.
-    assert_eq!(cells("-c 0"), expected(131_072, 1));
+    assert_eq!(cells("-c 0"), expected(131_072, 131_072, 1));
     assert_eq!(caches(&structure, 1, "-c 4096 -np 3")[1], 8 * 3 * 1536 * ENTRY * 2);
 }
 

@@ -1,5 +1,6 @@
 //! Slots, overrides and copies.
 
+use stagewright_llamacpp::place::slot_count;
 use stagewright_llamacpp::{Location, Placement, Setting, place};
 use stagewright_structure::Structure;
 
@@ -132,6 +133,12 @@ fn blocks_that_predict_take_slots_without_tensors() {
     assert_eq!(of(&structure, &placement, "blk.0.attn_q.weight"), Some(on(0)));
     assert_eq!(of(&structure, &placement, "blk.1.attn_q.weight"), None);
     assert_eq!(place(&structure, &parse(3, "-ot blk=CPU")).tensors[placement.tensors.len() - 1], None);
+    // So do those that a file counts and lacks.
+    model.tensors.retain(|tensor| !tensor.name.starts_with("blk.1."));
+    let structure = model.structure();
+    assert_eq!((structure.layers.len(), slot_count(&structure)), (1, 3));
+    assert_eq!(place(&structure, &parse(3, "-ts 1,1,1")).slots, [on(0), on(2)]);
+    assert_eq!(place(&structure, &parse(1, "-ngl 2")).slots, [Location::Host, on(0)]);
 }
 
 #[test]

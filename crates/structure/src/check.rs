@@ -53,6 +53,7 @@ impl Structure {
             InputError::new(M::M015, label, At::Whole, message, help)
         };
         let layers = self.layers.len() + self.towers.iter().map(|tower| tower.layers.len()).sum::<usize>();
+        let layers = layers.saturating_add(usize::try_from(self.missing_predictions).unwrap_or(usize::MAX));
         if layers == 0 || layers > MOST_LAYERS {
             return Err(fault(format!("a model has between 1 and {MOST_LAYERS} layers, not {layers}")));
         }

@@ -42,6 +42,9 @@ pub struct Structure {
     pub norm: Norm,
     /// Layers in order.
     pub layers: Vec<Layer>,
+    /// Layers of prediction that a GGUF file counts after the others, and has no tensors of.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing_predictions: u64,
     /// Whether a normalisation follows the last layer.
     pub final_norm: bool,
     /// Projection to the vocabulary; `None` for a model that ends in its hidden states.

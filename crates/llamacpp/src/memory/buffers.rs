@@ -14,7 +14,7 @@
 //! where the mask is 8u bytes for every cell of the cache. Dense blocks count as if nothing of them were elsewhere, and layers
 //! with a state as dense ones, which no measurement has checked.
 
-use stagewright_structure::{Layer, Mixer, Structure};
+use stagewright_structure::{Mixer, Structure};
 
 use super::Cells;
 use crate::device::Location;
@@ -27,40 +27,56 @@ const MASK: u64 = 8;
 /// Bytes of a number.
 const NUMBER: u64 = 4;
 
-/// Buffer of a memory; 0 if it has no slot.
+/// Locations that hold routed experts of each layer, in time O(tensors).
+pub(super) fn expert_locations(structure: &Structure, placement: &Placement) -> Vec<Vec<Location>> {
+    let mut found: Vec<Vec<Location>> = vec![Vec::new(); structure.layers.len()];
+    for (tensor, location) in placement.loaded(structure).filter(|(tensor, _)| tensor.role.is_expert()) {
+        let layer = tensor.layer.and_then(|layer| found.get_mut(usize::try_from(layer).ok()?));
+        if let Some(locations) = layer.filter(|locations| !locations.contains(&location)) {
+            locations.push(location);
+        }
+    }
+    found
+}
+
+/// Buffer of a memory; 0 if it has no slot. `experts` has the locations of each layer's routed experts.
 pub(super) fn bytes(
     structure: &Structure,
     setting: &Setting,
     placement: &Placement,
+    experts: &[Vec<Location>],
     cells: Cells,
     location: Location,
 ) -> u64 {
-    let layers = structure.layers.iter().zip(&placement.slots).enumerate();
-    let here = layers.filter(|&(_, (layer, &slot))| slot == location && !layer.is_prediction);
-    let layers = here.map(|(index, (layer, _))| {
-        layer_width(structure, layer, has_experts(structure, placement, index, location))
-    });
-    let hidden = structure.hidden;
+    let layers = structure.layers.iter().zip(&placement.slots).zip(experts).enumerate();
+    let here = layers.filter(|&(_, ((layer, &slot), _))| slot == location && !layer.is_prediction);
+    let layers = here.map(|(index, (_, experts))| layer_width(structure, index, experts.contains(&location)));
     let is_last = placement.output() == location && structure.head.is_some();
-    let output = is_last.then_some(structure.vocabulary + 9 * hidden);
-    let micro_batch = cells.micro_batch(setting);
-    layers.chain(output).max().map_or(0, |width| {
-        width.saturating_mul(NUMBER * micro_batch).saturating_add(mask(micro_batch, cells))
-    })
+    let output = is_last.then(|| output_width(structure));
+    let tokens = cells.buffer_tokens(setting);
+    layers.chain(output).max().map_or(0, |width| buffer_bytes(width, cells, tokens))
 }
 
-/// Bytes of the inputs of a micro-batch: its hidden state and its mask.
-pub(super) fn inputs(structure: &Structure, setting: &Setting, cells: Cells) -> u64 {
-    let micro_batch = cells.micro_batch(setting);
-    NUMBER * micro_batch * structure.hidden + mask(micro_batch, cells)
+/// Bytes of the inputs of a micro-batch of as many tokens: its hidden state and its mask.
+pub fn inputs(structure: &Structure, cells: Cells, micro_batch: u64) -> u64 {
+    buffer_bytes(structure.hidden, cells, micro_batch)
 }
 
-fn mask(micro_batch: u64, cells: Cells) -> u64 {
-    cells.cells.saturating_mul(MASK * micro_batch)
+/// Bytes of a buffer whose widest layer or output has so many numbers for each of the tokens of a micro-batch.
+pub fn buffer_bytes(width: u64, cells: Cells, micro_batch: u64) -> u64 {
+    let mask = cells.cells.saturating_mul(MASK * micro_batch);
+    width.saturating_mul(NUMBER * micro_batch).saturating_add(mask)
 }
 
-/// Numbers for each token that live at once in a layer.
-fn layer_width(structure: &Structure, layer: &Layer, has_experts: bool) -> u64 {
+/// Numbers for each token that live at once in the output.
+pub fn output_width(structure: &Structure) -> u64 {
+    structure.vocabulary.saturating_add(structure.hidden.saturating_mul(9))
+}
+
+/// Numbers for each token that live at once in a layer, whose routed experts are partly in the same memory or not; 0 if the
+/// model has no such layer.
+pub fn layer_width(structure: &Structure, index: usize, has_experts: bool) -> u64 {
+    let Some(layer) = structure.layers.get(index) else { return 0 };
     let hidden = structure.hidden;
     let queries = match &layer.mixer {
         Mixer::Attention(attention) => attention.heads * attention.key,
@@ -77,12 +93,4 @@ fn layer_width(structure: &Structure, layer: &Layer, has_experts: bool) -> u64 {
     let experts = layer.mixture.as_ref().filter(|_| has_experts);
     let experts = experts.map_or(0, |mixture| mixture.active.saturating_mul(2 * hidden + mixture.inner));
     dense.max(experts).saturating_add(6 * hidden)
-}
-
-/// Whether any of a layer's routed experts are in a memory.
-fn has_experts(structure: &Structure, placement: &Placement, layer: usize, location: Location) -> bool {
-    let mut tensors = structure.tensors.iter().zip(&placement.tensors);
-    tensors.any(|(tensor, &place)| {
-        tensor.layer == Some(layer as u64) && tensor.role.is_expert() && place == Some(location)
-    })
 }

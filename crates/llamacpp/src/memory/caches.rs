@@ -28,6 +28,8 @@ pub struct Cells {
     pub cells: u64,
     /// Caches: one, or one for every sequence.
     pub streams: u64,
+    /// Tokens of the context before it is padded.
+    pub context: u64,
 }
 
 impl Cells {
@@ -45,12 +47,17 @@ impl Cells {
         }
         let streams = if setting.unified { 1 } else { setting.sequences.max(1) };
         let cells = (context.next_multiple_of(PADDING) / streams).max(1).next_multiple_of(PADDING);
-        Ok(Cells { cells, streams })
+        Ok(Cells { cells, streams, context })
     }
 
-    /// Tokens of a micro-batch, which is no larger than a batch or the whole context.
+    /// Tokens of a micro-batch, which is no larger than a batch or the context.
     pub fn micro_batch(self, setting: &Setting) -> u64 {
-        setting.micro_batch.min(setting.batch).min(self.cells * self.streams)
+        setting.micro_batch.min(setting.batch).min(self.context)
+    }
+
+    /// Tokens that buffers are made for: a micro-batch with as many of every sequence.
+    pub fn buffer_tokens(self, setting: &Setting) -> u64 {
+        self.micro_batch(setting).next_multiple_of(setting.sequences.max(1))
     }
 
     /// Cells of a layer with a window.

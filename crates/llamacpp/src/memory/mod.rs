@@ -14,7 +14,7 @@
 //! RAM has all weights and caches of the host. Weights that are mapped and not repacked are pages of the file, which the
 //! system can drop, at the price of reading them again with every token; they count as well.
 
-mod buffers;
+pub mod buffers;
 mod caches;
 
 pub use crate::device::CUDA_CONTEXT;
@@ -106,14 +106,16 @@ impl Memory {
     /// Buffers, contexts and copies.
     fn buffers(&mut self, structure: &Structure, setting: &Setting, placement: &Placement, cells: Cells) {
         let pipelined = is_pipelined(setting, placement);
-        let inputs = buffers::inputs(structure, setting, cells);
+        let inputs = buffers::inputs(structure, cells, cells.buffer_tokens(setting));
+        let experts = buffers::expert_locations(structure, placement);
+        let bytes = |location| buffers::bytes(structure, setting, placement, &experts, cells, location);
         for (id, device) in setting.devices.enumerate() {
-            let used = buffers::bytes(structure, setting, placement, cells, Location::Device(id));
+            let used = bytes(Location::Device(id));
             let repeated = if pipelined && used > 0 { inputs.saturating_mul(PIPELINE_COPIES - 1) } else { 0 };
             self.devices[id].compute = used.saturating_add(repeated);
             self.devices[id].context = device.context_bytes();
         }
-        self.host.compute = buffers::bytes(structure, setting, placement, cells, Location::Host).max(inputs);
+        self.host.compute = bytes(Location::Host).max(inputs);
         let is_large = cells.micro_batch(setting) >= LARGE_BATCH;
         if let Some(first) = setting.devices.ids().next().filter(|_| is_large)
             && setting.devices[first].class.is_cuda()

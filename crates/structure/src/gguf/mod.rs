@@ -65,6 +65,7 @@ pub fn read(label: &str, reader: Box<dyn ReadSeek + '_>, sibling: &mut Sibling) 
         embedding: embedding(&model, &header),
         norm,
         layers: layers.collect::<Result<Vec<Layer>>>()?,
+        missing_predictions: model.layers - blocks.len() as u64,
         final_norm: tensor(&header, final_norm(keys, &header)).is_some(),
         head: head(&model, &header),
         towers: Vec::new(),

@@ -179,6 +179,7 @@ pub(super) fn decoder(config: &Config, hidden: u64, norm: Norm) -> Result<Struct
         embedding: Embedding::default(),
         norm,
         layers: Vec::new(),
+        missing_predictions: 0,
         final_norm: true,
         head: Some(Head { tied, bias: false }),
         towers: Vec::new(),

@@ -103,6 +103,7 @@ pub(super) fn vit(config: &Config) -> Result<Read> {
         embedding: Embedding::default(),
         norm: Norm::Layer,
         layers: encoder_layers(config, hidden, config.flag("qkv_bias", true)?)?,
+        missing_predictions: 0,
         final_norm: true,
         head: None,
         towers: Vec::new(),

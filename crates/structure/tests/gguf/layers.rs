@@ -135,6 +135,7 @@ fn the_last_layers_predict_and_may_be_left_out() {
     let mut model = deepseek();
     model.tensors.retain(|tensor| !tensor.name.starts_with("blk.3."));
     assert_eq!(model.structure().layers[..], structure.layers[..3]);
+    assert_eq!((structure.missing_predictions, model.structure().missing_predictions), (0, 1));
     model.tensors.retain(|tensor| !tensor.name.starts_with("blk.1."));
     assert_eq!(model.read().unwrap_err().code.to_string(), "M014");
 }

@@ -14,7 +14,8 @@ pub(super) struct Widths {
 }
 
 impl Widths {
-    fn model(&self, architecture: &str) -> Model {
+    /// Keys that all decoders have, and the tensors outside of their layers.
+    pub(super) fn model(&self, architecture: &str) -> Model {
         let mut model = Model::new(architecture, self.layers, self.hidden as u32, self.vocabulary);
         model.key("context_length", 131_072).key("feed_forward_length", self.inner as u32);
         model.key("attention.head_count", self.heads as u32);

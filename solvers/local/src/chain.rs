@@ -158,7 +158,9 @@ pub(crate) fn choices(prices: &Prices<'_>, unit: Unit, start: Start, edge: &Edge
     let mut steps = vec![vec![0.0]];
     let mut width = 0;
     for slot in start.slot..edge.end {
-        let Some(next) = extend(prices, unit, start, slot, &steps[steps.len() - 1], &mut width) else { break };
+        let Some(next) = extend(prices, unit, start, slot, &steps[steps.len() - 1], &mut width) else {
+            break;
+        };
         steps.push(next);
     }
     let mut units = edge.units;
@@ -170,7 +172,8 @@ pub(crate) fn choices(prices: &Prices<'_>, unit: Unit, start: Start, edge: &Edge
             Some(before.get(left)? + choice.seconds)
         };
         let allowed = prices.choices[start.kind][slot].iter().filter(|choice| choice.width <= start.width);
-        let best = allowed.filter_map(|choice| Some((after(choice)?, choice))).min_by(|a, b| a.0.total_cmp(&b.0));
+        let best =
+            allowed.filter_map(|choice| Some((after(choice)?, choice))).min_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, choice)) = best else { break };
         chosen.push(*choice);
         units -= unit.of(choice.bytes);

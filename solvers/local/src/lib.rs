@@ -95,7 +95,9 @@ pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) ->
         return Err(not_measured(label, &device.name));
     }
     let kinds = kinds(question.devices);
-    let Some(used) = Used::new(&kinds, MOST_SETS) else { return Err(too_many(label, question.devices.len())) };
+    let Some(used) = Used::new(&kinds, MOST_SETS) else {
+        return Err(too_many(label, question.devices.len()));
+    };
     let mut solution = Solution { plan: None, bound: f64::INFINITY, stop: None };
     for &micro_batch in question.micro_batches {
         host_plans(label, question, &kinds, micro_batch, &mut solution)?;

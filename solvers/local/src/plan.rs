@@ -75,7 +75,8 @@ fn earliest_first(blocks: &[Block], first: usize, chosen: &mut [Choice]) {
     for (position, &slot) in slots.iter().enumerate() {
         let later = slots[position + 1..].iter().filter(|&&other| is_alike(slot, other));
         let key = |slot: usize| (chosen[slot - first].bytes, chosen[slot - first].kept);
-        if let Some(&least) = later.min_by_key(|&&other| key(other)).filter(|&&other| key(other) < key(slot)) {
+        if let Some(&least) = later.min_by_key(|&&other| key(other)).filter(|&&other| key(other) < key(slot))
+        {
             let seconds = (chosen[slot - first].seconds, chosen[least - first].seconds);
             chosen.swap(slot - first, least - first);
             (chosen[slot - first].seconds, chosen[least - first].seconds) = seconds;
@@ -84,7 +85,11 @@ fn earliest_first(blocks: &[Block], first: usize, chosen: &mut [Choice]) {
 }
 
 /// Overrides for what is moved: `--n-cpu-moe` for the experts of the first blocks, and patterns for the rest.
-fn overrides(model: &Model<'_>, host_slots: usize, mut moved: BTreeMap<usize, Vec<&'static str>>) -> Vec<Override> {
+fn overrides(
+    model: &Model<'_>,
+    host_slots: usize,
+    mut moved: BTreeMap<usize, Vec<&'static str>>,
+) -> Vec<Override> {
     let mut overrides = Vec::new();
     let whole = |slot: usize, moved: &BTreeMap<usize, Vec<&'static str>>| {
         let block = &model.blocks[slot];
@@ -93,7 +98,8 @@ fn overrides(model: &Model<'_>, host_slots: usize, mut moved: BTreeMap<usize, Ve
         !block.has_experts || slot < host_slots || experts.all(|group| is_away(&group.module))
     };
     let first = (0..model.blocks.len()).take_while(|&slot| whole(slot, &moved)).count();
-    let moves_any = |slot: &usize| moved.get(slot).is_some_and(|away| away.iter().any(|module| module.ends_with("exps")));
+    let moves_any =
+        |slot: &usize| moved.get(slot).is_some_and(|away| away.iter().any(|module| module.ends_with("exps")));
     if let Some(last) = (0..first).rev().find(moves_any) {
         overrides.push(Override::FirstExperts(last as u64 + 1));
         for slot in 0..=last {

@@ -1,8 +1,8 @@
 //! Seconds and bytes of every slot on every kind of device, for one micro-batch and one first device.
 
 use stagewright_formats::Result;
-use stagewright_llamacpp::memory::{Cells, LARGE_BATCH, MARGIN, buffers, layer_bytes};
 use stagewright_llamacpp::constants::{CROSSING, HOP};
+use stagewright_llamacpp::memory::{Cells, LARGE_BATCH, MARGIN, buffers, layer_bytes};
 use stagewright_llamacpp::speed::parts::{Multiplied, batch_seconds, cache_seconds, token_seconds};
 use stagewright_llamacpp::{Device, Setting};
 use stagewright_structure::Structure;
@@ -193,13 +193,18 @@ impl<'a> Tensors<'a> {
             .map(|kept| {
                 let is_kept = |position: usize| kept >> position & 1 == 1;
                 let groups = block.groups.iter().enumerate();
-                let moved = groups.map(|(position, _)| if is_kept(position) { here[position] } else { away[position] });
+                let moved = groups
+                    .map(|(position, _)| if is_kept(position) { here[position] } else { away[position] });
                 let extra = match kept == all {
                     true if block.has_experts => device.rates.expert_layer,
                     true => 0.0,
                     false => CROSSING,
                 };
-                let has_experts = block.groups.iter().enumerate().any(|(position, group)| group.is_expert && is_kept(position));
+                let has_experts = block
+                    .groups
+                    .iter()
+                    .enumerate()
+                    .any(|(position, group)| group.is_expert && is_kept(position));
                 Choice {
                     kept,
                     bytes: kept_bytes(block, kept),
@@ -215,7 +220,11 @@ impl<'a> Tensors<'a> {
 
 /// Whether no projection that is away is larger than allowed.
 fn is_allowed(block: &Block, kept: u16, largest: u64) -> bool {
-    block.groups.iter().enumerate().all(|(position, group)| kept >> position & 1 == 1 || group.largest <= largest)
+    block
+        .groups
+        .iter()
+        .enumerate()
+        .all(|(position, group)| kept >> position & 1 == 1 || group.largest <= largest)
 }
 
 /// Bytes of projections.
@@ -254,30 +263,41 @@ impl<'a> Prices<'a> {
         let tensors = Tensors { question, setting, first, batches };
         let slots = model.slots();
         let choices = kinds.iter().map(|kind| {
-            let of_slot = |slot| tensors.choices(model, slot, &kind.device, sizes.widths[slot], scenario.largest);
+            let of_slot =
+                |slot| tensors.choices(model, slot, &kind.device, sizes.widths[slot], scenario.largest);
             (0..slots).map(of_slot).collect()
         });
         let is_loaded = |slot: usize| model.blocks.get(slot).is_some_and(|block| !block.is_prediction);
         let held = |slot: usize| {
             let block = model.blocks.get(slot).filter(|_| is_loaded(slot));
-            block.map_or([0, 0], |block| [block.fixed_bytes.saturating_add(sizes.caches[slot]), block.movable_bytes()])
+            block.map_or([0, 0], |block| {
+                [block.fixed_bytes.saturating_add(sizes.caches[slot]), block.movable_bytes()]
+            })
         };
         let fixed = sums((0..slots).map(|slot| held(slot)[0]));
         let movable = sums((0..slots).map(|slot| held(slot)[1]));
         let blocks = model.blocks.iter();
-        let host_slots = blocks.take_while(|block| block.is_prediction || block.largest <= scenario.largest).count();
+        let host_slots =
+            blocks.take_while(|block| block.is_prediction || block.largest <= scenario.largest).count();
         let mut host_seconds = vec![0.0];
         for slot in 0..model.blocks.len() {
             host_seconds.push(host_seconds[slot] + tensors.host_slot(model, slot));
         }
         Prices {
             choices: choices.collect(),
-            host_bytes: fixed.iter().zip(&movable).map(|(fixed, movable)| fixed.saturating_add(*movable)).collect(),
+            host_bytes: fixed
+                .iter()
+                .zip(&movable)
+                .map(|(fixed, movable)| fixed.saturating_add(*movable))
+                .collect(),
             host_seconds,
             host_slots,
             base_bytes: model.input_bytes,
             base_seconds: tensors.tensors(&model.inputs, false, None),
-            rotary_seconds: kinds.iter().map(|kind| tensors.tensors(&model.rotary, false, Some(&kind.device))).collect(),
+            rotary_seconds: kinds
+                .iter()
+                .map(|kind| tensors.tensors(&model.rotary, false, Some(&kind.device)))
+                .collect(),
             host_rotary: tensors.tensors(&model.rotary, false, None),
             hop: question.goal.generated().0 as f64 * HOP,
             fixed,
@@ -290,7 +310,13 @@ impl<'a> Prices<'a> {
     }
 
     /// Bytes that slots on a device leave for movable projections, if its buffer is no wider than `width`; `None` if they do not fit.
-    pub(crate) fn room(&self, kind: usize, slots: std::ops::Range<usize>, is_first: bool, width: u64) -> Option<u64> {
+    pub(crate) fn room(
+        &self,
+        kind: usize,
+        slots: std::ops::Range<usize>,
+        is_first: bool,
+        width: u64,
+    ) -> Option<u64> {
         let (device, model, sizes) = (&self.kinds[kind].device, self.model, self.sizes);
         let is_last = slots.end == model.slots();
         let is_copied = is_first && copies(device, sizes.micro_batch);
@@ -315,7 +341,10 @@ impl<'a> Prices<'a> {
     pub(crate) fn ram(&self, host_slots: usize) -> u64 {
         let sizes = self.sizes;
         let widths = sizes.widths[..host_slots].iter().map(|[plain, wide]| *plain.max(wide));
-        let buffer = widths.max().filter(|_| self.model.has_blocks(0..host_slots)).map_or(0, |width| sizes.buffer(width));
+        let buffer = widths
+            .max()
+            .filter(|_| self.model.has_blocks(0..host_slots))
+            .map_or(0, |width| sizes.buffer(width));
         let rotary = if self.model.has_blocks(0..host_slots) { self.model.rotary_bytes } else { 0 };
         let parts = [self.host_bytes[host_slots], rotary, buffer.max(sizes.inputs), MARGIN];
         parts.into_iter().fold(self.base_bytes, u64::saturating_add)

@@ -50,7 +50,8 @@ impl Relaxation {
         });
         let mut relaxation = Relaxation { ranges: ranges.collect(), rest: Vec::new(), bound: f64::INFINITY };
         relaxation.rest = relaxation.rests(prices, used);
-        relaxation.bound = relaxation.starts(prices, used).map(|(seconds, ..)| seconds).fold(f64::INFINITY, f64::min);
+        relaxation.bound =
+            relaxation.starts(prices, used).map(|(seconds, ..)| seconds).fold(f64::INFINITY, f64::min);
         relaxation
     }
 
@@ -69,9 +70,12 @@ impl Relaxation {
         let first = prices.scenario.first;
         let slots = prices.model.slots();
         let after = used.with(0, first);
-        let starts = (0..=prices.host_slots.min(slots - 1)).flat_map(move |start| (start + 1..=slots).map(move |end| (start, end)));
+        let starts = (0..=prices.host_slots.min(slots - 1))
+            .flat_map(move |start| (start + 1..=slots).map(move |end| (start, end)));
         starts.map(move |(start, end)| {
-            let seconds = before(prices, start) + self.range(first, start..end, true) + self.rest[after.unwrap_or(0)][end];
+            let seconds = before(prices, start)
+                + self.range(first, start..end, true)
+                + self.rest[after.unwrap_or(0)][end];
             (seconds, start, end)
         })
     }
@@ -172,16 +176,17 @@ impl OfKind {
         let slots = prices.model.slots();
         let range = |start: usize| {
             let mut width = 0;
-            (start + 1..=slots).map(|end| {
-                width = width.max(self.widths[end - 1]);
-                match prices.room(kind, start..end, is_first, width) {
-                    Some(room) if prices.model.is_loaded(start..end) => {
-                        self.filled(start..end, room as f64) + prices.rotary(Some(kind), start..end)
+            (start + 1..=slots)
+                .map(|end| {
+                    width = width.max(self.widths[end - 1]);
+                    match prices.room(kind, start..end, is_first, width) {
+                        Some(room) if prices.model.is_loaded(start..end) => {
+                            self.filled(start..end, room as f64) + prices.rotary(Some(kind), start..end)
+                        }
+                        _ => f64::INFINITY,
                     }
-                    _ => f64::INFINITY,
-                }
-            })
-            .collect()
+                })
+                .collect()
         };
         (0..slots).map(range).collect()
     }
@@ -212,7 +217,8 @@ impl OfKind {
 
 /// Corners of the lower hull of bytes and seconds, from the fewest bytes to the fewest seconds.
 fn hull(choices: &[Choice]) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> = choices.iter().map(|choice| (choice.bytes as f64, choice.seconds)).collect();
+    let mut points: Vec<(f64, f64)> =
+        choices.iter().map(|choice| (choice.bytes as f64, choice.seconds)).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let mut hull: Vec<(f64, f64)> = Vec::new();
     for point in points {
@@ -220,7 +226,8 @@ fn hull(choices: &[Choice]) -> Vec<(f64, f64)> {
             continue;
         }
         while let [.., before, last] = hull[..] {
-            let is_above = (last.1 - before.1) * (point.0 - before.0) >= (point.1 - before.1) * (last.0 - before.0);
+            let is_above =
+                (last.1 - before.1) * (point.0 - before.0) >= (point.1 - before.1) * (last.0 - before.0);
             if !is_above {
                 break;
             }

@@ -66,9 +66,20 @@ impl<'a> Search<'a> {
         widths.sort_unstable();
         widths.dedup();
         // A limit below what some slot needs whatever it keeps limits nothing that could be chosen.
-        let most = prices.ram(prices.model.slots() - 1).saturating_add(prices.movable(0..prices.model.slots()));
+        let most =
+            prices.ram(prices.model.slots() - 1).saturating_add(prices.movable(0..prices.model.slots()));
         let is_ram_scarce = most > memory;
-        Search { prices, used, relaxation, unit, memory, stop, widths, known: FxHashMap::default(), is_ram_scarce }
+        Search {
+            prices,
+            used,
+            relaxation,
+            unit,
+            memory,
+            stop,
+            widths,
+            known: FxHashMap::default(),
+            is_ram_scarce,
+        }
     }
 
     /// The fastest plan below `limit` seconds; `None` if there is none, or if the search was stopped. With `only`, plans are
@@ -78,7 +89,11 @@ impl<'a> Search<'a> {
         let mut labels: Vec<Vec<Vec<Label>>> = vec![vec![Vec::new(); slots + 1]; self.used.states()];
         let mut limit = limit;
         for host_slots in 0..=self.prices.host_slots.min(slots - 1) {
-            let label = Label { seconds: before(self.prices, host_slots), ram: self.prices.ram(host_slots), last: None };
+            let label = Label {
+                seconds: before(self.prices, host_slots),
+                ram: self.prices.ram(host_slots),
+                last: None,
+            };
             if label.ram <= self.memory {
                 labels[0][host_slots].push(label);
             }
@@ -118,7 +133,8 @@ impl<'a> Search<'a> {
             let fastest = parents.iter().map(|label| label.seconds).fold(f64::INFINITY, f64::min);
             let is_open = |end: usize| {
                 let is_allowed = only.is_none_or(|only| only.contains(&(kind, slot, end)));
-                let rest = self.relaxation.range(kind, slot..end, is_first) + self.relaxation.rest(after, end);
+                let rest =
+                    self.relaxation.range(kind, slot..end, is_first) + self.relaxation.rest(after, end);
                 is_allowed && fastest + hop + rest < *limit
             };
             let open: Vec<bool> = (slot + 1..=slots).map(is_open).collect();

@@ -1,10 +1,12 @@
 //! Every plan of tiny models on tiny machines, by the rules of memory and speed themselves.
 
-use rand_chacha::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use stagewright_core::solver::{Context, Settings, Silent};
 use stagewright_llamacpp::memory::{MARGIN, Memory};
-use stagewright_llamacpp::{Class, Device, DeviceId, Goal, Host, Location, Override, Placement, Setting, place};
+use stagewright_llamacpp::{
+    Class, Device, DeviceId, Goal, Host, Location, Override, Placement, Setting, place,
+};
 use stagewright_local::{Question, solve};
 use stagewright_structure::{Encoding, Structure};
 
@@ -145,12 +147,11 @@ fn orders(devices: &[Device]) -> Vec<Vec<Device>> {
 fn enumerated(question: &Question<'_>) -> f64 {
     let mut best = f64::INFINITY;
     for &micro_batch in question.micro_batches {
-        for setting in [question.setting(Vec::new(), micro_batch)].into_iter().chain(
-            question.devices.iter().map(|device| Setting {
-                layers: Some(0),
-                ..question.setting(vec![device.clone()], micro_batch)
-            }),
-        ) {
+        for setting in
+            [question.setting(Vec::new(), micro_batch)].into_iter().chain(question.devices.iter().map(
+                |device| Setting { layers: Some(0), ..question.setting(vec![device.clone()], micro_batch) },
+            ))
+        {
             let placement = place(question.structure, &setting);
             best = best.min(seconds(question, &setting, &placement).unwrap_or(f64::INFINITY));
         }
@@ -174,10 +175,14 @@ fn no_plan_is_better() {
         let bytes = structure.weight_bytes();
         let devices = devices(&mut random, count, bytes);
         let share = if random.random_bool(0.5) { 10.0 } else { random.random_range(0.0..1.2) };
-        let host = Host::new(MARGIN + 40 * MIB + (share * bytes as f64) as u64, 1e9 * random.random_range(0.2..0.9));
+        let host =
+            Host::new(MARGIN + 40 * MIB + (share * bytes as f64) as u64, 1e9 * random.random_range(0.2..0.9));
         let goal = match random.random_range(0..3) {
             0 => Goal::Decode { tokens: 500 },
-            1 if devices.iter().all(|device| device.rates.products.is_some() && device.rates.expert_products.is_some()) => {
+            1 if devices
+                .iter()
+                .all(|device| device.rates.products.is_some() && device.rates.expert_products.is_some()) =>
+            {
                 Goal::Request { prompt: 900, output: 20 }
             }
             _ => Goal::Decode { tokens: 0 },
@@ -197,10 +202,15 @@ fn no_plan_is_better() {
         let expected = enumerated(&question);
         let mut observer = Silent;
         let mut context = Context::new(Settings::default(), &mut observer);
-        let solution = solve("model", &question, &mut context).unwrap_or_else(|error| panic!("{case}: {error}"));
+        let solution =
+            solve("model", &question, &mut context).unwrap_or_else(|error| panic!("{case}: {error}"));
         let found = solution.plan.as_ref().map_or(f64::INFINITY, |plan| plan.seconds);
         let same = found == expected || (found / expected - 1.0).abs() < 1e-9;
-        assert!(same, "{case}: {found} is found, {expected} is the best\n{:?}", solution.plan.map(|plan| plan.setting.line()));
+        assert!(
+            same,
+            "{case}: {found} is found, {expected} is the best\n{:?}",
+            solution.plan.map(|plan| plan.setting.line())
+        );
         assert!(solution.bound <= expected * (1.0 + 1e-12), "{case}: bound {} of {expected}", solution.bound);
         assert_eq!(solution.stop, None);
         let Some(plan) = solution.plan else { continue };
@@ -209,10 +219,16 @@ fn no_plan_is_better() {
         divided += usize::from(plan.setting.devices.len() > 1);
         let read = Setting::parse("line", &plan.setting.line(), &devices).expect("a line that is read back");
         assert_eq!(place(&structure, &read), plan.placement, "{case}: {}", plan.setting.line());
-        assert!(plan.setting.devices.ids().all(|device| uses(&plan.placement, device)), "{case}: an idle device");
+        assert!(
+            plan.setting.devices.ids().all(|device| uses(&plan.placement, device)),
+            "{case}: an idle device"
+        );
     }
     println!("{fitting} with a plan, {overridden} with overrides, {divided} on two devices");
-    assert!(fitting > 700 && fitting < 1000 && overridden > 80 && divided > 30, "{fitting}, {overridden}, {divided}");
+    assert!(
+        fitting > 700 && fitting < 1000 && overridden > 80 && divided > 30,
+        "{fitting}, {overridden}, {divided}"
+    );
 }
 
 fn uses(placement: &Placement, device: DeviceId) -> bool {

@@ -148,7 +148,7 @@ impl OfKind {
                 let (bytes, saved) = (pair[1].0 - pair[0].0, pair[0].1 - pair[1].1);
                 let density = saved / bytes;
                 let is_same = |known: &&mut Density| (known.density / density - 1.0).abs() < ROUNDING;
-                let known = match densities.iter_mut().position(|mut known| is_same(&&mut known)) {
+                let known = match densities.iter_mut().position(|mut known| is_same(&mut known)) {
                     Some(position) => &mut densities[position],
                     None => {
                         densities.push(Density { density, sums: vec![(0.0, 0.0); slots.len() + 1] });

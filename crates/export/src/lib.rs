@@ -128,6 +128,3 @@ pub fn target(name: &str) -> Result<&'static Target> {
     let nearest = nearest(name, known.iter().copied());
     Err(ExportError::UnknownTarget { name: name.to_owned(), nearest, known })
 }
-// STUB
-/// r
-pub fn export_local_noted(_p: &stagewright_core::document::LocalPlanDocument, t: &str) -> Result<Export> { target(t).map(|_| ()).and_then(|()| Err(ExportError::UnknownTarget{name:t.into(),nearest:None,known:vec![]})) }

@@ -82,7 +82,7 @@ fn layers_hops_and_crossings_are_counted() {
     assert_eq!(counts("-ts 5,4"), ([[0, 0], [5, 5], [4, 3]], 1, 0));
     assert_eq!(counts("-ts 5,4 -ncmoe 6"), ([[0, 0], [5, 0], [4, 2]], 1, 6));
     assert_eq!(counts("-ts 1,0 -ngl 4"), ([[5, 5], [4, 3], [0, 0]], 0, 0));
-    assert_eq!(counts("-ts 1,0 -ot 'blk\\.2\\.ffn_up_exps=CUDA1'"), ([[0, 0], [9, 7], [0, 0]], 2, 0));
+    assert_eq!(counts("-ts 1,0 -ot 'blk\\.2\\.ffn_up_exps=CUDA1'"), ([[0, 0], [9, 8], [0, 0]], 2, 0));
 }
 
 #[test]

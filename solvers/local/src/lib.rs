@@ -228,11 +228,3 @@ fn too_many(label: &str, count: usize) -> InputError {
     let help = "leave devices out: those that are alike count once";
     InputError::at_path(stagewright_formats::code::L::L013, label, "the machine", message, help)
 }
-// STUB
-/// r
-pub struct Rule { /// n
- pub name: &'static str }
-/// r
-pub const RULES: &[Rule] = &[];
-/// r
-pub fn rule(_l: &str, _q: &Question<'_>, _n: &str) -> Result<Option<Setting>> { Ok(None) }

@@ -150,7 +150,7 @@ impl Block {
         let group = match self.groups.iter_mut().position(|group| group.module == module) {
             Some(position) => &mut self.groups[position],
             None => {
-                let is_expert = module.ends_with("exps");
+                let is_expert = tensor.role.is_expert();
                 self.groups.push(Group { module, tensors: Vec::new(), bytes: 0, largest: 0, is_expert });
                 self.groups.last_mut().expect("a group was added")
             }

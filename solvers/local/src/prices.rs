@@ -3,7 +3,8 @@
 use stagewright_formats::Result;
 use stagewright_llamacpp::constants::{CROSSING, HOP};
 use stagewright_llamacpp::memory::{Cells, LARGE_BATCH, MARGIN, buffers, layer_bytes};
-use stagewright_llamacpp::speed::parts::{Multiplied, batch_seconds, cache_seconds, token_seconds};
+use stagewright_llamacpp::speed::batch_seconds;
+use stagewright_llamacpp::speed::parts::{Multiplied, cache_seconds, token_seconds};
 use stagewright_llamacpp::{Device, Setting};
 use stagewright_structure::Structure;
 
@@ -195,20 +196,14 @@ impl<'a> Tensors<'a> {
                 let groups = block.groups.iter().enumerate();
                 let moved = groups
                     .map(|(position, _)| if is_kept(position) { here[position] } else { away[position] });
-                let extra = match kept == all {
-                    true if block.has_experts => device.rates.expert_layer,
-                    true => 0.0,
-                    false => CROSSING,
-                };
-                let has_experts = block
-                    .groups
-                    .iter()
-                    .enumerate()
-                    .any(|(position, group)| group.is_expert && is_kept(position));
+                let mut groups = block.groups.iter().enumerate();
+                let has_experts = groups.any(|(position, group)| group.is_expert && is_kept(position));
+                let crossing = if kept == all { 0.0 } else { CROSSING };
+                let routing = if has_experts { device.rates.expert_layer } else { 0.0 };
                 Choice {
                     kept,
                     bytes: kept_bytes(block, kept),
-                    seconds: fixed + moved.sum::<f64>() + count * extra,
+                    seconds: fixed + moved.sum::<f64>() + count * (crossing + routing),
                     width: if has_experts { wide } else { plain },
                 }
             })

@@ -15,7 +15,7 @@ pub struct Question<'a> {
     pub goal: Goal,
     /// Tokens of all sequences together.
     pub context: u64,
-    /// Sequences, which share the context in one cache.
+    /// Sequences; several share the context in one cache.
     pub sequences: u64,
     /// Encoding of cached keys.
     pub keys: Encoding,
@@ -32,7 +32,7 @@ impl Question<'_> {
         Setting {
             context: Some(self.context),
             sequences: self.sequences,
-            unified: true,
+            unified: self.sequences > 1,
             keys: self.keys,
             values: self.values,
             batch: default.batch.max(micro_batch),

@@ -23,7 +23,7 @@ pub mod parts;
 mod prefill;
 mod work;
 
-pub use prefill::prefill;
+pub use prefill::{batch_seconds, prefill};
 pub use work::{Reads, Work};
 
 use crate::constants::{CROSSING, HOP, Rates};

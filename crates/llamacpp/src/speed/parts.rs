@@ -8,8 +8,6 @@ use super::work::{active_share, cache_bytes};
 use crate::device::{Device, Host};
 use crate::setting::Setting;
 
-pub use super::prefill::batch_seconds;
-
 /// Memory that a tensor is in.
 #[derive(Debug, Clone, Copy)]
 pub struct Multiplied<'a> {

@@ -14,7 +14,7 @@ pub struct Reads {
     pub bytes: f64,
     /// Slots.
     pub layers: u64,
-    /// Layers whose routed experts are all in this memory.
+    /// Layers of which routed experts are in this memory. Measurements have all of a layer's or none.
     pub expert_layers: u64,
 }
 
@@ -56,15 +56,14 @@ impl Work {
 
     /// Layers, hops and crossings.
     fn slots(&mut self, structure: &Structure, placement: &Placement) {
-        let elsewhere = elsewhere(structure, placement);
+        let parts = parts(structure, placement);
         let mut before = None;
         for (index, &slot) in placement.slots.iter().enumerate() {
             let layer = structure.layers.get(index);
             if layer.is_some_and(|layer| layer.is_prediction) {
                 continue;
             }
-            let [on_host, on_devices] = elsewhere.get(index).copied().unwrap_or_default();
-            let has_experts = layer.is_some_and(|layer| layer.mixture.is_some()) && !on_host && !on_devices;
+            let Parts { on_host, on_devices, has_experts } = parts.get(index).copied().unwrap_or_default();
             let reads = self.at(slot);
             reads.layers += 1;
             reads.expert_layers += u64::from(has_experts);
@@ -114,15 +113,30 @@ pub(super) fn cache_bytes(layer: &Layer, setting: &Setting, tokens: u64) -> f64 
     (keys * attention.key as f64 + values * attention.value as f64) / width
 }
 
-/// For each layer, whether weights of its products are on the host, or on a device, other than that of its slot.
-fn elsewhere(structure: &Structure, placement: &Placement) -> Vec<[bool; 2]> {
-    let mut elsewhere = vec![[false; 2]; structure.layers.len()];
+/// Where weights of a layer's products are.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    /// Whether some are on the host, and the layer is not.
+    on_host: bool,
+    /// Whether some are on another device.
+    on_devices: bool,
+    /// Whether some of its routed experts are with the layer.
+    has_experts: bool,
+}
+
+fn parts(structure: &Structure, placement: &Placement) -> Vec<Parts> {
+    let mut parts = vec![Parts::default(); structure.layers.len()];
     for (tensor, &location) in structure.tensors.iter().zip(&placement.tensors) {
         let index = tensor.layer.and_then(|layer| usize::try_from(layer).ok());
         let (Some(index), Some(location)) = (index, location) else { continue };
-        if tensor.shape.len() > 1 && placement.slots[index] != location {
-            elsewhere[index][usize::from(location != Location::Host)] = true;
+        if tensor.shape.len() <= 1 {
+            continue;
+        }
+        match (placement.slots[index] == location, location) {
+            (true, _) => parts[index].has_experts |= tensor.role.is_expert(),
+            (false, Location::Host) => parts[index].on_host = true,
+            (false, Location::Device(_)) => parts[index].on_devices = true,
         }
     }
-    elsewhere
+    parts
 }

@@ -22,7 +22,7 @@ fn devices(plan: &Local) -> Option<String> {
     (!shown.is_empty()).then(|| format!("{}: compare with `llama-server --list-devices`", shown.join(", ")))
 }
 
-/// What the plan takes everywhere, and the least that it leaves.
+/// Memory of the plan on each device and in RAM, with the least margin.
 fn memory(plan: &Local) -> String {
     let parts = plan.setting.devices.iter().chain([&plan.setting.host]);
     let (mut shown, mut least) = (Vec::new(), (f64::INFINITY, String::new()));
@@ -42,7 +42,7 @@ fn memory(plan: &Local) -> String {
     format!("memory: {}; {margin}", shown.join(", "))
 }
 
-/// What mapped weights need of RAM.
+/// RAM for weights that are mapped from the file.
 fn ram(plan: &Local) -> Option<String> {
     let weights = plan.setting.host.weights;
     (plan.line.mmap && weights > 0).then(|| {
@@ -63,7 +63,7 @@ fn speed(plan: &Local) -> Option<String> {
     (!parts.is_empty()).then(|| format!("predicted for llama.cpp: {}", parts.join(", ")))
 }
 
-/// What to put for the placeholder of the model.
+/// The model that the placeholder stands for.
 fn file(plan: &Local) -> Option<String> {
     let name = plan.document.model.as_str();
     (plan.model() != name).then(|| format!("put the file of `{}` for {}", visible(name), plan.model()))

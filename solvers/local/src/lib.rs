@@ -22,11 +22,13 @@
 
 mod chain;
 mod devices;
+mod fit;
 mod model;
 mod plan;
 mod prices;
 mod question;
 mod relaxation;
+pub mod rules;
 mod search;
 
 use stagewright_core::solver::Context;

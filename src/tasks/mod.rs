@@ -143,7 +143,7 @@ pub trait Task: Send + Sync {
     /// If the documents cannot be checked (codes that begin with V), or do not belong to the plan.
     fn check(&self, plan: Document, label: &str, session: &mut Session<'_>) -> Result<Checked>;
 
-    /// A plan from a command line that somebody has.
+    /// A plan from a command line of a user.
     ///
     /// # Errors
     /// A kind of question that has no command line (U013), or a line that cannot be read.

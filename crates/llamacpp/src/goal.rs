@@ -1,4 +1,4 @@
-//! What a plan minimises.
+//! Objectives of plans on one machine.
 
 use stagewright_structure::Structure;
 

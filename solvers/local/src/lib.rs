@@ -17,7 +17,7 @@
 //! memory; the plan is then bounded by the relaxation.
 //!
 //! # Not searched
-//! Projections of a layer on another device than the layer's: a move there costs two changes of device in every layer, while
+//! Overrides to another device: a move there costs two changes of device in every layer, while
 //! a cut at another place costs none. The output is on the last device, and caches are with their layers.
 
 mod chain;
@@ -46,7 +46,7 @@ use question::{DeviceKind, kinds};
 use relaxation::Relaxation;
 use search::Search;
 
-/// Most sets of used devices.
+/// Maximum number of sets of used devices.
 const MOST_SETS: usize = 4096;
 
 /// A plan: a setting, with what follows from it.

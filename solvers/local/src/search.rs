@@ -88,14 +88,15 @@ impl<'a> Search<'a> {
         let slots = self.prices.model.slots();
         let mut labels: Vec<Vec<Vec<Label>>> = vec![vec![Vec::new(); slots + 1]; self.used.states()];
         let mut limit = limit;
-        for host_slots in 0..=self.prices.host_slots.min(slots - 1) {
+        let most = self.prices.host_slots.min(slots - 1);
+        for (host_slots, labels) in labels[0].iter_mut().enumerate().take(most + 1) {
             let label = Label {
                 seconds: before(self.prices, host_slots),
                 ram: self.prices.ram(host_slots),
                 last: None,
             };
             if label.ram <= self.memory {
-                labels[0][host_slots].push(label);
+                labels.push(label);
             }
         }
         for state in 0..self.used.states() {

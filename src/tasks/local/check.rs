@@ -30,7 +30,7 @@ struct Summary {
     setting: Option<stagewright_core::document::LocalSettingDocument>,
 }
 
-/// Verifies a plan, or a command line that somebody has.
+/// Verifies a plan, or the command line of a user.
 ///
 /// # Errors
 /// If the line cannot be read (L007, L008), or its memory is not followed (L009).

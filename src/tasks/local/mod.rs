@@ -38,7 +38,7 @@ const CONTEXT_COST: f64 = 0.05;
 /// The smallest context that is chosen if none is given and the model reads as much.
 const SMALLEST_CONTEXT: u64 = 4096;
 
-/// What was found for one context and one encoding of the cache.
+/// A solution for one context and one encoding of the cache.
 struct Found {
     fixed: Fixed,
     solution: Solution,

@@ -24,7 +24,7 @@ use crate::tasks::{Document, Kind, PlanFile, Request};
 pub struct LocalOptions {
     /// Whether a local plan is asked for.
     pub local: bool,
-    /// What is minimised.
+    /// Objective.
     pub goal: Option<LocalGoal>,
     /// Tokens of the prompt.
     pub prompt: Option<u64>,
@@ -69,7 +69,7 @@ pub struct Local {
     pub(super) place: Place,
 }
 
-/// What a search takes as given.
+/// Parameters that a search does not change.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fixed {
     pub(super) context: u64,
@@ -191,12 +191,12 @@ impl Local {
         }
     }
 
-    /// What is given for a context and an encoding.
+    /// Parameters for a context and an encoding.
     pub(super) fn fixed(&self, context: u64, cache: Encoding) -> Fixed {
         Fixed { context, cache, goal: self.goal(context), sequences: self.sequences }
     }
 
-    /// What a command line gives.
+    /// Parameters of a command line.
     pub(super) fn fixed_of(&self, setting: &Setting) -> Fixed {
         let context = setting.context.or(self.structure.context).unwrap_or(SMALLEST_CONTEXT);
         Fixed { context, cache: setting.keys, goal: self.goal(context), sequences: setting.sequences }

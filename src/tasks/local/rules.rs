@@ -2,7 +2,8 @@
 
 use stagewright_core::document::{LocalPlanDocument, PlanStatus};
 use stagewright_core::solver::Context;
-use stagewright_local::{self as solver, Plan, RULES, rule};
+use stagewright_local::rules::{RULES, rule};
+use stagewright_local::{self as solver, Plan};
 use stagewright_report::comparison::{Comparison, Contender, Entry, Known, Planned, Question as Objective};
 
 use super::Found;

@@ -25,7 +25,7 @@ pub struct LocalPlanDocument {
     pub options: Option<ModelOptionsDocument>,
     /// The machine.
     pub cluster: ClusterDocument,
-    /// What is minimised.
+    /// The objective.
     pub objective: LocalObjectiveDocument,
     /// The lower bound on the value of every plan.
     pub bound: LocalBoundDocument,
@@ -46,7 +46,7 @@ pub struct LocalPlanDocument {
     pub setting: Option<LocalSettingDocument>,
 }
 
-/// What a local plan minimises.
+/// Objective of a local plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LocalObjectiveDocument {

@@ -62,7 +62,7 @@ pub fn inputs(structure: &Structure, cells: Cells, micro_batch: u64) -> u64 {
     buffer_bytes(structure.hidden, cells, micro_batch)
 }
 
-/// Bytes of a buffer whose widest layer or output has so many numbers for each of the tokens of a micro-batch.
+/// Bytes of a buffer. `width` is the largest count of numbers for a token that a layer or the output needs at once.
 pub fn buffer_bytes(width: u64, cells: Cells, micro_batch: u64) -> u64 {
     let mask = cells.cells.saturating_mul(MASK * micro_batch);
     width.saturating_mul(NUMBER * micro_batch).saturating_add(mask)

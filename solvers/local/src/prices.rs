@@ -62,7 +62,7 @@ pub(crate) struct Scenario {
     pub(crate) largest: u64,
 }
 
-/// What a slot on a device keeps there of its movable projections.
+/// Movable projections that a slot on a device keeps there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Choice {
     /// Projections that stay, a bit each.

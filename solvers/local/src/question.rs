@@ -1,4 +1,4 @@
-//! What is asked, and what is free.
+//! Questions: a model, a machine, a goal, and the options that are free.
 
 use stagewright_llamacpp::{Device, Goal, Host, Setting};
 use stagewright_structure::{Encoding, Structure};
@@ -56,7 +56,7 @@ impl Question<'_> {
 pub(crate) struct DeviceKind {
     /// The first of them.
     pub(crate) device: Device,
-    /// Their positions among all devices.
+    /// Positions of the members among all devices.
     pub(crate) members: Vec<usize>,
 }
 

@@ -1,12 +1,12 @@
 //! The fastest choices of a range of slots on one device: a multiple-choice knapsack by dynamic programming over bytes.
 //!
 //! Bytes are counted in units. If the greatest common divisor of all projections is large enough, as it is where they have
-//! the same shape in several encodings, units are exact; otherwise sizes are rounded up, and plans still fit.
+//! the same shape in several encodings, units are exact; else sizes are rounded up, so that plans still fit.
 
 use crate::model::Model;
 use crate::prices::{Choice, Prices};
 
-/// Maximum number of units of a device.
+/// Limit of the units of a device.
 const MOST_UNITS: u64 = 1 << 16;
 
 /// Unit of bytes.

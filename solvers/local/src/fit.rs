@@ -19,7 +19,7 @@ use crate::question::Question;
 /// Bytes that stay free on every device.
 const FREE: i64 = 1 << 30;
 
-/// Part of its feed-forward block that a layer keeps on the device.
+/// Part of the feed-forward block of a layer that stays on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     /// Nothing.
@@ -50,7 +50,7 @@ struct Part {
     slots: i64,
     /// Of these, the last ones that keep a part only.
     partial: i64,
-    /// Part that the first partial layer keeps; the others keep all but routed experts.
+    /// Part that stays of the first partial slot; the others lose routed experts alone.
     first: Kept,
     /// Where the rest of the first of the partial ones is.
     target: Location,

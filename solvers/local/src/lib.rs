@@ -17,8 +17,10 @@
 //! memory; the plan is then bounded by the relaxation.
 //!
 //! # Not searched
-//! Overrides to another device: a move there costs two changes of device in every layer, while
-//! a cut at another place costs none. The output is on the last device, and caches are with their layers.
+//! Projections on another device than that of the layer: each such layer changes the device twice, while a cut at another
+//! place costs nothing. Where all devices together barely hold a model, and a single projection is as large as
+//! what is left of each, such a move is faster than the host: `--fit` then was, by up to 36%, on 4 of 400 machines drawn so.
+//! The output is on the last device, and caches are with their layers.
 
 mod chain;
 mod devices;
@@ -46,7 +48,7 @@ use question::{DeviceKind, kinds};
 use relaxation::Relaxation;
 use search::Search;
 
-/// Maximum number of sets of used devices.
+/// Limit of the number of sets of used devices.
 const MOST_SETS: usize = 4096;
 
 /// A plan: a setting, with what follows from it.

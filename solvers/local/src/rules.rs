@@ -28,7 +28,7 @@ const GIB: f64 = (1_u64 << 30) as f64;
 pub struct Rule {
     /// Name of the rule.
     pub name: &'static str,
-    /// One-line description.
+    /// Description of the choice, without a full stop.
     pub summary: &'static str,
 }
 

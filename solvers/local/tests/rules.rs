@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::solver::{Context, Settings, Silent};
-use stagewright_llamacpp::{Class, Device, Goal, Host};
+use stagewright_llamacpp::{Class, Device, Goal, Host, Location, Override};
 use stagewright_local::rules::{RULES, rule};
 use stagewright_local::{Plan, Question, Solution, solve};
 use stagewright_structure::{Encoding, Structure};
@@ -254,4 +254,116 @@ fn ninety_four_layers_of_experts_take_seconds() {
             }
         }
     }
+}
+
+/// What `llama-fit-params` printed: slots, shares, what overflows where from the first partial layers, and the layers without
+/// their experts after the last of these.
+struct Printed {
+    layers: u64,
+    shares: &'static [f32],
+    overflows: &'static [(&'static str, Option<usize>)],
+    without_experts: std::ops::RangeInclusive<u32>,
+}
+
+/// Answers of the tool (llama.cpp 0c1e57098) on RPC servers with `--fit-target` for these MiB, where its buffers of computation
+/// are those of the formula.
+#[test]
+fn fit_says_what_the_tool_says() {
+    const NONE: std::ops::RangeInclusive<u32> = 1..=0;
+    let (llama, small, large, gpt_oss) = (llama_70b(), qwen_30b(), qwen_235b(), gpt_oss_120b());
+    let printed =
+        |layers, shares, overflows, without_experts| Printed { layers, shares, overflows, without_experts };
+    let cases: [(&Structure, u64, &[u64], Printed); 7] = [
+        (&llama, 32_768, &[20_000, 14_000], printed(53, &[32.0, 21.0], &[], NONE)),
+        (
+            &small,
+            4096,
+            &[14_000],
+            printed(49, &[], &[(r"blk\.36\.ffn_(gate|up|gate_up|down).*", None)], 37..=48),
+        ),
+        (&large, 4096, &[14_000], printed(95, &[], &[(r"blk\.5\.ffn_down.*", None)], 6..=94)),
+        (
+            &large,
+            32_768,
+            &[20_000, 14_000],
+            printed(
+                95,
+                &[13.0, 82.0],
+                &[(r"blk\.12\.ffn_(gate|gate_up|down).*", Some(1)), (r"blk\.15\.ffn_down.*", None)],
+                16..=94,
+            ),
+        ),
+        (
+            &large,
+            16_384,
+            &[6000, 20_000],
+            printed(
+                95,
+                &[4.0, 91.0],
+                &[(r"blk\.3\.ffn_down.*", Some(1)), (r"blk\.12\.ffn_(gate|up|gate_up|down).*", None)],
+                13..=94,
+            ),
+        ),
+        (
+            &large,
+            8192,
+            &[9000, 7000, 12_000],
+            printed(
+                95,
+                &[6.0, 4.0, 85.0],
+                &[
+                    (r"blk\.5\.ffn_down.*", Some(1)),
+                    (r"blk\.9\.ffn_down.*", Some(2)),
+                    (r"blk\.14\.ffn_(gate|up|gate_up|down).*", None),
+                ],
+                15..=94,
+            ),
+        ),
+        (
+            &gpt_oss,
+            8192,
+            &[9000, 7000, 12_000],
+            printed(
+                37,
+                &[6.0, 4.0, 27.0],
+                &[
+                    (r"blk\.5\.ffn_(gate|gate_up|down).*", Some(1)),
+                    (r"blk\.9\.ffn_(gate|gate_up|down).*", Some(2)),
+                    (r"blk\.15\.ffn_(gate|gate_up|down).*", None),
+                ],
+                16..=36,
+            ),
+        ),
+    ];
+    for (structure, context, targets, printed) in cases {
+        // Servers take no memory beside what they hold, which ROCm is taken to do as well.
+        let server = |(index, &target): (usize, &u64)| {
+            Device::new(&format!("RPC{index}"), Class::Rocm, target * MIB + GIB, 400e9, 50e12)
+        };
+        let devices: Vec<Device> = targets.iter().enumerate().map(server).collect();
+        let question = question(structure, &devices, ddr5(512), context);
+        let setting = rule("model", &question, "fit").expect("a followed model").expect("a setting");
+        assert_eq!((setting.layers, &setting.shares[..]), (Some(printed.layers), printed.shares));
+        let experts = |layer: u32| (format!(r"blk\.{layer}\.ffn_(up|down|gate_up|gate)_(ch|)exps"), None);
+        let overflows = printed.overflows.iter().map(|&(pattern, device)| (pattern.to_owned(), device));
+        let expected: Vec<_> = overflows.chain(printed.without_experts.map(experts)).collect();
+        let found = setting.overrides.iter().map(|exception| match exception {
+            Override::Tensors { pattern, target: Location::Host } => (pattern.text().to_owned(), None),
+            Override::Tensors { pattern, target: Location::Device(device) } => {
+                (pattern.text().to_owned(), Some(device.index()))
+            }
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{}", setting.line());
+    }
+}
+
+/// 48 layers in proportion to 24 and 12 GiB, the output with the last.
+#[test]
+fn exo_divides_by_memory() {
+    let structure = qwen_30b();
+    let devices = machine(&[Rtx3060, Rtx3090]);
+    let question = question(&structure, &devices, ddr5(64), 4096);
+    let setting = rule("model", &question, "exo").expect("a followed model").expect("a setting");
+    assert_eq!(setting.line(), "-dev CUDA1,CUDA0 -ts 32,17 -c 4096 -np 1 -kvu");
 }

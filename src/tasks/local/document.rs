@@ -42,7 +42,12 @@ impl Local {
             model: self.structure.name.clone(),
             options: self.options.clone(),
             cluster: self.cluster.clone(),
-            objective: LocalObjectiveDocument { tokens, value_s: value, ..self.objective.clone() },
+            objective: LocalObjectiveDocument {
+                tokens,
+                to_devices: plan.is_some_and(|plan| self.has_projections_elsewhere(plan)),
+                value_s: value,
+                ..self.objective.clone()
+            },
             bound: LocalBoundDocument { value_s: None, source: "none".into() },
             gap: None,
             seconds: took,
@@ -51,6 +56,17 @@ impl Local {
             reason: None,
             setting: plan.map(|plan| self.setting(fixed, plan)),
         }
+    }
+
+    /// Whether a tensor of a layer is on another device than the layer.
+    fn has_projections_elsewhere(&self, plan: &Plan) -> bool {
+        let located = self.structure.tensors.iter().zip(&plan.placement.tensors);
+        located.filter_map(|(tensor, location)| Some((tensor.layer?, (*location)?))).any(
+            |(layer, location)| {
+                let slot = usize::try_from(layer).ok().and_then(|layer| plan.placement.slots.get(layer));
+                location != Location::Host && slot.is_some_and(|slot| *slot != location)
+            },
+        )
     }
 
     fn setting(&self, fixed: &Fixed, plan: &Plan) -> LocalSettingDocument {

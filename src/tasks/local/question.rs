@@ -161,7 +161,15 @@ fn objective(options: &LocalOptions, place: &Place) -> Result<LocalObjectiveDocu
         let cause = "the goal counts tokens whose number is not given".to_owned();
         return Err(Failure::new(U001, cause).at(place(name)).help(format!("give {}", place(name))));
     }
-    Ok(LocalObjectiveDocument { kind, prompt, output, tokens: None, micro_batch, value_s: None })
+    Ok(LocalObjectiveDocument {
+        kind,
+        prompt,
+        output,
+        tokens: None,
+        micro_batch,
+        to_devices: false,
+        value_s: None,
+    })
 }
 
 fn micro_batches(objective: &LocalObjectiveDocument) -> Vec<u64> {

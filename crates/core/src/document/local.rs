@@ -64,8 +64,15 @@ pub struct LocalObjectiveDocument {
     /// Tokens of the micro-batch, if given; null for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<u64>,
+    /// Whether a projection is on another device than its layer. No search finds such plans, so that no bound is about them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub to_devices: bool,
     /// Value in seconds; null without a plan.
     pub value_s: Option<f64>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The seconds that a local plan minimises.

@@ -17,8 +17,8 @@
 //! memory; the plan is then bounded by the relaxation.
 //!
 //! # Not searched
-//! Projections on another device than that of the layer: each such layer changes the device twice, while a cut at another
-//! place costs nothing. Where all devices together barely hold a model, and a single projection is as large as
+//! Overrides to a device that does not have the layer: each such layer changes the device twice, while a cut elsewhere costs
+//! nothing. Where all devices together barely hold a model, and a single projection is as large as
 //! what is left of each, such a move is faster than the host: `--fit` then was, by up to 36%, on 4 of 400 machines drawn so.
 //! The output is on the last device, and caches are with their layers.
 

@@ -58,7 +58,7 @@ impl Local {
         }
     }
 
-    /// Whether a tensor of a layer is on another device than the layer.
+    /// Whether tensors are on a device that does not have their layer.
     fn has_projections_elsewhere(&self, plan: &Plan) -> bool {
         let located = self.structure.tensors.iter().zip(&plan.placement.tensors);
         located.filter_map(|(tensor, location)| Some((tensor.layer?, (*location)?))).any(

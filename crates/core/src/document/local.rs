@@ -64,7 +64,8 @@ pub struct LocalObjectiveDocument {
     /// Tokens of the micro-batch, if given; null for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<u64>,
-    /// Whether a projection is on another device than its layer. No search finds such plans, so that no bound is about them.
+    /// Whether projections are on a device that does not have their layer. Plans of a search have none, and no bound is about
+    /// such plans.
     #[serde(default, skip_serializing_if = "is_false")]
     pub to_devices: bool,
     /// Value in seconds; null without a plan.

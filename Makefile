@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -61,6 +61,12 @@ test-runtimes: setup
 screenshot: setup
 	@data/setup/install-browser
 	$(CARGO) test --workspace --test integration -- --ignored screenshot
+
+# Judges the speed that is predicted for llama.cpp by published measurements: RUNS is a file with the columns of measured.csv.
+# OPTIONS=--leave-one-out fits the constants again without each source in turn. A minute, most of it for the build.
+RUNS ?= $(SHARED)/data/local-runs/measured.csv
+judge-local: rust
+	$(CARGO) run --quiet -p stagewright-llamacpp --example judge -- $(OPTIONS) $(RUNS)
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

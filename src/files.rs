@@ -29,6 +29,14 @@ pub enum Opened {
 }
 
 impl Opened {
+    /// Label in errors.
+    pub fn label(&self) -> String {
+        match self {
+            Opened::Memory(Input { label, .. }) | Opened::File(label, _) => label.clone(),
+            Opened::Language(path) => path.display().to_string(),
+        }
+    }
+
     /// The whole content in memory.
     ///
     /// # Errors

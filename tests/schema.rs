@@ -12,8 +12,8 @@ use stagewright::formats::{
 };
 use stagewright::structure::Structure;
 use stagewright_core::document::{
-    ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, PinsDocument, PlanDocument,
-    ProblemDocument, StrategiesDocument, StrategyPlanDocument,
+    ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, LocalPlanDocument, PinsDocument,
+    PlanDocument, ProblemDocument, StrategiesDocument, StrategyPlanDocument,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -50,6 +50,7 @@ fn schemas_are_up_to_date() {
     regenerate::<StrategiesDocument>("strategies");
     regenerate::<StrategyPlanDocument>("strategy-plan");
     regenerate::<JointPlanDocument>("joint-plan");
+    regenerate::<LocalPlanDocument>("local-plan");
     regenerate::<Structure>("structure");
 }
 

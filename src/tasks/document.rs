@@ -1,12 +1,13 @@
 //! A plan document of any kind.
 
 use stagewright_core::document::{
-    ClusterDocument, JOINT_PLAN_SCHEMA, JointPlanDocument, ModelOptionsDocument, OriginDocument,
-    PlanDocument, PlanStatus, STRATEGY_PLAN_SCHEMA, StrategyPlanDocument,
+    ClusterDocument, JOINT_PLAN_SCHEMA, JointPlanDocument, LOCAL_PLAN_SCHEMA, LocalPlanDocument,
+    ModelOptionsDocument, OriginDocument, PlanDocument, PlanStatus, STRATEGY_PLAN_SCHEMA,
+    StrategyPlanDocument,
 };
 use stagewright_formats::{
-    PlanFile as PlacementFile, import_joint_plan, import_strategy_plan, write_joint_plan, write_plan,
-    write_strategy_plan,
+    PlanFile as PlacementFile, import_joint_plan, import_local_plan, import_strategy_plan, write_joint_plan,
+    write_local_plan, write_plan, write_strategy_plan,
 };
 
 use super::Kind;
@@ -19,6 +20,8 @@ pub enum Document {
     Placement(Box<PlanDocument>),
     /// Stages with degrees of parallelism.
     Joint(Box<JointPlanDocument>),
+    /// A language model under llama.cpp on one machine.
+    Local(Box<LocalPlanDocument>),
     /// A strategy for every node.
     Strategies(Box<StrategyPlanDocument>),
 }
@@ -29,6 +32,7 @@ impl Document {
         match self {
             Document::Placement(_) => Kind::Placement,
             Document::Joint(_) => Kind::Joint,
+            Document::Local(_) => Kind::Local,
             Document::Strategies(_) => Kind::Strategies,
         }
     }
@@ -38,6 +42,7 @@ impl Document {
         match self {
             Document::Placement(plan) => plan.status,
             Document::Joint(plan) => plan.status,
+            Document::Local(plan) => plan.status,
             Document::Strategies(plan) => plan.status,
         }
     }
@@ -47,6 +52,7 @@ impl Document {
         match self {
             Document::Placement(plan) => plan.objective.value_s,
             Document::Joint(plan) => plan.objective.value_s,
+            Document::Local(plan) => plan.objective.value_s,
             Document::Strategies(plan) => plan.cost.map(|cost| cost as f64),
         }
     }
@@ -56,6 +62,7 @@ impl Document {
         match self {
             Document::Placement(plan) => plan.bound.value_s,
             Document::Joint(plan) => plan.bound.value_s,
+            Document::Local(plan) => plan.bound.value_s,
             Document::Strategies(plan) => plan.bound.cost,
         }
     }
@@ -65,6 +72,7 @@ impl Document {
         match self {
             Document::Placement(plan) => &plan.bound.source,
             Document::Joint(plan) => &plan.bound.source,
+            Document::Local(plan) => &plan.bound.source,
             Document::Strategies(plan) => &plan.bound.source,
         }
     }
@@ -74,6 +82,7 @@ impl Document {
         match self {
             Document::Placement(plan) => plan.gap,
             Document::Joint(plan) => plan.gap,
+            Document::Local(plan) => plan.gap,
             Document::Strategies(plan) => plan.gap,
         }
     }
@@ -83,6 +92,7 @@ impl Document {
         match self {
             Document::Placement(plan) => plan.stop.as_deref(),
             Document::Joint(plan) => plan.stop.as_deref(),
+            Document::Local(plan) => plan.stop.as_deref(),
             Document::Strategies(plan) => plan.stop.as_deref(),
         }
     }
@@ -92,6 +102,7 @@ impl Document {
         match self {
             Document::Placement(plan) => &plan.solver,
             Document::Joint(plan) => &plan.solver,
+            Document::Local(plan) => &plan.solver,
             Document::Strategies(plan) => &plan.solver,
         }
     }
@@ -101,6 +112,7 @@ impl Document {
         match self {
             Document::Placement(plan) => plan.seconds,
             Document::Joint(plan) => plan.seconds,
+            Document::Local(plan) => plan.seconds,
             Document::Strategies(plan) => plan.seconds,
         }
     }
@@ -119,6 +131,7 @@ impl Document {
         match self {
             Document::Placement(plan) => &mut plan.origin,
             Document::Joint(plan) => &mut plan.origin,
+            Document::Local(plan) => &mut plan.origin,
             Document::Strategies(plan) => &mut plan.origin,
         }
     }
@@ -128,6 +141,7 @@ impl Document {
         match self {
             Document::Placement(plan) => write_plan(plan),
             Document::Joint(plan) => write_joint_plan(plan),
+            Document::Local(plan) => write_local_plan(plan),
             Document::Strategies(plan) => write_strategy_plan(plan),
         }
     }
@@ -157,6 +171,9 @@ impl<'a> PlanFile<'a> {
             Kind::Placement => PlanFile::Placement { label, file: PlacementFile::read(label, bytes)? },
             Kind::Joint => {
                 PlanFile::Whole(label, Document::Joint(Box::new(import_joint_plan(label, bytes)?)))
+            }
+            Kind::Local => {
+                PlanFile::Whole(label, Document::Local(Box::new(import_local_plan(label, bytes)?)))
             }
             Kind::Strategies => {
                 PlanFile::Whole(label, Document::Strategies(Box::new(import_strategy_plan(label, bytes)?)))
@@ -190,6 +207,7 @@ impl<'a> PlanFile<'a> {
         match self {
             PlanFile::Placement { file, .. } => file.native()?.model.as_ref(),
             PlanFile::Whole(_, Document::Joint(plan)) => plan.options.as_ref(),
+            PlanFile::Whole(_, Document::Local(plan)) => plan.options.as_ref(),
             PlanFile::Whole(..) => None,
         }
     }
@@ -199,6 +217,7 @@ impl<'a> PlanFile<'a> {
         match self {
             PlanFile::Placement { file, .. } => file.native()?.cluster.as_ref(),
             PlanFile::Whole(_, Document::Joint(plan)) => plan.cluster.as_ref(),
+            PlanFile::Whole(_, Document::Local(plan)) => Some(&plan.cluster),
             PlanFile::Whole(..) => None,
         }
     }
@@ -209,6 +228,8 @@ pub(super) fn kind(bytes: &[u8]) -> Kind {
     let names = |schema: &str| bytes.windows(schema.len()).any(|window| window == schema.as_bytes());
     if names(JOINT_PLAN_SCHEMA) {
         Kind::Joint
+    } else if names(LOCAL_PLAN_SCHEMA) {
+        Kind::Local
     } else if names(STRATEGY_PLAN_SCHEMA) {
         Kind::Strategies
     } else {

@@ -2,7 +2,7 @@
 
 use stagewright_core::document::{ClusterDocument, PlanDocument};
 use stagewright_core::graph::Graph;
-use stagewright_export::{Export, Placed, export_joint_noted, target};
+use stagewright_export::{Export, Placed, export_joint_noted, export_local_noted, target};
 use stagewright_formats::Imported;
 
 use super::placement::unwritten;
@@ -31,7 +31,7 @@ fn has_names_of_gguf(plan: &PlanDocument) -> bool {
 pub fn has_target(kind: Kind, to: &str, place: &Place) -> Result<()> {
     match kind {
         Kind::Placement => target(to).map(|_| ()).map_err(|error| unwritten(&place("to"), &error)),
-        Kind::Joint | Kind::Strategies => Ok(()),
+        Kind::Joint | Kind::Local | Kind::Strategies => Ok(()),
     }
 }
 
@@ -51,6 +51,9 @@ pub fn export(
     let file = match file {
         PlanFile::Whole(_, Document::Joint(plan)) => {
             return export_joint_noted(&plan, to).map_err(|error| unwritten(label, &error));
+        }
+        PlanFile::Whole(_, Document::Local(plan)) => {
+            return export_local_noted(&plan, to).map_err(|error| unwritten(label, &error));
         }
         PlanFile::Whole(_, plan) => {
             let option = place("to");

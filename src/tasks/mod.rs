@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | [`Kind::Placement`] | a graph on a cluster, under an objective | a device for every operator |
 //! | [`Kind::Joint`] | a training graph, or a file of Piper, with the parallelism to use | stages with degrees and configurations |
+//! | [`Kind::Local`] | a GGUF file on one machine, with `local` | a command line of llama.cpp |
 //! | [`Kind::Strategies`] | a file of strategies with their costs | a strategy for every node |
 //!
 //! [`kind`] determines which kind is meant, [`read`] turns the input into a [`Task`], and the task solves, bounds,
@@ -16,6 +17,7 @@ mod compare;
 mod document;
 mod export;
 pub mod joint;
+pub mod local;
 pub mod options;
 pub mod placement;
 mod request;
@@ -32,7 +34,8 @@ use stagewright_formats::strategies::HEAD;
 use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::units::seconds;
 
-use crate::failure::Result;
+use crate::code::U013;
+use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::solve::Options;
 use placement::Chosen;
@@ -45,6 +48,7 @@ pub use compare::{
 };
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
+pub use local::LocalOptions;
 pub use request::{
     ObjectiveOptions, ParallelOptions, Request, SelectionOptions, SolverChoice, is_same_objective,
     objective_of,
@@ -57,6 +61,8 @@ pub enum Kind {
     Placement,
     /// Operators divided over devices, with degrees of parallelism by stage.
     Joint,
+    /// A language model under llama.cpp on one machine.
+    Local,
     /// A strategy for every node, under a memory limit.
     Strategies,
 }
@@ -67,6 +73,7 @@ impl Kind {
         match self {
             Kind::Placement => "placement",
             Kind::Joint => "joint plan",
+            Kind::Local => "local plan",
             Kind::Strategies => "strategy problem",
         }
     }
@@ -74,7 +81,7 @@ impl Kind {
     /// Formats a value for display: a time, or a cost.
     pub fn amount(self, value: f64) -> String {
         match self {
-            Kind::Placement | Kind::Joint => seconds(value),
+            Kind::Placement | Kind::Joint | Kind::Local => seconds(value),
             Kind::Strategies => format!("{value:.0}"),
         }
     }
@@ -135,6 +142,15 @@ pub trait Task: Send + Sync {
     /// # Errors
     /// If the documents cannot be checked (codes that begin with V), or do not belong to the plan.
     fn check(&self, plan: Document, label: &str, session: &mut Session<'_>) -> Result<Checked>;
+
+    /// A plan from a command line of a user.
+    ///
+    /// # Errors
+    /// A kind of question that has no command line (U013), or a line that cannot be read.
+    fn line(&self, _flags: &str) -> Result<Document> {
+        let cause = format!("a {} has no command line", self.kind().name());
+        Err(Failure::new(U013, cause).help("plan a GGUF file with `--local`"))
+    }
 
     /// Costs that determine the value of a plan, and changes that would improve it.
     ///
@@ -263,8 +279,9 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The kind of a question, by the model's first bytes, the plan if there is one, and whether parallelism was requested.
-pub fn kind(model: &mut Opened, plan: Option<&[u8]>, is_parallel: bool) -> Kind {
+/// The kind of a question, by the model's first bytes, the plan if there is one, and what was requested: a joint plan, a local
+/// plan, or neither.
+pub fn kind(model: &mut Opened, plan: Option<&[u8]>, wanted: Option<Kind>) -> Kind {
     let mut head = Vec::new();
     match model {
         Opened::Memory(Input { bytes, .. }) => head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]),
@@ -277,9 +294,11 @@ pub fn kind(model: &mut Opened, plan: Option<&[u8]>, is_parallel: bool) -> Kind 
     }
     match plan {
         _ if is_strategies(&head) => Kind::Strategies,
-        Some(plan) if document::kind(plan) == Kind::Joint => Kind::Joint,
-        None if is_parallel => Kind::Joint,
-        _ => Kind::Placement,
+        Some(plan) => match document::kind(plan) {
+            kind @ (Kind::Joint | Kind::Local) => kind,
+            Kind::Placement | Kind::Strategies => Kind::Placement,
+        },
+        None => wanted.unwrap_or(Kind::Placement),
     }
 }
 
@@ -306,6 +325,10 @@ pub fn read(
         }
         Kind::Joint => {
             let (task, notes) = joint::Joint::read(request, plan)?;
+            (Box::new(task), notes)
+        }
+        Kind::Local => {
+            let (task, notes) = local::Local::read(request, plan)?;
             (Box::new(task), notes)
         }
         Kind::Strategies => (Box::new(strategies::Strategies::read(request, plan.is_some())?), Vec::new()),

@@ -12,7 +12,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::Solver;
 
-use super::Kind;
+use super::{Kind, LocalOptions};
 use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
@@ -37,6 +37,10 @@ pub struct Request {
     pub objective: ObjectiveOptions,
     /// The parallelism that a joint plan may use; `None` for plans in which every operator runs on one device.
     pub parallel: Option<ParallelOptions>,
+    /// The options of a local plan; `None` for any other.
+    pub local: Option<LocalOptions>,
+    /// Outputs of `llama-bench` that calibrate the machine of a local plan.
+    pub benches: Vec<Input>,
     /// Requirements on the plan, and a second goal.
     pub selection: SelectionOptions,
     /// A plan to start from.

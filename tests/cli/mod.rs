@@ -8,6 +8,7 @@ mod joint;
 mod kept_clusters;
 mod language;
 mod limits;
+mod local;
 mod memory;
 mod models;
 mod outputs;

@@ -118,6 +118,11 @@ fn memory_is_binary_and_says_where_it_was_seen() {
         ("tpu-v4", 32.0),
         ("tpu-v5e", 16.0),
         ("tpu-v5p", 95.0),
+        ("a40", 48.0),
+        ("gb10", 128.0),
+        ("gtx-1080-ti", 11.0),
+        ("radeon-ai-pro-r9700", 32.0),
+        ("ryzen-ai-max-395", 128.0),
         ("rtx-2060-12gb", 12.0),
         ("rtx-2070", 8.0),
         ("rtx-2080", 8.0),
@@ -198,8 +203,9 @@ fn memory_is_binary_and_says_where_it_was_seen() {
         let name = &device.name;
         assert!(device.memory_source.as_ref().is_some_and(|source| source.len() > 5), "{name}");
         let datasheet = datasheets.iter().find(|(listed, _)| listed == name);
-        // A Mac leaves a quarter or a third of its memory to the processor.
-        let known = if name.starts_with("apple-") { 0.66..=0.75 } else { 0.93..=1.0 };
+        // Where the processor shares the memory, a quarter or a third of it is left to it.
+        let is_shared = name.starts_with("apple-") || name.starts_with("ryzen-ai-");
+        let known = if is_shared { 0.66..=0.75 } else { 0.93..=1.0 };
         match datasheet {
             Some((_, gib)) => {
                 assert!(bytes % 1048576.0 == 0.0, "{name}");

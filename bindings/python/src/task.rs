@@ -93,9 +93,14 @@ impl Asked {
     fn request(&self) -> Result<Request, Failure> {
         let mut document: ModelOptionsDocument = arguments(&Value::Object(self.options.clone()).to_string())?;
         document.costs = self.costs.iter().map(|path| path.display().to_string()).collect();
-        let mut costs = Vec::new();
+        let (mut costs, mut benches) = (Vec::new(), Vec::new());
         for path in &self.costs {
-            let Input { label, bytes } = files::read(path)?;
+            let input = files::read(path)?;
+            if self.is_local() {
+                benches.push(input);
+                continue;
+            }
+            let Input { label, bytes } = input;
             costs.push((label.clone(), import::import(&label, &bytes, &import::Options::default())?));
         }
         let inputs = [
@@ -126,6 +131,8 @@ impl Asked {
             objective: read(self.of(Group::Objective), &place)?,
             selection: read(self.of(Group::Selection), &place)?,
             parallel: self.is_joint().then(|| read(self.of(Group::Joint), &place)).transpose()?,
+            local: self.is_local().then(|| read(self.of(Group::Local), &place)).transpose()?,
+            benches,
             start: None,
             solver: match self.solver.as_str() {
                 "auto" => SolverChoice::Auto,
@@ -141,6 +148,11 @@ impl Asked {
         self.given.contains_key("parallel")
     }
 
+    /// Whether a local plan is requested.
+    fn is_local(&self) -> bool {
+        self.given.contains_key("local")
+    }
+
     /// The given options of a group.
     fn of(&self, group: Group) -> Map<String, Value> {
         let is_of_group = |name: &str| options::option(name).is_some_and(|option| option.group == group);
@@ -153,7 +165,12 @@ impl Asked {
 
     /// The kind of the question.
     fn kind(&self) -> Result<Kind, Failure> {
-        Ok(tasks::kind(&mut reading::open(&self.model)?, None, self.is_joint()))
+        let wanted = match (self.is_local(), self.is_joint()) {
+            (true, _) => Some(Kind::Local),
+            (false, true) => Some(Kind::Joint),
+            (false, false) => None,
+        };
+        Ok(tasks::kind(&mut reading::open(&self.model)?, None, wanted))
     }
 }
 

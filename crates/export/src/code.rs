@@ -188,13 +188,14 @@ stagewright_core::codes! {
         /// with a multiple of the number of stages, or with `--schedule 1f1b`.
         E028,
 
-        /// joint plan that contradicts itself
+        /// joint or local plan that contradicts itself
         ///
         /// Numbers of the document disagree: the batch is not microbatch × microbatches × copies, a stage has another number of copies
         /// than the execution or no layers, expert parallelism does not divide the copies, or a layer has an unknown configuration.
         /// Under `interleaved` there are at least two devices with `chunks` ≥ 2 stages each, stages of a device have one kind and degree,
         /// and the devices of a pipeline divide the microbatches; under `1f1b` and `zero-bubble`, `chunks` is 1; no
-        /// other schedule is valid in a joint plan. Give the document as `plan --out` wrote it.
+        /// other schedule is valid in a joint plan. In a local plan, `flags` are options of llama.cpp for its devices, with the
+        /// layers, context and batches that the document has. Give the document as `plan --out` wrote it.
         E029,
 
         /// schedule that the runtime does not have
@@ -215,5 +216,14 @@ stagewright_core::codes! {
         /// `megatron`; untie the weight in the model; or plan with `--tied together`, which keeps all its readers on one device, unless
         /// layers of a stack share it and the target is Megatron.
         E031,
+
+        /// option of llama.cpp that the runtime does not have
+        ///
+        /// A local plan is a command line of llama.cpp, and other programs have fewer options. Ollama and LM Studio take no tensors
+        /// away from their layer, except that LM Studio has `--n-cpu-moe`; Ollama has one type for keys and values, and chooses
+        /// shares of several devices itself; LM Studio cannot leave out the first block alone; ik_llama.cpp puts the output on a
+        /// device only with all blocks; `llama-bench` has no cache of 32 bits and none that keeps whole windows. Plan without the
+        /// option, on fewer devices or with another type of the cache, or export to `llama-server`, which has every option.
+        E032,
     }
 }

@@ -19,7 +19,8 @@
 //! and of the update with their forward operator, so a plan must have them on one device.
 //! Each target names the source of its syntax and the version it was written for.
 //!
-//! Joint plans, which split operators as well, are read and written by [`joint`].
+//! Joint plans, which split operators as well, are read and written by [`joint`], and plans of a language model on one machine
+//! by [`local`].
 //!
 //! # Adding a target
 //!
@@ -30,6 +31,7 @@ pub mod error;
 pub mod joint;
 pub mod layers;
 mod literal;
+pub mod local;
 pub mod modules;
 pub mod paths;
 pub mod pipeline;
@@ -43,6 +45,7 @@ mod targets;
 
 pub use error::{ExportError, Result, Sited};
 pub use joint::{JOINT_TARGETS, JointTarget, export_joint, export_joint_noted, joint_target};
+pub use local::{LOCAL_TARGETS, LocalTarget, export_local, export_local_noted, local_target};
 pub use placed::Placed;
 pub use targets::TARGETS;
 

@@ -1,6 +1,7 @@
 //! Devices of a machine, and places of tensors.
 
-use crate::speed::constants::{HOST_EFFICIENCY, HOST_LAYER, Rates, rates};
+use crate::class::Class;
+use crate::constants::{HOST_EFFICIENCY, HOST_LAYER, Rates, rates};
 
 stagewright_core::id! {
     /// Index of a device in the order of a setting.
@@ -30,18 +31,38 @@ pub struct Device {
     pub class: Class,
     /// Bytes that are free before llama.cpp starts.
     pub memory: u64,
+    /// Whether its memory is a part of RAM, as on chips of Apple.
+    pub shares_ram: bool,
     /// Nominal bandwidth of its memory in bytes a second.
     pub bandwidth: f64,
     /// Peak of products of 16-bit numbers with 32-bit sums in FLOP a second, without sparsity.
     pub peak: f64,
-    /// Speed relative to bandwidth and peak.
+    /// Peak of arithmetic in single precision outside of matrix units, in FLOP a second.
+    pub vector_peak: f64,
+    /// Speed relative to bandwidth and peaks.
     pub rates: Rates,
 }
 
 impl Device {
-    /// A device with the speed of its class, whose buffer type has its name.
+    /// A device with memory of its own and the speed of its class, whose buffer type has its name.
+    ///
+    /// The peak outside of matrix units is estimated from the other: half of it on cards for games, a sixteenth on those with
+    /// HBM, all of it where there are no such units.
     pub fn new(name: &str, class: Class, memory: u64, bandwidth: f64, peak: f64) -> Device {
-        Device { name: name.into(), buffer: name.into(), class, memory, bandwidth, peak, rates: rates(class) }
+        let vector_peak = match class {
+            Class::Cuda | Class::Cuda2024 | Class::Rocm => peak / 2.0,
+            Class::Hbm | Class::Hbm2024 => peak / 16.0,
+            Class::Pascal | Class::Metal | Class::Metal2024 => peak,
+        };
+        let rates = rates(class, bandwidth, vector_peak);
+        let (name, buffer) = (name.into(), name.into());
+        Device { name, buffer, class, memory, shares_ram: false, bandwidth, peak, vector_peak, rates }
+    }
+
+    /// The same device with a known peak outside of matrix units.
+    #[must_use]
+    pub fn with_vector_peak(self, vector_peak: f64) -> Device {
+        Device { vector_peak, rates: rates(self.class, self.bandwidth, vector_peak), ..self }
     }
 
     /// Bytes that the program takes on the device whatever it loads.
@@ -67,31 +88,5 @@ impl Host {
     /// A processor with the speed of those that were measured.
     pub const fn new(memory: u64, bandwidth: f64) -> Host {
         Host { memory, bandwidth, efficiency: HOST_EFFICIENCY, layer: HOST_LAYER }
-    }
-}
-
-/// Kinds of devices with speeds of their own; for some also the age of the build of llama.cpp, which became faster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
-    /// NVIDIA GPUs from the generation Turing on with GDDR memory, builds of 2026.
-    Cuda,
-    /// NVIDIA GPUs with GDDR memory, builds of 2024.
-    Cuda2024,
-    /// NVIDIA GPUs with HBM, builds of 2024, which the newest measurements are of.
-    Hbm,
-    /// NVIDIA GPUs of the generation Pascal.
-    Pascal,
-    /// Apple GPUs, builds of 2026.
-    Metal,
-    /// Apple GPUs, builds of 2024.
-    Metal2024,
-    /// AMD GPUs.
-    Rocm,
-}
-
-impl Class {
-    /// Whether the backend is CUDA, with its contexts, pipelining and copies of weights for large batches.
-    pub fn is_cuda(self) -> bool {
-        matches!(self, Class::Cuda | Class::Cuda2024 | Class::Hbm | Class::Pascal)
     }
 }

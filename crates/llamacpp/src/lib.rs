@@ -12,6 +12,9 @@
 //! | [`mod@place`] | tensors to devices, exactly | `llama-fit-params` of llama.cpp 0c1e57098, 480 random models and settings |
 //! | [`memory`] | bytes; weights and caches exactly, buffers bounded | the same, to its rounding of 1 MiB |
 //! | [`speed`] | seconds, by a fitted formula | published measurements |
+//! | [`constants`] | speeds of devices and of the host | published measurements |
+//! | [`Machine`] | devices and RAM of a cluster | the built-in clusters |
+//! | [`mod@bench`], [`calibrate()`] | speeds of one's own machine, by `llama-bench` | its outputs |
 //!
 //! Only `--split-mode layer` is followed, where a tensor is on one device. Options whose effect is not followed are
 //! refused, never ignored.
@@ -31,12 +34,22 @@
 //! devices named `RPC0` and `RPC1`, whose buffer types are `RPC0[127.0.0.1:50052]` and `RPC0[127.0.0.1:50053]`, because each
 //! server counts its own devices. `make test-runtimes` builds the tool and asks it about every case of the tests.
 
+pub mod bench;
+mod calibrate;
+mod class;
+pub mod constants;
 mod device;
+mod goal;
+mod machine;
 pub mod memory;
 pub mod place;
 pub mod setting;
 pub mod speed;
 
-pub use device::{Class, Device, DeviceId, Host, Location};
+pub use calibrate::{LARGEST_FACTOR, SMALLEST_PART, calibrate};
+pub use class::Class;
+pub use device::{Device, DeviceId, Host, Location};
+pub use goal::Goal;
+pub use machine::{Machine, SYSTEM_BYTES};
 pub use place::{Placement, place};
 pub use setting::{Override, Setting};

@@ -1,6 +1,9 @@
 //! Rules of llama.cpp on GGUF files made here.
 
+mod bench;
 mod fixture;
+mod judge;
+mod machine;
 mod memory;
 #[path = "../../structure/tests/gguf/models.rs"]
 #[allow(dead_code, reason = "models of the tests of structures, of which some serve here")]

@@ -24,6 +24,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     let question = Question {
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
+        local: Some(&arguments.local),
         solver: Some(&choice),
         given: vec![("solver", arguments.solver.is_some())],
         ..Question::default()

@@ -124,6 +124,7 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
     let question = Question {
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
+        local: Some(&arguments.local),
         given: vec![
             ("solvers", !arguments.solvers.is_empty()),
             ("plan", !arguments.plan.is_empty()),
@@ -136,7 +137,7 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
     let mut opened = resolve::opened(path)?;
     let posed = instances::posed(path, &arguments.around, question.objective, question.parallel)?;
     let (around, question) = question.completed(&arguments.around, posed.as_ref());
-    let kind = tasks::kind(&mut opened, None, question.is_parallel());
+    let kind = tasks::kind(&mut opened, None, question.wanted());
     let files = given.files(kind, &name)?;
     let kept = files.kept();
     // The recorded value is for the instance's own options of the model, not for those of a given plan.

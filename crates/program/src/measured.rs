@@ -18,3 +18,8 @@ pub(crate) fn documents(paths: &[impl AsRef<Path>]) -> Result<Vec<(String, Costs
     }
     Ok(documents)
 }
+
+/// Reads files of measurements as they are.
+pub(crate) fn files(paths: &[impl AsRef<Path>]) -> Result<Vec<Input>> {
+    paths.iter().map(|path| read(path.as_ref())).collect()
+}

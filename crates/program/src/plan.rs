@@ -54,6 +54,7 @@ pub(crate) fn question<'a>(
         objective: Some(&arguments.objective),
         selection: Some(&arguments.selection),
         parallel: Some(&arguments.parallel),
+        local: Some(&arguments.local),
         solver: Some(solver),
         start: arguments.start.as_deref(),
         given: vec![

@@ -16,8 +16,8 @@ use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, 
 use stagewright::{Options, clusters, structures};
 
 use super::args::{
-    AroundArguments, Given, ImportArguments, ModelArguments, ObjectiveArguments, ParallelArguments,
-    PlanArguments, SelectionArguments, SolveArguments,
+    AroundArguments, Given, ImportArguments, LocalArguments, ModelArguments, ObjectiveArguments,
+    ParallelArguments, PlanArguments, SelectionArguments, SolveArguments,
 };
 use super::error::{CliError, Result, place};
 use super::external::{self, External};
@@ -58,6 +58,7 @@ pub(crate) struct Question<'a> {
     pub(crate) objective: Option<&'a ObjectiveArguments>,
     pub(crate) selection: Option<&'a SelectionArguments>,
     pub(crate) parallel: Option<&'a ParallelArguments>,
+    pub(crate) local: Option<&'a LocalArguments>,
     pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
     /// Further options, named as in `tasks::options`, each with whether it was given.
@@ -79,9 +80,13 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Whether a joint plan is requested.
-    pub(crate) fn is_parallel(&self) -> bool {
-        self.parallel.is_some_and(ParallelArguments::is_given)
+    /// The kind of plan that is requested, unless it is a placement.
+    pub(crate) fn wanted(&self) -> Option<Kind> {
+        match () {
+            () if self.local.is_some_and(LocalArguments::is_given) => Some(Kind::Local),
+            () if self.parallel.is_some_and(ParallelArguments::is_given) => Some(Kind::Joint),
+            () => None,
+        }
     }
 }
 
@@ -97,11 +102,13 @@ pub(crate) fn request(
     let objective = question.objective.map(ObjectiveArguments::options).transpose()?.unwrap_or_default();
     let selection = question.selection.map(SelectionArguments::options).transpose()?.unwrap_or_default();
     let parallel = question.parallel.map(ParallelArguments::options).transpose()?.flatten();
+    let local = question.local.filter(|local| local.is_given()).map(LocalArguments::options).transpose()?;
     let groups = [
         Some(&around.surroundings.0),
         question.objective.map(|given| &given.0),
         question.selection.map(|given| &given.0),
         question.parallel.map(|given| &given.0),
+        question.local.map(|given| &given.0),
     ];
     let mut given: BTreeSet<String> =
         groups.into_iter().flatten().flat_map(Given::names).map(str::to_owned).collect();
@@ -121,7 +128,9 @@ pub(crate) fn request(
         cluster: around.cluster().map(cluster_file).transpose()?,
         kept_cluster: kept.cluster.map(|(plan, cluster)| (plan.to_owned(), cluster.clone())),
         pins,
-        costs: measured::documents(&options.document.costs)?,
+        costs: if kind == Kind::Local { Vec::new() } else { measured::documents(&options.document.costs)? },
+        benches: if kind == Kind::Local { measured::files(&options.document.costs)? } else { Vec::new() },
+        local,
         options,
         objective,
         selection,
@@ -150,7 +159,7 @@ pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result
     let mut opened = opened(model)?;
     let posed = instances::posed(model, around, question.objective, question.parallel)?;
     let (around, question) = question.completed(around, posed.as_ref());
-    let kind = tasks::kind(&mut opened, None, question.is_parallel());
+    let kind = tasks::kind(&mut opened, None, question.wanted());
     let (task, notes) = tasks::read(kind, request(kind, opened, around, question, Kept::default())?, None)?;
     notes.iter().for_each(|note| output::note(note));
     Ok(task)
@@ -177,7 +186,7 @@ pub(crate) fn planned_input(
     is_trusted: bool,
 ) -> Result<(Box<dyn Task>, Document, String)> {
     let mut opened = opened(model)?;
-    let kind = tasks::kind(&mut opened, Some(bytes), false);
+    let kind = tasks::kind(&mut opened, Some(bytes), None);
     let file = PlanFile::read(kind, label, bytes)?;
     let kept = if is_trusted { Kept::of(&file) } else { Kept::default() };
     let request = request(kind, opened, around, question, kept)?;

@@ -28,6 +28,7 @@ const PARTS: &[(&str, &[&str])] = &[
         &[
             "docs/how-to/size.md",
             "docs/how-to/language-models.md",
+            "docs/how-to/local-models.md",
             "docs/how-to/memory.md",
             "docs/how-to/choose.md",
             "docs/how-to/measured-costs.md",

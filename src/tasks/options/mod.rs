@@ -55,6 +55,8 @@ pub enum Group {
     Selection,
     /// Parallelism of a joint plan: fields of [`ParallelOptions`](super::ParallelOptions).
     Joint,
+    /// Local plans: fields of [`LocalOptions`](super::LocalOptions).
+    Local,
     /// Limits, seed and threads of a solve.
     Solving,
     /// Options of single commands, each of which defines its own arguments.
@@ -135,6 +137,7 @@ impl Group {
             Group::Objective => Some("Objective"),
             Group::Selection => Some("Choice among plans"),
             Group::Joint => Some("Joint plans"),
+            Group::Local => Some("Local plans"),
             Group::Solving => Some("Solving"),
         }
     }

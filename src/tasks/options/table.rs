@@ -6,7 +6,9 @@ use super::{Choice, Group, Kind, OptionRecord, Values};
 const PLACEMENT: &[Kind] = &[Kind::Placement];
 const JOINT: &[Kind] = &[Kind::Joint];
 const EITHER: &[Kind] = &[Kind::Placement, Kind::Joint];
-const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies];
+const LOCAL: &[Kind] = &[Kind::Local];
+const ON_DEVICES: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local];
+const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies];
 const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
 
 const fn option(
@@ -92,7 +94,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Surroundings,
         "cluster",
-        EITHER,
+        ON_DEVICES,
         File("CLUSTER"),
         "Cluster: a TOML or JSON file, a built-in name such as dgx-a100, or devices such as 8xa100 or \
          4xv100:fp32+1xepyc-7742. Optional if the model carries its own, or the plan that is read keeps it",
@@ -107,19 +109,19 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Surroundings,
         "memory_reserve",
-        EITHER,
+        ON_DEVICES,
         Text("SIZE"),
         "Memory to keep free on every device except hosts, instead of the cluster's reserve: 16GiB, none",
     ),
     option(
         Group::Surroundings,
         "costs",
-        EITHER,
+        ON_DEVICES,
         Files("FILE"),
-        "Measurements that price the model instead of the roofline, in any format that `costs import` reads; repeat \
-         for several files",
+        "Measurements that price the model instead of the roofline, in any format that `costs import` reads; for a local plan, \
+         outputs of llama-bench on the machine; repeat for several files",
     ),
-    option(Group::Reading, "format", EITHER, Text("FORMAT"), "Format of the model")
+    option(Group::Reading, "format", ON_DEVICES, Text("FORMAT"), "Format of the model")
         .by_default("detected from the file"),
     option(Group::Reading, "phase", EITHER, Of(PHASES), "Step of a language model").by_default("prefill"),
     option(
@@ -148,7 +150,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Reading,
         "context",
-        EITHER,
+        ON_DEVICES,
         Number("N", u64::MAX),
         "Number of tokens in the key-value cache, if the model leaves it open; before the step of a language model, 0 by \
          default in prefill, and in decode 4095 or as many as the model reads",
@@ -156,7 +158,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Reading,
         "sequences",
-        EITHER,
+        ON_DEVICES,
         Number("N", u64::MAX),
         "Number of sequences with a key-value cache",
     )
@@ -173,7 +175,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Reading,
         "cache",
-        EITHER,
+        ON_DEVICES,
         Text("ENCODING"),
         "Encoding of cached keys and values: bf16, fp8, q8_0, or another one of weights",
     )
@@ -416,6 +418,30 @@ pub const OPTIONS: &[OptionRecord] = &[
     .by_default("max")
     .with("parallel"),
     option(
+        Group::Local,
+        "local",
+        LOCAL,
+        Switch,
+        "Plan a GGUF file for llama.cpp on one machine: the order of the cards, their layers, projections in RAM, and the \
+         micro-batch",
+    ),
+    option(
+        Group::Local,
+        "goal",
+        LOCAL,
+        Of(&[
+            Choice { name: "decode", help: "Seconds of a token", switch: None },
+            Choice { name: "prefill", help: "Seconds until a prompt is read", switch: None },
+            Choice { name: "request", help: "Seconds of a prompt and the tokens that answer it", switch: None },
+        ]),
+        "What a local plan minimises",
+    )
+    .by_default("request with lengths, or else decode"),
+    option(Group::Local, "prompt", LOCAL, Number("N", u64::MAX), "Tokens of the prompt"),
+    option(Group::Local, "output", LOCAL, Number("N", u64::MAX), "Tokens that answer it"),
+    option(Group::Local, "micro_batch", LOCAL, Number("N", u64::MAX), "Tokens of a micro-batch (--ubatch-size)")
+        .by_default("the fastest of 128 to 4096 with a prompt, or else 512"),
+    option(
         Group::Solving,
         "time_limit",
         ANY,
@@ -447,16 +473,17 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("start", STARTED),
     of_command("simulations", PLACEMENT),
     of_command("checkpoint", PLACEMENT),
+    of_command("flags", LOCAL),
     of_command("robust", PLACEMENT),
     of_command("costs_off", PLACEMENT),
     of_command("dot", PLACEMENT),
     of_command("trace", PLACEMENT),
     of_command("html", EITHER),
     of_command("convergence", EITHER),
-    of_command("solvers", EITHER),
-    of_command("plan", EITHER),
-    of_command("baseline", EITHER),
-    of_command("seeds", EITHER),
+    of_command("solvers", ON_DEVICES),
+    of_command("plan", ON_DEVICES),
+    of_command("baseline", ON_DEVICES),
+    of_command("seeds", ON_DEVICES),
 ];
 
 #[cfg(test)]
@@ -470,7 +497,7 @@ mod tests {
 
     use super::super::{Group, OPTIONS, Values, option, read};
     use super::PRECISIONS;
-    use crate::tasks::{ObjectiveOptions, ParallelOptions, SelectionOptions};
+    use crate::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions};
 
     /// Every value of an option, as it is read.
     fn values(values: Values) -> Vec<Value> {
@@ -498,6 +525,7 @@ mod tests {
                 given.entry("parallel").or_insert_with(|| json!("dp"));
                 read::<ParallelOptions>(given, place).map(|_| ())
             }
+            Group::Local => read::<LocalOptions>(given, place).map(|_| ()),
             Group::Solving | Group::Command => Ok(()),
         }
     }

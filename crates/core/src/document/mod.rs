@@ -12,6 +12,7 @@
 //! | IOPDDL | [`StrategiesDocument`] | a choice of strategies under a memory limit |
 //! | `stagewright.strategy-plan/1` | [`StrategyPlanDocument`] | such a choice, its cost and its lower bound |
 //! | Piper | [`PiperDocument`] | layers with configurations by degree of tensor parallelism |
+//! | `stagewright.local-plan/1` | [`LocalPlanDocument`] | a language model under llama.cpp on one machine, with its lower bound |
 //! | `stagewright.joint-plan/1` | [`JointPlanDocument`] | stages with degrees of parallelism and their lower bound |
 //!
 //! Importers write documents and [`crate::graph::Graph`], [`crate::cluster::Cluster`] and
@@ -25,6 +26,7 @@ mod cluster;
 mod costs;
 mod graph;
 mod joint;
+mod local;
 mod names;
 mod origin;
 mod pins;
@@ -52,6 +54,10 @@ pub use joint::{
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
     Parallelism, RecomputeWorkspace,
+};
+pub use local::{
+    LOCAL_PLAN_SCHEMA, LocalBoundDocument, LocalGoal, LocalMemoryDocument, LocalObjectiveDocument,
+    LocalOverrideDocument, LocalPlanDocument, LocalSettingDocument,
 };
 pub use names::{
     BOUND_SOURCES, JOINT_BOUND_SOURCES, ROBUST_BOUND_SOURCES, STOP_REASONS, STRATEGY_BOUND_SOURCES,

@@ -294,6 +294,18 @@ pub enum ExportError {
         /// Path of a reader in the plan.
         at: String,
     },
+    /// The runtime lacks an option of llama.cpp that a local plan has.
+    #[error("the plan has {what}, but {rule}")]
+    Setting {
+        /// The option, with its value.
+        what: String,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+        /// Path in the plan.
+        at: &'static str,
+    },
     /// The runtime cannot execute a joint plan.
     #[error(transparent)]
     Joint(#[from] JointError),
@@ -327,6 +339,7 @@ impl ExportError {
             ExportError::Microbatches { .. } => MICROBATCHES,
             ExportError::Schedule { .. } => SCHEDULE,
             ExportError::Shared { .. } => E031,
+            ExportError::Setting { .. } => E032,
             ExportError::Joint(error) => return error.code(),
         }
         .into()
@@ -350,6 +363,7 @@ impl ExportError {
             ExportError::Replicas { at, .. }
             | ExportError::Calls { at, .. }
             | ExportError::Shared { at, .. } => Some(at),
+            ExportError::Setting { at, .. } => Some(at),
             ExportError::Schedule { .. } => Some("objective.schedule"),
             ExportError::Microbatches { .. } => Some("objective.microbatches"),
             ExportError::NoPlan { .. } => Some("status"),
@@ -405,6 +419,7 @@ impl ExportError {
             ExportError::Misplaced { help, .. }
             | ExportError::Counts { help, .. }
             | ExportError::Microbatches { help, .. }
+            | ExportError::Setting { help, .. }
             | ExportError::Shared { help, .. } => (*help).into(),
             ExportError::Schedule { .. } => {
                 "plan with a schedule that the runtime has, or without --schedule; the page docs/runtimes.md lists them"

@@ -57,5 +57,31 @@ stagewright_core::codes! {
         /// draft, an encoder of images, attention without `--flash-attn`, a cache of compressed tokens or of an indexer. Leave the option
         /// out, or ask the tool itself.
         L009,
+
+        /// cluster that is no machine for llama.cpp
+        ///
+        /// The cluster lacks the memory or its bandwidth of a device or of the processor, has no processor with RAM, spans several servers,
+        /// or has a device that llama.cpp does not run on or whose speed is not known. A shorthand has all that is needed:
+        /// `1xrtx-3090+1xryzen-7950x:64GiB`, where the memory of a processor is RAM. In a file, give every kind `memory_bytes`, every
+        /// class `memory_bandwidth`, and the kind of the processor `host = true`.
+        L010,
+
+        /// output of `llama-bench` that cannot be read
+        ///
+        /// The text is no output of `llama-bench`, or a value of it is malformed. Give what `llama-bench -o json`, `-o jsonl`, `-o csv` or
+        /// `-o md` prints, with the names of the columns.
+        L011,
+
+        /// device without a measured speed of prompts
+        ///
+        /// The goal counts the seconds of a prompt, and no published measurement says how fast the device reads one. Plan for decode
+        /// alone, or give the output of `llama-bench` on the machine with `--costs`.
+        L012,
+
+        /// too many unlike devices
+        ///
+        /// Sets of devices are searched one by one, and unlike devices form too many of them. Devices of the same kind and memory
+        /// count once; leave some of the others out.
+        L013,
     }
 }

@@ -16,7 +16,8 @@
 //!
 //! and the mask takes 2c bytes for every cell of a cache. Copies are [`PIPELINE_COPIES`](super::PIPELINE_COPIES) where
 //! micro-batches are pipelined, and 1 elsewhere. A block or an expert counts wherever one of its weights is, because a
-//! product runs where its weight is. States live twice beside them. How the bounds compare with the tool is in the module
+//! product runs where its weight is. States live twice beside them. The host, if it has weights of any layer, and the first
+//! device, if it multiplies large batches with them, count as if they had the widest layer of all. How the bounds compare with the tool is in the module
 //! [`memory`](super).
 
 use stagewright_structure::{Mixer, Role, Structure, Tensor};
@@ -46,6 +47,17 @@ pub struct Held {
     pub experts: bool,
     /// Whether weights of the layer are in another memory too, so that results go there and back.
     pub away: bool,
+}
+
+impl Held {
+    /// All parts, on both sides of a way between memories.
+    pub const ALL: Held = Held { mixer: true, dense: true, experts: true, away: true };
+}
+
+/// Numbers for each token that live at once in the widest layer that is loaded, beside its inputs.
+pub fn widest(structure: &Structure) -> u64 {
+    let layers = structure.layers.iter().enumerate().filter(|(_, layer)| !layer.is_prediction);
+    layers.map(|(index, _)| layer_width(structure, index, Held::ALL)).max().unwrap_or(0)
 }
 
 /// Numbers for each token that live at once in a layer, beside its inputs; 0 if a memory has nothing of it.
@@ -148,6 +160,8 @@ pub(super) struct Parts {
     last: Location,
     /// Whether a mixer may read a cache of another memory, which is then copied.
     copies_caches: bool,
+    /// The device that multiplies large batches with weights of layers on the host, if there are any.
+    helper: Option<Location>,
 }
 
 impl Parts {
@@ -158,6 +172,7 @@ impl Parts {
             outputs: outputs(structure, placement),
             last: placement.output(),
             copies_caches: false,
+            helper: None,
         };
         for (index, (layer, &slot)) in structure.layers.iter().zip(&placement.slots).enumerate() {
             if !layer.is_prediction {
@@ -173,8 +188,10 @@ impl Parts {
         // Products of a large batch with weights of the host run on the first device.
         let helper = setting.devices.enumerate().next().filter(|(_, first)| first.class.is_cuda());
         if let Some((first, _)) = helper.filter(|_| cells.micro_batch(setting) >= LARGE_BATCH) {
-            let host = placement.loaded(structure).filter(|&(_, location)| location == Location::Host);
-            host.for_each(|(tensor, _)| parts.add(Location::Device(first), tensor));
+            let has_layers = |(tensor, location): (&Tensor, Location)| {
+                location == Location::Host && tensor.layer.is_some()
+            };
+            parts.helper = placement.loaded(structure).any(has_layers).then_some(Location::Device(first));
             if parts.outputs.contains(&Location::Host) {
                 parts.outputs.push(Location::Device(first));
             }
@@ -228,7 +245,11 @@ impl Parts {
         let parts: Vec<(usize, Held)> = parts.filter(|&(_, held)| held != Held::default()).collect();
         let first = self.layers.first().and_then(|all| all.first());
         let is_first = first.is_none_or(|first| first.0 == location);
-        let width = parts.iter().map(|&(index, held)| layer_width(structure, index, held)).max();
+        let is_widest = self.helper == Some(location) || (location == Location::Host && !parts.is_empty());
+        let width = match is_widest {
+            true => Some(widest(structure)),
+            false => parts.iter().map(|&(index, held)| layer_width(structure, index, held)).max(),
+        };
         let last = (self.last == location).then_some(3 * structure.hidden);
         let width =
             width.max(last).map_or(0, |width| width.saturating_add(input_width(structure, copies, is_first)));
@@ -236,7 +257,8 @@ impl Parts {
         let output = if has_output { output_width(structure) } else { 0 };
         // Inputs begin on the host.
         let inputs = if location == Location::Host { structure.hidden.saturating_mul(copies + 1) } else { 0 };
-        let mixers = parts.iter().filter(|(_, held)| held.mixer).map(|&(index, _)| index);
+        let all = (0..structure.layers.len()).filter(|_| is_widest);
+        let mixers = parts.iter().filter(|(_, held)| held.mixer).map(|&(index, _)| index).chain(all);
         let has_mask = location == Location::Host || mixers.clone().next().is_some();
         let mask = if has_mask { mask_bytes(structure, setting, cells, tokens, copies) } else { 0 };
         let states = mixers.map(|index| state_bytes(structure, setting, index)).max().unwrap_or(0);

@@ -144,13 +144,15 @@ impl Memory {
         }
     }
 
-    /// Memories that are too small, each with the bytes that it lacks: for the placement and [`MARGIN`].
+    /// Memories that are too small, each with the bytes that it lacks: for the placement and [`MARGIN`]. RAM holds what is on
+    /// devices that share it as well.
     pub fn shortfalls(&self, setting: &Setting, host: Host) -> Vec<(Location, u64)> {
-        let devices = self
-            .devices
-            .enumerate()
-            .map(|(id, bytes)| (Location::Device(id), bytes.total(), setting.devices[id].memory));
-        let all = devices.chain([(Location::Host, self.host.total(), host.memory)]);
+        let devices =
+            || self.devices.enumerate().map(|(id, bytes)| (id, &setting.devices[id], bytes.total()));
+        let in_ram = devices().filter(|(_, device, _)| device.shares_ram).map(|(_, _, bytes)| bytes);
+        let in_ram = in_ram.fold(self.host.total(), u64::saturating_add);
+        let on_devices = devices().map(|(id, device, bytes)| (Location::Device(id), bytes, device.memory));
+        let all = on_devices.chain([(Location::Host, in_ram, host.memory)]);
         let lacking = all
             .map(|(location, bytes, memory)| (location, bytes.saturating_add(MARGIN).saturating_sub(memory)));
         lacking.filter(|&(_, bytes)| bytes > 0).collect()

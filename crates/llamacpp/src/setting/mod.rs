@@ -114,6 +114,17 @@ impl Setting {
         options::parse(label, text, machine)
     }
 
+    /// Name of the buffer type of a place, as `--override-tensor` takes it.
+    ///
+    /// # Panics
+    /// If the device is not one of the setting.
+    pub fn buffer(&self, target: Location) -> &str {
+        match target {
+            Location::Host => options::HOST_BUFFER,
+            Location::Device(device) => &self.devices[device].buffer,
+        }
+    }
+
     /// The options as words of a shell, without those at their defaults; [`Setting::parse`] reads the same setting from them.
     pub fn line(&self) -> String {
         write::line(self)

@@ -3,7 +3,6 @@
 use stagewright_core::text::quoted_word;
 
 use super::{Override, Setting};
-use crate::device::Location;
 
 /// The options that differ from the defaults, and the devices, which have none.
 pub(super) fn line(setting: &Setting) -> String {
@@ -23,7 +22,7 @@ pub(super) fn line(setting: &Setting) -> String {
     for exception in &setting.overrides {
         match exception {
             Override::Tensors { pattern, target } => {
-                let word = format!("{}={}", pattern.text(), target_name(setting, *target));
+                let word = format!("{}={}", pattern.text(), setting.buffer(*target));
                 add(true, "-ot", quoted_word(&word).into_owned());
             }
             Override::FirstExperts(layers) => add(true, "-ncmoe", layers.to_string()),
@@ -50,12 +49,4 @@ pub(super) fn line(setting: &Setting) -> String {
 fn devices(setting: &Setting) -> String {
     let names = setting.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>();
     if names.is_empty() { "none".to_owned() } else { quoted_word(&names.join(",")).into_owned() }
-}
-
-/// Name of a buffer type.
-fn target_name(setting: &Setting, target: Location) -> &str {
-    match target {
-        Location::Host => super::options::HOST_BUFFER,
-        Location::Device(device) => &setting.devices[device].buffer,
-    }
 }

@@ -2,8 +2,9 @@
 
 use stagewright_structure::{Mixture, Role, Structure, Tensor};
 
-use super::constants::COPY_BANDWIDTH;
+use super::parts::Multiplied;
 use super::work::active_share;
+use crate::constants::COPY_BANDWIDTH;
 use crate::device::{Device, Host, Location};
 use crate::memory::LARGE_BATCH;
 use crate::place::Placement;
@@ -42,28 +43,37 @@ fn micro_batch(
     host: Host,
     tokens: u64,
 ) -> Option<f64> {
-    let first = setting.devices.first().filter(|_| tokens >= LARGE_BATCH);
+    let first = setting.devices.first();
     let mut seconds = 0.0;
     for (tensor, location) in placement.loaded(structure) {
-        // Vectors cost nothing, tables are looked up, and the output is computed for the last token alone.
-        let is_product = tensor.shape.len() > 1;
-        if !is_product || matches!(tensor.role, Role::Embedding | Role::Positions | Role::Head) {
-            continue;
-        }
-        let flop = 2.0 * tokens as f64 * active_share(structure, tensor, false) * tensor.elements() as f64;
-        seconds += match (location, first) {
-            (Location::Device(device), _) => flop / products(structure, &setting.devices[device])?,
-            (Location::Host, Some(first)) => {
-                let copied = tensor.bytes as f64 * used_share(structure, tensor, tokens);
-                copied / COPY_BANDWIDTH + flop / products(structure, first)?
-            }
-            (Location::Host, None) => {
-                let read = tensor.bytes as f64 * used_share(structure, tensor, tokens);
-                read / (host.bandwidth * host.efficiency)
-            }
+        let device = match location {
+            Location::Host => None,
+            Location::Device(device) => Some(&setting.devices[device]),
         };
+        seconds += batch_seconds(structure, tensor, Multiplied { device, first, host }, tokens)?;
     }
     Some(seconds)
+}
+
+/// Seconds of a tensor in a micro-batch of `tokens`; `None` if the device that works has not been measured.
+pub fn batch_seconds(
+    structure: &Structure,
+    tensor: &Tensor,
+    memory: Multiplied<'_>,
+    tokens: u64,
+) -> Option<f64> {
+    // Vectors cost nothing, tables are looked up, and the output is computed for the last token alone.
+    let is_product = tensor.shape.len() > 1;
+    if !is_product || matches!(tensor.role, Role::Embedding | Role::Positions | Role::Head) {
+        return Some(0.0);
+    }
+    let flop = 2.0 * tokens as f64 * active_share(structure, tensor, false) * tensor.elements() as f64;
+    let used = || tensor.bytes as f64 * used_share(structure, tensor, tokens);
+    Some(match (memory.device, memory.first.filter(|_| tokens >= LARGE_BATCH)) {
+        (Some(device), _) => flop / products(structure, device)?,
+        (None, Some(first)) => used() / COPY_BANDWIDTH + flop / products(structure, first)?,
+        (None, None) => used() / (memory.host.bandwidth * memory.host.efficiency),
+    })
 }
 
 /// FLOP a second that products of a model reach on a device; `None` if not measured.

@@ -3,7 +3,6 @@
 use stagewright_core::ids::Keyed;
 use stagewright_structure::{Layer, Mixer, Role, Structure, Tensor, cache};
 
-use super::constants::encoding_factor;
 use crate::device::{DeviceId, Location};
 use crate::place::Placement;
 use crate::setting::Setting;
@@ -11,11 +10,11 @@ use crate::setting::Setting;
 /// Work of one memory for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reads {
-    /// Bytes, each divided by the factor of its encoding; on the host as they are.
+    /// Bytes; those of weights on a device divided by [`Rates::factor`](crate::constants::Rates::factor).
     pub bytes: f64,
     /// Slots.
     pub layers: u64,
-    /// Layers whose routed experts are all in this memory.
+    /// Layers of which routed experts are in this memory. Measurements have all of a layer's or none.
     pub expert_layers: u64,
 }
 
@@ -41,7 +40,10 @@ impl Work {
         let mut work = Work { devices: none, ..Work::default() };
         for (tensor, location) in placement.loaded(structure) {
             let share = active_share(structure, tensor, location == placement.output());
-            let factor = if location == Location::Host { 1.0 } else { encoding_factor(tensor.encoding) };
+            let factor = match location {
+                Location::Host => 1.0,
+                Location::Device(id) => setting.devices[id].rates.factor(tensor.encoding.bytes_per_number()),
+            };
             work.at(location).bytes += share * tensor.bytes as f64 / factor;
         }
         for (layer, &slot) in structure.layers.iter().zip(&placement.slots) {
@@ -54,15 +56,14 @@ impl Work {
 
     /// Layers, hops and crossings.
     fn slots(&mut self, structure: &Structure, placement: &Placement) {
-        let elsewhere = elsewhere(structure, placement);
+        let parts = parts(structure, placement);
         let mut before = None;
         for (index, &slot) in placement.slots.iter().enumerate() {
             let layer = structure.layers.get(index);
             if layer.is_some_and(|layer| layer.is_prediction) {
                 continue;
             }
-            let [on_host, on_devices] = elsewhere.get(index).copied().unwrap_or_default();
-            let has_experts = layer.is_some_and(|layer| layer.mixture.is_some()) && !on_host && !on_devices;
+            let Parts { on_host, on_devices, has_experts } = parts.get(index).copied().unwrap_or_default();
             let reads = self.at(slot);
             reads.layers += 1;
             reads.expert_layers += u64::from(has_experts);
@@ -101,7 +102,7 @@ pub(super) fn active_share(structure: &Structure, tensor: &Tensor, is_at_output:
 }
 
 /// Bytes of the cache that a token of a sequence reads in a layer.
-fn cache_bytes(layer: &Layer, setting: &Setting, tokens: u64) -> f64 {
+pub(super) fn cache_bytes(layer: &Layer, setting: &Setting, tokens: u64) -> f64 {
     if layer.is_prediction {
         return 0.0;
     }
@@ -112,15 +113,30 @@ fn cache_bytes(layer: &Layer, setting: &Setting, tokens: u64) -> f64 {
     (keys * attention.key as f64 + values * attention.value as f64) / width
 }
 
-/// For each layer, whether weights of its products are on the host, or on a device, other than that of its slot.
-fn elsewhere(structure: &Structure, placement: &Placement) -> Vec<[bool; 2]> {
-    let mut elsewhere = vec![[false; 2]; structure.layers.len()];
+/// Where weights of a layer's products are.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    /// Whether some are on the host, and the layer is not.
+    on_host: bool,
+    /// Whether some are on another device.
+    on_devices: bool,
+    /// Whether some of its routed experts are with the layer.
+    has_experts: bool,
+}
+
+fn parts(structure: &Structure, placement: &Placement) -> Vec<Parts> {
+    let mut parts = vec![Parts::default(); structure.layers.len()];
     for (tensor, &location) in structure.tensors.iter().zip(&placement.tensors) {
         let index = tensor.layer.and_then(|layer| usize::try_from(layer).ok());
         let (Some(index), Some(location)) = (index, location) else { continue };
-        if tensor.shape.len() > 1 && placement.slots[index] != location {
-            elsewhere[index][usize::from(location != Location::Host)] = true;
+        if tensor.shape.len() <= 1 {
+            continue;
+        }
+        match (placement.slots[index] == location, location) {
+            (true, _) => parts[index].has_experts |= tensor.role.is_expert(),
+            (false, Location::Host) => parts[index].on_host = true,
+            (false, Location::Device(_)) => parts[index].on_devices = true,
         }
     }
-    elsewhere
+    parts
 }

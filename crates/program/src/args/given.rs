@@ -174,6 +174,8 @@ groups! {
     SelectionArguments = Selection;
     /// Parallelism of joint plans.
     ParallelArguments = Joint;
+    /// Local plans.
+    LocalArguments = Local;
     /// Limits, seed and threads of a solve.
     SolveArguments = Solving;
 }

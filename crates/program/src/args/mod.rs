@@ -134,6 +134,8 @@ pub(crate) struct PlanArguments {
     #[command(flatten)]
     pub(crate) parallel: ParallelArguments,
     #[command(flatten)]
+    pub(crate) local: LocalArguments,
+    #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Name of the solver; "exec:COMMAND" runs a solver in another program
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
@@ -188,6 +190,8 @@ pub(crate) struct BoundArguments {
     #[command(flatten)]
     pub(crate) parallel: ParallelArguments,
     #[command(flatten)]
+    pub(crate) local: LocalArguments,
+    #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Also show the bound that this solver proves
     #[arg(long, value_name = "NAME", help_heading = "Solving")]
@@ -202,8 +206,20 @@ pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
     /// Plan file, a split of the reference package, or a device for every operator as JSON: {"conv1": "gpu0", …} or a list
-    #[arg(value_name = "PLAN")]
-    pub(crate) plan: PathBuf,
+    #[arg(value_name = "PLAN", required_unless_present = "flags")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Options of llama-server to check instead of a plan: memory, speed, and the distance from the best
+    #[arg(
+        long,
+        value_name = "LINE",
+        allow_hyphen_values = true,
+        requires = "local",
+        conflicts_with = "plan",
+        help_heading = "Local plans"
+    )]
+    pub(crate) flags: Option<String>,
+    #[command(flatten)]
+    pub(crate) local: LocalArguments,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
     /// Print the result as JSON
@@ -291,6 +307,8 @@ pub(crate) struct CompareArguments {
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) parallel: ParallelArguments,
+    #[command(flatten)]
+    pub(crate) local: LocalArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use stagewright::code::U001;
 use stagewright::tasks::options::read;
-use stagewright::tasks::{ObjectiveOptions, ParallelOptions, SelectionOptions};
+use stagewright::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions};
 
 use super::{
-    ImportArguments, ObjectiveArguments, ParallelArguments, SelectionArguments, SolveArguments, Surroundings,
+    ImportArguments, LocalArguments, ObjectiveArguments, ParallelArguments, SelectionArguments,
+    SolveArguments, Surroundings,
 };
 use crate::error::{CliError, Result, place};
 use crate::quantity;
@@ -72,6 +73,18 @@ impl ParallelArguments {
     /// The options for the library; `None` without parallelism.
     pub(crate) fn options(&self) -> Result<Option<ParallelOptions>> {
         self.is_given().then(|| read(self.0.values().clone(), &place())).transpose()
+    }
+}
+
+impl LocalArguments {
+    /// Whether a local plan is requested.
+    pub(crate) fn is_given(&self) -> bool {
+        self.0.values().contains_key("local")
+    }
+
+    /// The options for the library.
+    pub(crate) fn options(&self) -> Result<LocalOptions> {
+        read(self.0.values().clone(), &place())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod joint;
 mod list;
+mod local;
 mod placement;
 mod runs;
 mod setting;
@@ -9,8 +10,8 @@ mod show;
 
 use serde::Serialize;
 use stagewright_core::document::{
-    ClusterDocument, JointObjectiveDocument, JointPlanDocument, ObjectiveDocument, PlanDocument, PlanStatus,
-    Split, ThroughputDocument,
+    ClusterDocument, JointObjectiveDocument, JointPlanDocument, LocalObjectiveDocument, LocalPlanDocument,
+    ObjectiveDocument, PlanDocument, PlanStatus, Split, ThroughputDocument,
 };
 use stagewright_core::tolerance;
 
@@ -226,6 +227,8 @@ pub enum Question<'a> {
     Placement(&'a ObjectiveDocument),
     /// The objective of joint plans.
     Joint(&'a JointObjectiveDocument),
+    /// The objective of local plans.
+    Local(&'a LocalObjectiveDocument),
 }
 
 impl Question<'_> {
@@ -235,6 +238,7 @@ impl Question<'_> {
         match (self, narrow) {
             (Question::Placement(wide), Question::Placement(narrow)) => placement::allows(wide, narrow),
             (Question::Joint(wide), Question::Joint(narrow)) => joint::allows(wide, narrow),
+            (Question::Local(wide), Question::Local(narrow)) => local::allows(wide, narrow),
             _ => false,
         }
     }
@@ -247,6 +251,8 @@ pub enum Planned {
     Placement(Box<PlanDocument>),
     /// Stages with degrees of parallelism.
     Joint(Box<JointPlanDocument>),
+    /// A language model under llama.cpp on one machine.
+    Local(Box<LocalPlanDocument>),
 }
 
 impl Planned {
@@ -254,6 +260,7 @@ impl Planned {
         match self {
             Planned::Placement(plan) => plan.objective.value_s,
             Planned::Joint(plan) => plan.objective.value_s,
+            Planned::Local(plan) => plan.objective.value_s,
         }
     }
 
@@ -261,6 +268,7 @@ impl Planned {
         match self {
             Planned::Placement(plan) => plan.bound.value_s,
             Planned::Joint(plan) => plan.bound.value_s,
+            Planned::Local(plan) => plan.bound.value_s,
         }
     }
 
@@ -268,6 +276,7 @@ impl Planned {
         match self {
             Planned::Placement(plan) => plan.status,
             Planned::Joint(plan) => plan.status,
+            Planned::Local(plan) => plan.status,
         }
     }
 
@@ -275,6 +284,7 @@ impl Planned {
         match self {
             Planned::Placement(plan) => plan.seconds,
             Planned::Joint(plan) => plan.seconds,
+            Planned::Local(plan) => plan.seconds,
         }
     }
 
@@ -282,6 +292,7 @@ impl Planned {
         match self {
             Planned::Placement(plan) => plan.reason.as_ref(),
             Planned::Joint(plan) => plan.reason.as_ref(),
+            Planned::Local(plan) => plan.reason.as_ref(),
         }
     }
 
@@ -290,6 +301,7 @@ impl Planned {
         match self {
             Planned::Placement(plan) => Question::Placement(&plan.objective),
             Planned::Joint(plan) => Question::Joint(&plan.objective),
+            Planned::Local(plan) => Question::Local(&plan.objective),
         }
     }
 }
@@ -495,6 +507,7 @@ fn row(contender: Contender, bound: Option<f64>, cluster: Option<&ClusterDocumen
     let figures = match &plan {
         Some(Planned::Placement(plan)) => placement::figures(plan, cluster),
         Some(Planned::Joint(plan)) => joint::figures(plan),
+        Some(Planned::Local(plan)) => local::figures(plan),
         None => Figures::default(),
     };
     Row {

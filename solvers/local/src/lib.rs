@@ -1,0 +1,234 @@
+//! The fastest setting of llama.cpp that fits: devices in order, layers, projections on the host, and the micro-batch.
+//!
+//! A plan puts the first slots of a model on the host and the others on devices, in ranges along their order. A layer on a
+//! device may have projections of its feed-forward block or of its routed experts on the host instead
+//! (`--override-tensor`, `--n-cpu-moe`). [`solve`] finds the plan with the fewest seconds, by the rules of memory and the
+//! formula of speed of [`stagewright_llamacpp`], among all orders of all sets of devices, all cuts and all such projections, so
+//! that every device and RAM hold what they are given.
+//!
+//! Three facts make the search exact and short. A device's choices depend on nothing but its range of slots, so that they are a
+//! knapsack (`chain`) and plans are paths over slots and sets of used devices (`search`). What a plan shares is fixed
+//! from outside: the first device and the largest weight on the host, for which it keeps room, and the micro-batch (`prices`).
+//! And the linear relaxation of every knapsack is a closed form, which orders and prunes the searches (`relaxation`).
+//!
+//! # Bound
+//! A search that ends proves its plan optimal. One that is stopped leaves the least relaxation of what it did not finish.
+//! Where projections have sizes without a large common divisor, they are rounded up to units of a 65,536th of the largest
+//! memory; the plan is then bounded by the relaxation.
+//!
+//! # Not searched
+//! Overrides to a device that does not have the layer: each such layer changes the device twice, while a cut elsewhere costs
+//! nothing. Where all devices together barely hold a model, and a single projection is as large as
+//! what is left of each, such a move is faster than the host: `--fit` then was, by up to 36%, on 4 of 400 machines drawn so.
+//! The output is on the last device, and caches are with their layers.
+
+mod chain;
+mod devices;
+mod fit;
+mod model;
+mod plan;
+mod prices;
+mod question;
+mod relaxation;
+pub mod rules;
+mod search;
+
+use stagewright_core::solver::Context;
+use stagewright_core::solver::StopReason;
+use stagewright_formats::{InputError, Result};
+use stagewright_llamacpp::memory::Memory;
+use stagewright_llamacpp::{Placement, Setting, place};
+
+use chain::Unit;
+use devices::Used;
+use model::Model;
+use prices::{Prices, Scenario, Sizes, copies};
+pub use question::Question;
+use question::{DeviceKind, kinds};
+use relaxation::Relaxation;
+use search::Search;
+
+/// Limit of the number of sets of used devices.
+const MOST_SETS: usize = 4096;
+
+/// A plan: a setting, with what follows from it.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Options of the command line.
+    pub setting: Setting,
+    /// Location of every tensor.
+    pub placement: Placement,
+    /// Bytes in every memory.
+    pub memory: Memory,
+    /// Seconds of the goal.
+    pub seconds: f64,
+}
+
+/// The answer to a question.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// The fastest plan that was found.
+    pub plan: Option<Plan>,
+    /// Seconds that no plan is below; `None` if nothing is known, infinite if there is no plan.
+    pub bound: f64,
+    /// What ended the search before its proof.
+    pub stop: Option<StopReason>,
+}
+
+impl Plan {
+    /// A setting with what follows from it; `None` if it does not fit, or if a device has no measured speed.
+    ///
+    /// # Errors
+    /// If the memory of the model is not followed (L007, L009).
+    pub fn of(label: &str, question: &Question<'_>, setting: Setting) -> Result<Option<Plan>> {
+        let placement = place(question.structure, &setting);
+        let memory = Memory::of(label, question.structure, &setting, &placement)?;
+        let seconds = question.goal.seconds(question.structure, &setting, &placement, question.host);
+        let is_fitting = memory.shortfalls(&setting, question.host).is_empty();
+        Ok(seconds.filter(|_| is_fitting).map(|seconds| Plan { setting, placement, memory, seconds }))
+    }
+}
+
+/// Finds the fastest plan. `label` names the model in errors.
+///
+/// # Errors
+/// If a device has no measured speed of prompts (L012), there are too many unlike devices (L013), or the memory of the model is
+/// not followed (L007, L009).
+pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) -> Result<Solution> {
+    if let Some(device) = question.unmeasured() {
+        return Err(not_measured(label, &device.name));
+    }
+    let kinds = kinds(question.devices);
+    let Some(used) = Used::new(&kinds, MOST_SETS) else {
+        return Err(too_many(label, question.devices.len()));
+    };
+    let mut solution = Solution { plan: None, bound: f64::INFINITY, stop: None };
+    for &micro_batch in question.micro_batches {
+        host_plans(label, question, &kinds, micro_batch, &mut solution)?;
+        if !kinds.is_empty() {
+            device_plans(label, question, &kinds, &used, micro_batch, &mut solution, context)?;
+        }
+    }
+    if let Some(plan) = &solution.plan {
+        solution.bound = solution.bound.min(plan.seconds);
+    }
+    Ok(solution)
+}
+
+/// Plans with all slots on the host: without devices, and with each kind of device for large batches.
+fn host_plans(
+    label: &str,
+    question: &Question<'_>,
+    kinds: &[DeviceKind],
+    micro_batch: u64,
+    solution: &mut Solution,
+) -> Result<()> {
+    let alone = question.setting(Vec::new(), micro_batch);
+    let with = |kind: &DeviceKind| {
+        let setting = question.setting(vec![kind.device.clone()], micro_batch);
+        Setting { layers: Some(0), ..setting }
+    };
+    for setting in [alone].into_iter().chain(kinds.iter().map(with)) {
+        keep(solution, Plan::of(label, question, setting)?);
+    }
+    Ok(())
+}
+
+/// Plans with slots on devices, one scenario after the other in the order of their relaxations.
+fn device_plans(
+    label: &str,
+    question: &Question<'_>,
+    kinds: &[DeviceKind],
+    used: &Used,
+    micro_batch: u64,
+    solution: &mut Solution,
+    context: &mut Context<'_>,
+) -> Result<()> {
+    let probe = question.setting(vec![kinds[0].device.clone()], micro_batch);
+    let model = Model::new(question.structure, &probe);
+    let sizes = Sizes::new(label, &model, &probe)?;
+    let memory = question.devices.iter().map(|device| device.memory).max().unwrap_or(0);
+    let unit = Unit::new(&model, memory);
+    let mut scenarios: Vec<(f64, Prices<'_>, Relaxation)> = Vec::new();
+    for scenario in scenarios_of(&model, kinds, &sizes) {
+        let prices = Prices::new(question, &probe, &model, &sizes, kinds, scenario);
+        let relaxation = Relaxation::new(&prices, used);
+        scenarios.push((relaxation.bound, prices, relaxation));
+    }
+    scenarios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (bound, prices, relaxation) in &scenarios {
+        let best = solution.plan.as_ref().map_or(f64::INFINITY, |plan| plan.seconds);
+        // At equal speed the first plan stays.
+        if *bound >= best {
+            break;
+        }
+        let stop = context.stop();
+        if let Some(reason) = stop.reason() {
+            solution.stop = Some(reason);
+            solution.bound = solution.bound.min(*bound);
+            break;
+        }
+        let mut search = Search::new(prices, used, relaxation, unit, question.host.memory, stop);
+        let rounded = search.run(best, Some(&relaxation.path(prices, used)));
+        let limit = rounded.as_ref().map_or(best, |path| path.seconds);
+        let path = search.run(limit, None).or(rounded);
+        if let Some(reason) = stop.reason() {
+            solution.stop = Some(reason);
+            solution.bound = solution.bound.min(*bound);
+        } else if !unit.is_exact {
+            solution.bound = solution.bound.min(*bound);
+        }
+        if let Some(path) = path {
+            let mut setting = plan::setting(question, prices, unit, &path, micro_batch);
+            let mut found = Plan::of(label, question, setting.clone())?;
+            if found.is_none() && setting.overrides.is_empty() {
+                setting.overrides.extend(plan::without_effect(&setting));
+                found = Plan::of(label, question, setting)?;
+            }
+            debug_assert!(
+                found.as_ref().is_some_and(|plan| (plan.seconds / path.seconds - 1.0).abs() < 1e-9),
+                "the search and the rules agree: {} and {path:?}",
+                found.as_ref().map_or(f64::NAN, |plan| plan.seconds)
+            );
+            keep(solution, found);
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the faster plan.
+fn keep(solution: &mut Solution, plan: Option<Plan>) {
+    let best = solution.plan.as_ref().map_or(f64::INFINITY, |best| best.seconds);
+    if let Some(plan) = plan.filter(|plan| plan.seconds < best) {
+        solution.plan = Some(plan);
+    }
+}
+
+/// First devices with the largest weights that may be on the host.
+fn scenarios_of(model: &Model<'_>, kinds: &[DeviceKind], sizes: &Sizes) -> Vec<Scenario> {
+    let mut largest: Vec<u64> = model.blocks.iter().map(|block| block.largest).collect();
+    largest.extend(model.blocks.iter().flat_map(|block| block.groups.iter().map(|group| group.largest)));
+    largest.push(0);
+    largest.sort_unstable();
+    largest.dedup();
+    let of_kind = |(first, kind): (usize, &DeviceKind)| {
+        let largest = match copies(&kind.device, sizes.micro_batch) {
+            true => largest.clone(),
+            false => vec![0, u64::MAX],
+        };
+        largest.into_iter().map(move |largest| Scenario { first, largest })
+    };
+    kinds.iter().enumerate().flat_map(of_kind).collect()
+}
+
+fn not_measured(label: &str, device: &str) -> InputError {
+    let message = format!("how fast `{device}` reads prompts was not measured");
+    let help = "plan for decode, or give a `llama-bench` output of this machine with --costs";
+    InputError::at_path(stagewright_formats::code::L::L012, label, "the machine", message, help)
+}
+
+fn too_many(label: &str, count: usize) -> InputError {
+    let message = format!("{count} devices of many kinds form more than {MOST_SETS} sets");
+    let help = "leave devices out: those that are alike count once";
+    InputError::at_path(stagewright_formats::code::L::L013, label, "the machine", message, help)
+}

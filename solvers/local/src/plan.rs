@@ -1,0 +1,134 @@
+//! A path as a setting of llama.cpp.
+
+use std::collections::BTreeMap;
+
+use stagewright_llamacpp::setting::Pattern;
+use stagewright_llamacpp::{Device, DeviceId, Location, Override, Setting};
+
+use crate::chain::{Unit, choices};
+use crate::model::{Block, Model};
+use crate::prices::{Choice, Prices};
+use crate::question::{DeviceKind, Question};
+use crate::search::Path;
+
+/// The setting of a path. `micro_batch` is that of its scenario.
+pub(crate) fn setting(
+    question: &Question<'_>,
+    prices: &Prices<'_>,
+    unit: Unit,
+    path: &Path,
+    micro_batch: u64,
+) -> Setting {
+    let model = prices.model;
+    let devices = devices(question, prices.kinds, path);
+    let count = devices.len();
+    let mut setting = question.setting(devices, micro_batch);
+    setting.layers = Some((model.slots() - path.host_slots) as u64);
+    if count > 1 {
+        let slots = path.stages.iter().map(|stage| (stage.edge.end - stage.start.slot) as f32);
+        setting.shares = slots.collect();
+    }
+    let mut moved: BTreeMap<usize, Vec<&'static str>> = BTreeMap::new();
+    for stage in &path.stages {
+        let mut chosen = choices(prices, unit, stage.start, &stage.edge);
+        let first = stage.start.slot;
+        earliest_first(&model.blocks, first, &mut chosen);
+        for (slot, choice) in (first..).zip(&chosen) {
+            let away = model.blocks.get(slot).map(|block| away(block, choice.kept)).unwrap_or_default();
+            if !away.is_empty() {
+                moved.insert(slot, away);
+            }
+        }
+    }
+    setting.overrides = overrides(model, path.host_slots, moved);
+    setting
+}
+
+/// The devices of a path, of each kind the first that are free.
+fn devices(question: &Question<'_>, kinds: &[DeviceKind], path: &Path) -> Vec<Device> {
+    let mut next = vec![0; kinds.len()];
+    let member = |stage: &crate::search::Stage| {
+        let kind = stage.start.kind;
+        next[kind] += 1;
+        question.devices[kinds[kind].members[next[kind] - 1]].clone()
+    };
+    path.stages.iter().map(member).collect()
+}
+
+/// Names of the projections that a block does not keep.
+fn away(block: &Block, kept: u16) -> Vec<&'static str> {
+    let groups = block.groups.iter().enumerate();
+    groups.filter(|(position, _)| kept >> position & 1 == 0).map(|(_, group)| group.module).collect()
+}
+
+/// Among blocks that are alike, those that move most come first, so that `--n-cpu-moe` can say it.
+fn earliest_first(blocks: &[Block], first: usize, chosen: &mut [Choice]) {
+    let slots: Vec<usize> = (first..first + chosen.len()).filter(|&slot| slot < blocks.len()).collect();
+    let is_alike = |a: usize, b: usize| {
+        let alike = |a: &Block, b: &Block| {
+            a.is_prediction == b.is_prediction
+                && a.groups.len() == b.groups.len()
+                && a.groups.iter().zip(&b.groups).all(|(a, b)| (a.module, a.bytes) == (b.module, b.bytes))
+        };
+        alike(&blocks[a], &blocks[b])
+    };
+    for (position, &slot) in slots.iter().enumerate() {
+        let later = slots[position + 1..].iter().filter(|&&other| is_alike(slot, other));
+        let key = |slot: usize| (chosen[slot - first].bytes, chosen[slot - first].kept);
+        if let Some(&least) = later.min_by_key(|&&other| key(other)).filter(|&&other| key(other) < key(slot))
+        {
+            let seconds = (chosen[slot - first].seconds, chosen[least - first].seconds);
+            chosen.swap(slot - first, least - first);
+            (chosen[slot - first].seconds, chosen[least - first].seconds) = seconds;
+        }
+    }
+}
+
+/// Overrides for what is moved: `--n-cpu-moe` for the experts of the first blocks, and patterns for the rest.
+fn overrides(
+    model: &Model<'_>,
+    host_slots: usize,
+    mut moved: BTreeMap<usize, Vec<&'static str>>,
+) -> Vec<Override> {
+    let mut overrides = Vec::new();
+    let whole = |slot: usize, moved: &BTreeMap<usize, Vec<&'static str>>| {
+        let block = &model.blocks[slot];
+        let mut experts = block.groups.iter().filter(|group| group.is_expert);
+        let is_away = |module: &&'static str| moved.get(&slot).is_some_and(|away| away.contains(module));
+        !block.has_experts || slot < host_slots || experts.all(|group| is_away(&group.module))
+    };
+    let first = (0..model.blocks.len()).take_while(|&slot| whole(slot, &moved)).count();
+    let moves_any =
+        |slot: &usize| moved.get(slot).is_some_and(|away| away.iter().any(|module| module.ends_with("exps")));
+    if let Some(last) = (0..first).rev().find(moves_any) {
+        overrides.push(Override::FirstExperts(last as u64 + 1));
+        for slot in 0..=last {
+            if let Some(away) = moved.get_mut(&slot) {
+                away.retain(|module| !module.ends_with("exps"));
+            }
+        }
+    }
+    let mut by_modules: BTreeMap<Vec<&'static str>, Vec<usize>> = BTreeMap::new();
+    for (slot, away) in moved {
+        if !away.is_empty() {
+            by_modules.entry(away).or_default().push(slot);
+        }
+    }
+    let patterns = by_modules.into_iter().map(|(modules, slots)| pattern(&slots, &modules));
+    overrides.extend(patterns.map(|pattern| Override::Tensors { pattern, target: Location::Host }));
+    overrides
+}
+
+fn pattern(slots: &[usize], modules: &[&str]) -> Pattern {
+    let slots: Vec<String> = slots.iter().map(ToString::to_string).collect();
+    let text = format!(r"blk\.({})\.({})\.", slots.join("|"), modules.join("|"));
+    Pattern::new(&text).expect("names and numbers form a pattern")
+}
+
+/// An override that moves nothing, since the norm of the output is where the output is. Any override ends the pipelining of
+/// micro-batches and the memory that it takes.
+pub(crate) fn without_effect(setting: &Setting) -> Option<Override> {
+    let last = DeviceId::new(setting.devices.len().checked_sub(1)?);
+    let pattern = Pattern::new(r"output_norm\.").ok()?;
+    Some(Override::Tensors { pattern, target: Location::Device(last) })
+}

@@ -1,0 +1,140 @@
+//! The check of a local plan: its command line read anew, with its placement, memory and speed.
+
+use serde::Serialize;
+use stagewright_core::document::{LocalPlanDocument, PlanStatus};
+use stagewright_core::tolerance;
+use stagewright_llamacpp::Location;
+use stagewright_llamacpp::memory::MARGIN;
+use stagewright_report::units::{bytes, percent, seconds};
+use stagewright_report::wrap::facts;
+
+use super::question::Local;
+use super::text;
+use crate::failure::Result;
+use crate::tasks::answer::checked_text;
+use crate::tasks::cluster::{ClusterSource, ClusterSummary, is_same, made_for_another};
+use crate::tasks::{Checked, Session, Shown, json};
+
+/// The report as JSON.
+#[derive(Serialize)]
+struct Summary {
+    holds: bool,
+    cluster: ClusterSummary,
+    value_s: Option<f64>,
+    /// Seconds of the fastest plan that a search found for the same context and cache.
+    best_s: Option<f64>,
+    /// (value − best) / value.
+    behind: Option<f64>,
+    bound: &'static str,
+    violations: Vec<String>,
+    setting: Option<stagewright_core::document::LocalSettingDocument>,
+}
+
+/// Verifies a plan, or the command line of a user.
+///
+/// # Errors
+/// If the line cannot be read (L007, L008), or its memory is not followed (L009).
+pub(super) fn check(
+    task: &Local,
+    plan: LocalPlanDocument,
+    label: &str,
+    session: &mut Session<'_>,
+) -> Result<Checked> {
+    if !is_same(&task.cluster, &plan.cluster) {
+        session.note(&made_for_another(label));
+    }
+    let Some(claimed) = &plan.setting else { return without_plan(task, plan) };
+    let (fixed, judged) = task.given_line(label, &claimed.flags)?;
+    let own = task.planned(&plan.solver, &fixed, Some(&judged), plan.seconds);
+    let mut violations: Vec<String> = judged
+        .memory
+        .shortfalls(&judged.setting, task.machine.host)
+        .into_iter()
+        .map(|(location, lacking)| {
+            let name = match location {
+                Location::Host => "RAM".to_owned(),
+                Location::Device(device) => judged.setting.devices[device].name.clone(),
+            };
+            format!("{name} lacks {}, of which {} are a margin", bytes(lacking as f64), bytes(MARGIN as f64))
+        })
+        .collect();
+    let value = own.objective.value_s;
+    let claims = plan.objective.value_s.zip(value);
+    if let Some((claim, value)) = claims.filter(|(claim, value)| !tolerance::same(*claim, *value)) {
+        violations.push(format!("the value is {}, and the plan claims {}", seconds(value), seconds(claim)));
+    }
+    if own.setting.as_ref() != Some(claimed) && violations.is_empty() {
+        violations.push("the plan claims other memory, slots or speeds than its command line has".to_owned());
+    }
+    let best = task.solved(fixed, session)?.solution;
+    let best_s = best.plan.as_ref().map(|plan| plan.seconds);
+    let bound = match plan.bound.value_s {
+        None => "no-claim",
+        Some(_) if best.stop.is_some() => "not-verified",
+        Some(bound) if bound <= best.bound * (1.0 + tolerance::VALUE_RELATIVE) => "verified",
+        Some(_) => "refuted",
+    };
+    if bound == "refuted" {
+        violations
+            .push("the bound is above the value of a plan, or above what a second search proves".to_owned());
+    }
+    let behind = value.zip(best_s).map(|(value, best)| tolerance::gap(value, best));
+    let summary = Summary {
+        holds: violations.is_empty(),
+        cluster: ClusterSummary::new(ClusterSource::Given, &task.cluster, &task.label),
+        value_s: value,
+        best_s,
+        behind,
+        bound,
+        violations: violations.clone(),
+        setting: own.setting.clone(),
+    };
+    Ok(Checked {
+        holds: summary.holds,
+        value,
+        bound: plan.bound.value_s,
+        is_proved: bound == "verified",
+        violations: violations.clone(),
+        shown: Shown::new(json(&summary)?, move |width| {
+            let mut lines = vec![("value", value.map_or_else(|| "not known".into(), seconds))];
+            lines.extend(own.setting.as_ref().map(|setting| ("speed", text::speed(&own, setting))));
+            lines.extend(best_s.map(|best| ("best plan", format!("{}, found by a search", seconds(best)))));
+            lines.extend(behind.map(|behind| ("behind", percent(behind.max(0.0)))));
+            lines.extend(plan.bound.value_s.map(|value| ("bound", format!("{}: {bound}", seconds(value)))));
+            let mut text = checked_text(lines, PlanStatus::Feasible, true, &violations, width);
+            if let Some(setting) = &own.setting {
+                text.push('\n');
+                text.push_str(&text::memories(setting, width));
+                text.push('\n');
+                text.push_str(&text::picture(setting));
+            }
+            text
+        }),
+    })
+}
+
+/// The check of a document without a plan: a second search says whether there is one.
+fn without_plan(task: &Local, plan: LocalPlanDocument) -> Result<Checked> {
+    let summary = Summary {
+        holds: true,
+        cluster: ClusterSummary::new(ClusterSource::Given, &task.cluster, &task.label),
+        value_s: None,
+        best_s: None,
+        behind: None,
+        bound: "no-claim",
+        violations: Vec::new(),
+        setting: None,
+    };
+    let is_infeasible = plan.status == PlanStatus::Infeasible;
+    Ok(Checked {
+        holds: true,
+        value: None,
+        bound: None,
+        is_proved: false,
+        violations: Vec::new(),
+        shown: Shown::new(json(&summary)?, move |width| {
+            let result = if is_infeasible { "not verified: infeasibility" } else { "no plan to check" };
+            facts([("result", result.to_owned())], width)
+        }),
+    })
+}

@@ -42,6 +42,27 @@ def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -
     assert beside["speedup"][1] == 1.0
 
 
+def test_a_local_plan_is_solved_checked_explained_and_compared() -> None:
+    model = Path(__file__).parents[3] / "tests" / "fuzz" / "seeds" / "gguf" / "experts.gguf"
+    machine = "1xrtx-3090+1xrtx-3060:12GiB+1xryzen-7950x:64GiB"
+    task = sw.Task(model, machine, local=True, prompt=200, output=50)
+    assert task.kind == "local plan"
+    answer = task.solve(threads=1)
+    assert answer.status == "optimal" and answer.value == answer.bound
+    document = answer.to_dict()
+    assert document["schema"] == "stagewright.local-plan/1" and "-ngl" in document["setting"]["flags"]
+    report = task.check(answer)
+    assert report["holds"] and report["bound"] == "verified"
+    document["objective"]["value_s"] *= 0.5
+    assert not task.check(document)["holds"]
+    assert task.explain(answer)["what_ifs"]
+    pytest.importorskip("pandas")
+    table = task.compare(plans={"mine": answer}, threads=1).to_dataframe()
+    assert {"best", "llama.cpp", "mine"} <= set(table["plan"])
+    with pytest.raises(sw.StagewrightError, match="U013"):
+        sw.Task(model, machine, local=True, split="free")
+
+
 def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:
     model, devices = tmp_path / "chain.json", tmp_path / "cluster.json"
     chain(6).save(model)

@@ -1,4 +1,4 @@
-"""Questions of every kind: placements, joint plans and strategy problems."""
+"""Questions of every kind: placements, joint plans, local plans and strategy problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Task:
     """A question about a model file.
 
     For a file of strategies (IOPDDL), it is a strategy problem. With ``parallel``, it asks for a joint plan: stages
-    with degrees of parallelism. Otherwise, it asks for a device for every operator.
+    with degrees of parallelism. With ``local``, it asks for the settings of llama.cpp under which a GGUF file is
+    fastest on one machine. Otherwise, it asks for a device for every operator.
 
     Args:
         model: The file, in any format that the program reads.
@@ -26,6 +27,11 @@ class Task:
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).
         recompute_workspace: ``max`` or ``sum``: memory of the recomputed layers in a Piper file (joint plans).
+        local: Whether to plan a GGUF file for llama.cpp on one machine.
+        goal: ``decode``, ``prefill`` or ``request`` (local plans).
+        prompt: Tokens of the prompt (local plans).
+        output: Tokens that answer it (local plans).
+        micro_batch: Tokens of a micro-batch; by default the fastest (local plans).
         schedule: A pipeline schedule; for a joint plan also a list of schedules from which to choose.
         objective: ``throughput``, ``latency`` or ``makespan`` (placements).
         split: ``contiguous``, ``convex`` or ``free`` (placements).
@@ -42,7 +48,8 @@ class Task:
         within: With ``then``: choose among the plans whose value exceeds the best by at most this share (placements).
         then: What the chosen plan minimises: ``memory``, ``devices`` or ``communication`` (placements).
         pins: Devices, kinds or classes by operator (placements).
-        costs: A file of measurements that price the model, or several; not for strategy problems.
+        costs: A file of measurements that price the model, or several; for local plans, outputs of ``llama-bench``;
+            not for strategy problems.
         solver: A name of :func:`solvers`, or ``auto`` (placements).
         options: How to read the model, by the names in ``model`` of a plan document, such as ``batch`` or
             ``whole_layers``.
@@ -60,6 +67,11 @@ class Task:
         global_batch: int | None = None,
         microbatch: int | None = None,
         recompute_workspace: str | None = None,
+        local: bool = False,
+        goal: str | None = None,
+        prompt: int | None = None,
+        output: int | None = None,
+        micro_batch: int | None = None,
         schedule: str | Sequence[str] = (),
         objective: str | None = None,
         split: str | None = None,
@@ -84,6 +96,11 @@ class Task:
             "global_batch": global_batch,
             "microbatch": microbatch,
             "recompute_workspace": recompute_workspace,
+            "local": local or None,
+            "goal": goal,
+            "prompt": prompt,
+            "output": output,
+            "micro_batch": micro_batch,
             "schedule": ([schedule] if isinstance(schedule, str) else list(schedule)) or None,
             "objective": objective,
             "split": split,
@@ -112,7 +129,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """``placement``, ``joint plan`` or ``strategy problem``."""
+        """``placement``, ``joint plan``, ``local plan`` or ``strategy problem``."""
         return self._native.kind
 
     @property
@@ -170,7 +187,8 @@ class Task:
         Args:
             solvers: For a placement, solvers and groups of them, each with an optional split (``bnp@free``); by default
                 ``auto`` and the baselines. For a joint plan, ``best`` and the expert rules ``megatron``, ``fsdp`` and
-                ``data-parallel``; by default all of them. ``["none"]`` compares plans alone.
+                ``data-parallel``; for a local plan, ``best``, ``llama.cpp``, ``fit`` and others; by default all of them.
+                ``["none"]`` compares plans alone.
             plans: Plans by name, which the independent checker evaluates.
             baseline: The row that speed-ups are relative to.
             seeds: Number of seeds, or the seeds themselves, of each solver that depends on one. Values are means.
@@ -235,7 +253,7 @@ class Answer:
             file.write(self._native.to_json())
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the HTML report of the plan; not available for strategy problems."""
+        """Writes the HTML report of the plan; not available for strategy problems and local plans."""
         self._native.save_html(os.fspath(path))
 
     def __str__(self) -> str:

@@ -1,4 +1,5 @@
 //! The search for local plans against enumeration, and against the rules that people use.
+#![allow(clippy::print_stdout, reason = "tables that `--nocapture` shows")]
 
 mod agreement;
 #[path = "../../../crates/structure/tests/gguf/models.rs"]

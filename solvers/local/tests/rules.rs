@@ -269,7 +269,7 @@ struct Printed {
 /// are those of the formula.
 #[test]
 fn fit_says_what_the_tool_says() {
-    const NONE: std::ops::RangeInclusive<u32> = 1..=0;
+    const NONE: std::ops::RangeInclusive<u32> = std::ops::RangeInclusive::new(1, 0);
     let (llama, small, large, gpt_oss) = (llama_70b(), qwen_30b(), qwen_235b(), gpt_oss_120b());
     let printed =
         |layers, shares, overflows, without_experts| Printed { layers, shares, overflows, without_experts };

@@ -82,6 +82,7 @@ fn plan(flags: &str, devices: Vec<LocalMemoryDocument>) -> LocalPlanDocument {
             output: Some(400),
             tokens: None,
             micro_batch: None,
+            to_devices: false,
             value_s: Some(11.5),
         },
         bound: LocalBoundDocument { value_s: Some(11.5), source: "search".into() },

@@ -66,7 +66,7 @@ fn forged_claims_are_refused() {
         forge(&mut document);
         std::fs::write(&forged, document.to_string()).expect("room");
         let checked = run(&["check", &model, &forged]);
-        assert_eq!(code(&checked), Some(3), "{}{}", stdout(&checked), stderr(&checked));
+        assert_eq!(code(&checked), Some(1), "{}{}", stdout(&checked), stderr(&checked));
     }
 }
 
@@ -80,9 +80,26 @@ fn lines_are_judged() {
     assert_eq!(code(&fits), Some(0), "{}", stderr(&fits));
     let report: Value = serde_json::from_str(&stdout(&fits)).expect("JSON");
     assert!(report["behind"].as_f64().is_some_and(|behind| behind > 0.0), "{report}");
-    let small = check("1xrtx-3090:0.6GiB+1xryzen-7950x:64GiB", "-ngl 99 -c 512 -np 1");
-    assert_eq!(code(&small), Some(3), "{}", stderr(&small));
+    let small = check("1xrtx-3090:0.55GiB+1xryzen-7950x:64GiB", "-ngl 99 -c 512 -np 1");
+    assert_eq!(code(&small), Some(1), "{}", stderr(&small));
     assert!(stdout(&small).contains("CUDA0 lacks"), "{}", stdout(&small));
+}
+
+/// A chip with one memory runs all layers on its GPU, or none fits.
+#[test]
+fn one_memory_is_shared() {
+    let model =
+        root().join("data/configurations/qwen3-30b-a3b-q4_k_m/structure.json.gz").display().to_string();
+    let plan = |memory: &str| {
+        let machine = format!("1xm2-ultra:{memory}");
+        run(&["plan", &model, "--local", "--cluster", &machine, "--context", "4096", "--json"])
+    };
+    let fits: Value = serde_json::from_str(&stdout(&plan("24GiB"))).expect("JSON");
+    assert_eq!(fits["setting"]["devices"][0]["slots"], serde_json::json!([0, 49]));
+    for memory in ["18GiB", "17GiB", "1GiB"] {
+        let output = plan(memory);
+        assert_eq!(code(&output), Some(3), "{memory}: {}", stderr(&output));
+    }
 }
 
 #[test]

@@ -41,7 +41,12 @@ impl Question<'_> {
         }
     }
 
-    /// Number of devices without the speed of products that a prompt needs.
+    /// Whether devices share the memory of the processor.
+    pub(crate) fn has_one_memory(&self) -> bool {
+        self.devices.iter().any(|device| device.shares_ram)
+    }
+
+    /// The first device without the speed of products that a prompt needs.
     pub(crate) fn unmeasured(&self) -> Option<&Device> {
         let has_experts = self.structure.layers.iter().any(|layer| layer.mixture.is_some());
         self.devices.iter().find(|device| {

@@ -78,7 +78,7 @@ pub(super) fn explain(
     let work = Work::of(&task.structure, &judged.setting, &judged.placement, tokens);
     let (parts, crossings_s) = parts(task, &judged.setting, &setting, &work);
     let what_ifs = match asked.what_if {
-        true => what_ifs(task, &fixed, &judged.setting, session)?,
+        true => what_ifs(task, &fixed, &judged.setting, session),
         false => Vec::new(),
     };
     let document = Document { schema: SCHEMA, value_s: value, parts, crossings_s, setting, what_ifs };
@@ -110,45 +110,41 @@ fn parts(task: &Local, setting: &Setting, shown: &LocalSettingDocument, work: &W
 }
 
 /// Changes, each with the value of the best plan under it.
-fn what_ifs(
-    task: &Local,
-    fixed: &Fixed,
-    setting: &Setting,
-    session: &mut Session<'_>,
-) -> Result<Vec<WhatIf>> {
+fn what_ifs(task: &Local, fixed: &Fixed, setting: &Setting, session: &mut Session<'_>) -> Vec<WhatIf> {
     let own = &task.machine;
     let mut found = Vec::new();
-    let mut add = |change: String, machine: &Machine, fixed: &Fixed, micro_batches: &[u64]| -> Result<()> {
+    let mut add = |change: String, machine: &Machine, fixed: &Fixed, micro_batches: &[u64]| {
         session.begin(format!("what if: {change}"));
         let question =
             Question { devices: &machine.devices, host: machine.host, micro_batches, ..task.question(fixed) };
         let mut context = session.context();
-        let solution = solve(&task.label, &question, &mut context)?;
-        found.push(WhatIf { change, value_s: solution.plan.map(|plan| plan.seconds) });
-        Ok(())
+        // A change that the model does not allow, such as a cache whose rows are no whole blocks, is left out.
+        if let Ok(solution) = solve(&task.label, &question, &mut context) {
+            found.push(WhatIf { change, value_s: solution.plan.map(|plan| plan.seconds) });
+        }
     };
     for (index, device) in own.devices.iter().enumerate() {
         let mut machine = own.clone();
         machine.devices[index].memory = device.memory.saturating_add(MORE);
-        add(format!("1 GiB more on {}", device.name), &machine, fixed, &task.micro_batches)?;
+        add(format!("1 GiB more on {}", device.name), &machine, fixed, &task.micro_batches);
     }
     if let Some((name, machine)) = another(own) {
-        add(format!("another device like {name}"), &machine, fixed, &task.micro_batches)?;
+        add(format!("another device like {name}"), &machine, fixed, &task.micro_batches);
     }
     let mut faster = own.clone();
     faster.host.bandwidth *= 2.0;
-    add("RAM of twice the bandwidth".into(), &faster, fixed, &task.micro_batches)?;
+    add("RAM of twice the bandwidth".into(), &faster, fixed, &task.micro_batches);
     if let Some(cache) = Encoding::named("q8_0").filter(|cache| *cache != fixed.cache) {
-        add("a cache of q8_0".into(), own, &Fixed { cache, ..fixed.clone() }, &task.micro_batches)?;
+        add("a cache of q8_0".into(), own, &Fixed { cache, ..fixed.clone() }, &task.micro_batches);
     }
     let lengths = task.objective.prompt.unwrap_or(0) + task.objective.output.unwrap_or(0);
     if fixed.context / 2 >= lengths.max(512) {
         let half = Fixed { context: fixed.context / 2, ..fixed.clone() };
-        add(format!("a context of {}", half.context), own, &half, &task.micro_batches)?;
+        add(format!("a context of {}", half.context), own, &half, &task.micro_batches);
     }
     let larger = setting.micro_batch.saturating_mul(2);
-    add(format!("micro-batches of {larger}"), own, fixed, &[larger])?;
-    Ok(found)
+    add(format!("micro-batches of {larger}"), own, fixed, &[larger]);
+    found
 }
 
 /// The machine with one more device like the one with most memory.

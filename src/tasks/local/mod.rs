@@ -74,7 +74,12 @@ impl Local {
             let (Some(&smallest), larger) = (contexts.last(), &contexts[..contexts.len() - 1]) else {
                 continue;
             };
-            let base = self.solved(self.fixed(smallest, keys), session)?;
+            let base = match (self.solved(self.fixed(smallest, keys), session), last.is_some()) {
+                (Ok(base), _) => base,
+                // A second encoding that the model does not allow changes nothing.
+                (Err(_), true) => continue,
+                (Err(error), false) => return Err(error),
+            };
             let Some(limit) = base.solution.plan.as_ref().map(|plan| plan.seconds * (1.0 + CONTEXT_COST))
             else {
                 last = Some(base);

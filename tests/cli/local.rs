@@ -96,7 +96,7 @@ fn one_memory_is_shared() {
     };
     let fits: Value = serde_json::from_str(&stdout(&plan("24GiB"))).expect("JSON");
     assert_eq!(fits["setting"]["devices"][0]["slots"], serde_json::json!([0, 49]));
-    for memory in ["18GiB", "17GiB", "1GiB"] {
+    for memory in ["17GiB", "1GiB"] {
         let output = plan(memory);
         assert_eq!(code(&output), Some(3), "{memory}: {}", stderr(&output));
     }

@@ -35,7 +35,7 @@ impl Goal {
         match self {
             Goal::Decode { tokens } => (1, tokens),
             Goal::Prefill { .. } => (0, 0),
-            Goal::Request { prompt, output } => (output, prompt + output / 2),
+            Goal::Request { prompt, output } => (output, prompt.saturating_add(output / 2)),
         }
     }
 

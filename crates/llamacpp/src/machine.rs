@@ -169,6 +169,16 @@ impl Reader<'_> {
             memory = memory.saturating_add(self.memory(index, kind)?.saturating_mul(count));
             bandwidth += self.bandwidth(kind, self.cluster.classes.get(&kind.class))? * f64::from(kind.count);
         }
+        if devices.len() > 1
+            && let Some(device) = devices.iter().find(|device| device.shares_ram)
+            && bandwidth > 0.0
+        {
+            let message = format!(
+                "`{}` shares memory with its processor, and has other devices beside it",
+                device.name
+            );
+            return Err(self.wrong("kinds", message, "give the devices of one machine"));
+        }
         if bandwidth > 0.0 {
             let reserves = self
                 .cluster

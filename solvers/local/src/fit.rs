@@ -112,9 +112,10 @@ pub(crate) fn fit(label: &str, question: &Question<'_>, setting: Setting) -> Res
         return Ok(Some(fit.setting));
     }
     let without = Setting { overrides: vec![Override::AllExperts], ..fit.setting.clone() };
-    let taken: i64 = fit.bytes(&without)?.iter().sum();
+    let sum = |values: &[i64]| values.iter().copied().fold(0, i64::saturating_add);
+    let taken = sum(&fit.bytes(&without)?);
     let mut state = fit.dense()?;
-    if fit.has_experts && taken < fit.targets.iter().sum() {
+    if fit.has_experts && taken < sum(&fit.targets) {
         fit.experts(&mut state)?;
     }
     Ok(Some(fit.setting(&state.parts)))

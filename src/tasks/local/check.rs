@@ -8,6 +8,7 @@ use stagewright_llamacpp::memory::MARGIN;
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 
+use super::document::with_gap;
 use super::question::Local;
 use super::text;
 use crate::failure::Result;
@@ -43,7 +44,7 @@ pub(super) fn check(
     if !is_same(&task.cluster, &plan.cluster) {
         session.note(&made_for_another(label));
     }
-    let Some(claimed) = &plan.setting else { return without_plan(task, plan) };
+    let Some(claimed) = &plan.setting else { return without_plan(task, &plan, session) };
     let (fixed, judged) = task.given_line(label, &claimed.flags)?;
     let own = task.planned(&plan.solver, &fixed, Some(&judged), plan.seconds);
     let mut violations: Vec<String> = judged
@@ -66,11 +67,18 @@ pub(super) fn check(
     if own.setting.as_ref() != Some(claimed) && violations.is_empty() {
         violations.push("the plan claims other memory, slots or speeds than its command line has".to_owned());
     }
+    violations.extend(contradictions(&plan, value));
+    // A search is about the micro-batches of the question and one encoding of the cache.
+    let question = task.question(&fixed);
+    let (own_setting, usual) = (&judged.setting, question.setting(Vec::new(), judged.setting.micro_batch));
+    let is_searched = question.micro_batches.contains(&own_setting.micro_batch)
+        && (usual.batch, usual.keys, usual.values, usual.unified)
+            == (own_setting.batch, own_setting.keys, own_setting.values, own_setting.unified);
     let best = task.solved(fixed, session)?.solution;
     let best_s = best.plan.as_ref().map(|plan| plan.seconds);
     let bound = match plan.bound.value_s {
         None => "no-claim",
-        Some(_) if best.stop.is_some() => "not-verified",
+        Some(_) if best.stop.is_some() || !is_searched => "not-verified",
         Some(bound) if bound <= best.bound * (1.0 + tolerance::VALUE_RELATIVE) => "verified",
         Some(_) => "refuted",
     };
@@ -113,27 +121,61 @@ pub(super) fn check(
     })
 }
 
+/// Claims of a plan that contradict each other, or its value.
+fn contradictions(plan: &LocalPlanDocument, value: Option<f64>) -> Vec<String> {
+    let mut found = Vec::new();
+    let (claim, bound) = (plan.objective.value_s, plan.bound.value_s);
+    if claim.is_none() && value.is_some() {
+        found.push("the plan claims no value, and its command line has one".to_owned());
+    }
+    if plan.gap != with_gap(plan.clone()).gap {
+        found.push("the gap is not that of the value and the bound".to_owned());
+    }
+    let is_above = |value: f64, bound: f64| bound > value && !tolerance::same(value, bound);
+    if value.zip(bound).is_some_and(|(value, bound)| is_above(value, bound)) {
+        found.push("the bound is above the value".to_owned());
+    }
+    let is_reached = claim.zip(bound).is_some_and(|(claim, bound)| !is_above(bound, claim));
+    let is_consistent = match plan.status {
+        PlanStatus::Optimal => is_reached,
+        PlanStatus::Feasible => true,
+        PlanStatus::Infeasible | PlanStatus::Unknown => false,
+    };
+    if !is_consistent {
+        found.push(format!("the plan has a value, and claims to be {}", plan.status.name()));
+    }
+    found
+}
+
 /// The check of a document without a plan: a second search says whether there is one.
-fn without_plan(task: &Local, plan: LocalPlanDocument) -> Result<Checked> {
+fn without_plan(task: &Local, plan: &LocalPlanDocument, session: &mut Session<'_>) -> Result<Checked> {
+    let found = task.best(session)?.solution.plan;
+    let is_infeasible = plan.status == PlanStatus::Infeasible;
+    let is_refuted = is_infeasible && found.is_some();
+    let violations: Vec<String> =
+        is_refuted.then(|| "a search finds a plan".to_owned()).into_iter().collect();
     let summary = Summary {
-        holds: true,
+        holds: !is_refuted,
         cluster: ClusterSummary::new(ClusterSource::Given, &task.cluster, &task.label),
         value_s: None,
-        best_s: None,
+        best_s: found.map(|plan| plan.seconds),
         behind: None,
         bound: "no-claim",
-        violations: Vec::new(),
+        violations: violations.clone(),
         setting: None,
     };
-    let is_infeasible = plan.status == PlanStatus::Infeasible;
     Ok(Checked {
-        holds: true,
+        holds: !is_refuted,
         value: None,
         bound: None,
         is_proved: false,
-        violations: Vec::new(),
+        violations,
         shown: Shown::new(json(&summary)?, move |width| {
-            let result = if is_infeasible { "not verified: infeasibility" } else { "no plan to check" };
+            let result = match (is_refuted, is_infeasible) {
+                (true, _) => "1 violation: a search finds a plan",
+                (false, true) => "not verified: infeasibility",
+                (false, false) => "no plan to check",
+            };
             facts([("result", result.to_owned())], width)
         }),
     })

@@ -137,7 +137,7 @@ fn what_ifs(task: &Local, fixed: &Fixed, setting: &Setting, session: &mut Sessio
     if let Some(cache) = Encoding::named("q8_0").filter(|cache| *cache != fixed.cache) {
         add("a cache of q8_0".into(), own, &Fixed { cache, ..fixed.clone() }, &task.micro_batches);
     }
-    let lengths = task.objective.prompt.unwrap_or(0) + task.objective.output.unwrap_or(0);
+    let lengths = task.lengths().saturating_mul(fixed.sequences);
     if fixed.context / 2 >= lengths.max(512) {
         let half = Fixed { context: fixed.context / 2, ..fixed.clone() };
         add(format!("a context of {}", half.context), own, &half, &task.micro_batches);

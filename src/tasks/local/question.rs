@@ -44,7 +44,7 @@ const USUAL_MICRO_BATCH: u64 = 512;
 const TOKENS: u64 = 2048;
 
 /// The largest prompt and output, beyond any context.
-const MOST_TOKENS: u64 = 1 << 31;
+const MOST_TOKENS: u64 = (1 << 31) - 1;
 
 /// Options for how a model is read that a local plan uses.
 const READING: [&str; 6] = ["context", "sequences", "cache", "format", "costs", "memory_reserve"];
@@ -101,6 +101,7 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Loc
         Some(PlanFile::Whole(_, Document::Local(plan))) => plan.objective.clone(),
         _ => objective(&local.unwrap_or_default(), &place)?,
     };
+    check_counts(&objective, &place)?;
     let (kinds, host_kind) = spoken(&cluster);
     let cache = match &options.document.cache {
         None => None,
@@ -126,6 +127,7 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Loc
         micro_batches,
         place,
     };
+    check_context(&local)?;
     Ok((local, notes))
 }
 
@@ -145,12 +147,6 @@ fn objective(options: &LocalOptions, place: &Place) -> Result<LocalObjectiveDocu
     let LocalOptions { goal, prompt, output, micro_batch, .. } = *options;
     let has_lengths = prompt.is_some() || output.is_some();
     let kind = goal.unwrap_or(if has_lengths { LocalGoal::Request } else { LocalGoal::Decode });
-    for (name, given) in [("prompt", prompt), ("output", output), ("micro_batch", micro_batch)] {
-        if let Some(tokens) = given.filter(|&tokens| tokens == 0 || tokens > MOST_TOKENS) {
-            let cause = format!("{} is {tokens}", place(name));
-            return Err(Failure::new(U001, cause).at(place(name)).help("give the number of tokens"));
-        }
-    }
     let needed = match kind {
         LocalGoal::Prefill if prompt.is_none() => Some("prompt"),
         LocalGoal::Request if output.is_none() => Some("output"),
@@ -170,6 +166,35 @@ fn objective(options: &LocalOptions, place: &Place) -> Result<LocalObjectiveDocu
         to_devices: false,
         value_s: None,
     })
+}
+
+/// Refuses counts of tokens of options, or of a plan, that no context has.
+fn check_counts(objective: &LocalObjectiveDocument, place: &Place) -> Result<()> {
+    let LocalObjectiveDocument { prompt, output, micro_batch, tokens, .. } = *objective;
+    let tokens = tokens.filter(|&tokens| tokens > 0);
+    for (name, given) in
+        [("prompt", prompt), ("output", output), ("micro_batch", micro_batch), ("context", tokens)]
+    {
+        if let Some(tokens) = given.filter(|&tokens| tokens == 0 || tokens > MOST_TOKENS) {
+            let cause = format!("{} is {tokens}", place(name));
+            return Err(Failure::new(U001, cause).at(place(name)).help("give the number of tokens"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a context that cannot hold the lengths of all sequences.
+fn check_context(local: &Local) -> Result<()> {
+    let needed = local.lengths().saturating_mul(local.sequences);
+    match local.context.filter(|&context| context < needed) {
+        None => Ok(()),
+        Some(context) => {
+            let option = (local.place)("context");
+            let cause =
+                format!("{option} {context} does not hold the {needed} tokens of prompts and answers");
+            Err(Failure::new(U001, cause).at(option).help("give a larger one, or leave it out"))
+        }
+    }
 }
 
 fn micro_batches(objective: &LocalObjectiveDocument) -> Vec<u64> {
@@ -217,14 +242,21 @@ impl Local {
         match kind {
             LocalGoal::Prefill => Goal::Prefill { prompt },
             LocalGoal::Request => Goal::Request { prompt, output },
-            LocalGoal::Decode if prompt + output > 0 => Goal::Decode { tokens: prompt + output / 2 },
+            LocalGoal::Decode if self.lengths() > 0 => {
+                Goal::Decode { tokens: prompt.saturating_add(output / 2) }
+            }
             LocalGoal::Decode => Goal::Decode { tokens: tokens.unwrap_or(TOKENS.min(context / 2)) },
         }
     }
 
+    /// Tokens of a prompt and its answer.
+    pub(super) fn lengths(&self) -> u64 {
+        self.objective.prompt.unwrap_or(0).saturating_add(self.objective.output.unwrap_or(0))
+    }
+
     /// Contexts to choose from, the largest first: the given one, what the lengths need, or the model's and its halves.
     pub(super) fn contexts(&self) -> Vec<u64> {
-        let lengths = self.objective.prompt.unwrap_or(0) + self.objective.output.unwrap_or(0);
+        let lengths = self.lengths();
         if let Some(context) = self.context {
             return vec![context];
         }

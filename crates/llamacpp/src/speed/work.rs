@@ -129,13 +129,14 @@ fn parts(structure: &Structure, placement: &Placement) -> Vec<Parts> {
     for (tensor, &location) in structure.tensors.iter().zip(&placement.tensors) {
         let index = tensor.layer.and_then(|layer| usize::try_from(layer).ok());
         let (Some(index), Some(location)) = (index, location) else { continue };
+        let (Some(part), Some(&slot)) = (parts.get_mut(index), placement.slots.get(index)) else { continue };
         if tensor.shape.len() <= 1 {
             continue;
         }
-        match (placement.slots[index] == location, location) {
-            (true, _) => parts[index].has_experts |= tensor.role.is_expert(),
-            (false, Location::Host) => parts[index].on_host = true,
-            (false, Location::Device(_)) => parts[index].on_devices = true,
+        match (slot == location, location) {
+            (true, _) => part.has_experts |= tensor.role.is_expert(),
+            (false, Location::Host) => part.on_host = true,
+            (false, Location::Device(_)) => part.on_devices = true,
         }
     }
     parts

@@ -42,7 +42,7 @@ def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -
     assert beside["speedup"][1] == 1.0
 
 
-def test_a_local_plan_is_solved_checked_explained_and_compared() -> None:
+def test_a_local_plan_is_solved_checked_and_explained() -> None:
     model = Path(__file__).parents[3] / "tests" / "fuzz" / "seeds" / "gguf" / "experts.gguf"
     machine = "1xrtx-3090+1xrtx-3060:12GiB+1xryzen-7950x:64GiB"
     task = sw.Task(model, machine, local=True, prompt=200, output=50)
@@ -50,15 +50,12 @@ def test_a_local_plan_is_solved_checked_explained_and_compared() -> None:
     answer = task.solve(threads=1)
     assert answer.status == "optimal" and answer.value == answer.bound
     document = answer.to_dict()
-    assert document["schema"] == "stagewright.local-plan/1" and "-ngl" in document["setting"]["flags"]
+    assert document["schema"] == "stagewright.local-plan/1" and "-np 1" in document["setting"]["flags"]
     report = task.check(answer)
     assert report["holds"] and report["bound"] == "verified"
     document["objective"]["value_s"] *= 0.5
     assert not task.check(document)["holds"]
     assert task.explain(answer)["what_ifs"]
-    pytest.importorskip("pandas")
-    table = task.compare(plans={"mine": answer}, threads=1).to_dataframe()
-    assert {"best", "llama.cpp", "mine"} <= set(table["plan"])
     with pytest.raises(sw.StagewrightError, match="U013"):
         sw.Task(model, machine, local=True, split="free")
 

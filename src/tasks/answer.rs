@@ -46,6 +46,19 @@ pub(super) fn json(value: &impl Serialize) -> Result<String> {
     Ok(text + "\n")
 }
 
+/// The only bound of a question as JSON.
+///
+/// # Errors
+/// As for [`json`].
+pub(super) fn bound_json<B: Serialize>(bound: &B) -> Result<String> {
+    #[derive(Serialize)]
+    struct BoundsDocument<'b, B> {
+        bounds: [&'b B; 1],
+        strongest: &'b B,
+    }
+    json(&BoundsDocument { bounds: [bound], strongest: bound })
+}
+
 /// The text of a checked plan: lines of figures, the result, and the violations.
 pub(super) fn checked_text(
     mut lines: Vec<(&'static str, String)>,

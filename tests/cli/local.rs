@@ -55,7 +55,12 @@ fn forged_claims_are_refused() {
     let text = std::fs::read_to_string(&plan).expect("a plan");
     let honest: Value = serde_json::from_str(&text).expect("JSON");
     let value = honest["objective"]["value_s"].as_f64().expect("a value");
-    let forgeries: [&dyn Fn(&mut Value); 4] = [
+    let forgeries: [&dyn Fn(&mut Value); 9] = [
+        &|plan| plan["gap"] = 0.5.into(),
+        &|plan| plan["status"] = "infeasible".into(),
+        &|plan| plan["bound"]["value_s"] = Value::Null,
+        &|plan| plan["objective"]["value_s"] = Value::Null,
+        &|plan| plan["options"]["context"] = 1024.into(),
         &|plan| plan["objective"]["value_s"] = (0.9 * value).into(),
         &|plan| plan["bound"]["value_s"] = (1.1 * value).into(),
         &|plan| plan["setting"]["host"]["weights"] = 1.into(),
@@ -121,6 +126,14 @@ fn wrong_questions_have_a_place() {
     check(plan(&["--cluster", MACHINE, "--prompt", "5"]), "--output");
     check(plan(&["--cluster", MACHINE, "--goal", "prefill"]), "--prompt");
     check(plan(&["--cluster", MACHINE, "--cache", "none"]), "--cache");
+    check(plan(&["--cluster", MACHINE, "--cache", "fp8"]), "error[U001]");
+    check(plan(&["--cluster", MACHINE, "--context", "0"]), "error[U001]");
+    check(plan(&["--cluster", MACHINE, "--context", "16", "--prompt", "20", "--output", "1"]), "error[U001]");
+    check(
+        plan(&["--cluster", MACHINE, "--goal", "prefill", "--prompt", "5", "--output", "5"]),
+        "error[U013]",
+    );
+    check(plan(&["--cluster", "1xm2-ultra+1xrtx-3090+1xryzen-7950x:64GiB"]), "error[L010]");
     check(plan(&["--cluster", MACHINE, "--phase", "decode"]), "error[U013]");
     check(plan(&["--cluster", MACHINE, "--split", "free"]), "error[U013]");
     let flags = ["check", &experts, "--local", "--cluster", MACHINE, "--flags", "-ngl many"];

@@ -16,7 +16,7 @@ use crate::device::{DeviceId, Location};
 use crate::setting::{Override, Setting};
 
 /// Projections of routed experts as `--cpu-moe` and `--n-cpu-moe` match them, by the beginning of the name below the block.
-const EXPERTS: [&str; 8] = [
+pub const EXPERTS: [&str; 8] = [
     "ffn_up_exps",
     "ffn_down_exps",
     "ffn_gate_exps",

@@ -139,9 +139,9 @@ fn extend(
     let allowed = || choices.iter().filter(|choice| choice.width <= start.width);
     *width = allowed().map(|choice| choice.width).max()?.max(*width);
     let room = prices.room(start.kind, start.slot..slot + 1, start.is_first, *width)?;
-    let most = usize::try_from(room / unit.bytes).unwrap_or(usize::MAX);
+    let room_units = usize::try_from(room / unit.bytes).unwrap_or(usize::MAX);
     let widest = allowed().map(|choice| unit.of(choice.bytes)).max()?;
-    let length = seconds.len().saturating_add(widest).min(most.saturating_add(1));
+    let length = seconds.len().saturating_add(widest).min(room_units.saturating_add(1));
     let mut next = vec![f64::INFINITY; length];
     for choice in allowed() {
         let taken = unit.of(choice.bytes);

@@ -48,7 +48,7 @@ impl Kept {
 #[derive(Debug, Clone, Copy)]
 struct Part {
     slots: i64,
-    /// Of these, the last ones that keep a part only.
+    /// Number of the last slots that keep only a part.
     partial: i64,
     /// Part that stays of the first partial slot; the others lose routed experts alone.
     first: Kept,

@@ -53,6 +53,10 @@ use search::Search;
 /// Limit of the number of sets of used devices.
 const MOST_SETS: usize = 4096;
 
+/// Rules that give a plan if a limit ends the search before its first. `fit` is none of them, since it may move projections to
+/// other devices, which no bound is about.
+const WITHOUT_SEARCH: [&str; 2] = ["n-cpu-moe", "memory"];
+
 /// A plan: a setting, with what follows from it.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -71,7 +75,7 @@ pub struct Plan {
 pub struct Solution {
     /// The fastest plan that was found.
     pub plan: Option<Plan>,
-    /// Seconds that no plan is below; `None` if nothing is known, infinite if there is no plan.
+    /// Seconds that no plan of the search is below: 0 if nothing is known, infinite if there is no plan.
     pub bound: f64,
     /// What ended the search before its proof.
     pub stop: Option<StopReason>,
@@ -109,6 +113,13 @@ pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) ->
         host_plans(label, question, &kinds, micro_batch, &mut solution)?;
         if !kinds.is_empty() {
             device_plans(label, question, &kinds, &used, micro_batch, &mut solution, context)?;
+        }
+    }
+    if solution.plan.is_none() && solution.stop.is_some() {
+        for name in WITHOUT_SEARCH {
+            if let Some(setting) = rules::rule(label, question, name)? {
+                keep(&mut solution, Plan::of(label, question, setting)?);
+            }
         }
     }
     if let Some(plan) = &solution.plan {
@@ -156,6 +167,11 @@ fn device_plans(
     let unit = Unit::new(&model, memory);
     let mut scenarios: Vec<(f64, Prices<'_>, Relaxation)> = Vec::new();
     for scenario in scenarios_of(question, &model, kinds, &sizes) {
+        if let Some(reason) = context.stop().reason() {
+            // Nothing is known of scenarios without a relaxation.
+            (solution.stop, solution.bound) = (Some(reason), 0.0);
+            return Ok(());
+        }
         let prices = Prices::new(question, &probe, &model, &sizes, kinds, scenario);
         let relaxation = Relaxation::new(&prices, used);
         scenarios.push((relaxation.bound, prices, relaxation));
@@ -167,12 +183,16 @@ fn device_plans(
         if *bound >= best {
             break;
         }
-        let stop = context.stop();
-        if let Some(reason) = stop.reason() {
-            solution.stop = Some(reason);
+        let ended = match &solution.plan {
+            Some(plan) => context.end(plan.seconds, bound.min(solution.bound)),
+            None => context.stop().reason(),
+        };
+        if ended.is_some() {
+            solution.stop = ended;
             solution.bound = solution.bound.min(*bound);
             break;
         }
+        let stop = context.stop();
         let mut search = Search::new(prices, used, relaxation, unit, question.host.memory, stop);
         let rounded = search.run(best, Some(&relaxation.path(prices, used)));
         let limit = rounded.as_ref().map_or(best, |path| path.seconds);

@@ -1,31 +1,19 @@
 //! A model as the search sees it: what of a block stays with its slot, and what an override can move to the host.
 
-use stagewright_llamacpp::place::slot_count;
+use stagewright_llamacpp::place::{EXPERTS, slot_count};
 use stagewright_llamacpp::{Location, Setting, place};
 use stagewright_structure::{Role, Structure};
 
-/// Projections that an override can move, by their names below the block: those of dense feed-forward blocks and of routed
-/// experts. Routers and shared experts stay, as with `--n-cpu-moe`.
-const MOVABLE: [&str; 11] = [
-    "ffn_up",
-    "ffn_down",
-    "ffn_gate",
-    "ffn_up_exps",
-    "ffn_down_exps",
-    "ffn_gate_exps",
-    "ffn_gate_up_exps",
-    "ffn_up_chexps",
-    "ffn_down_chexps",
-    "ffn_gate_chexps",
-    "ffn_gate_up_chexps",
-];
+/// Projections of dense feed-forward blocks that an override can move, by their names below the block, beside those of routed
+/// experts ([`EXPERTS`]). Routers and shared experts stay, as with `--n-cpu-moe`.
+const DENSE: [&str; 3] = ["ffn_up", "ffn_down", "ffn_gate"];
 
 /// Tensors of a projection, which move together.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     /// Name below the block.
     pub(crate) module: &'static str,
-    /// Indices of the tensors: weights, and biases or scales.
+    /// Indices of its tensors: weights, and biases or scales.
     pub(crate) tensors: Vec<usize>,
     /// Bytes of all.
     pub(crate) bytes: u64,
@@ -40,7 +28,7 @@ pub(crate) struct Group {
 pub(crate) struct Block {
     /// Tensors that stay with the slot.
     pub(crate) fixed: Vec<usize>,
-    /// Bytes of these.
+    /// Bytes of the tensors that stay.
     pub(crate) fixed_bytes: u64,
     /// Projections that can move.
     pub(crate) groups: Vec<Group>,
@@ -68,15 +56,15 @@ pub(crate) struct Model<'a> {
     pub(crate) blocks: Vec<Block>,
     /// Tensors with the slot of the output, its copy of a tied table among them.
     pub(crate) output: Vec<usize>,
-    /// Bytes of these.
+    /// Bytes of the tensors with the output.
     pub(crate) output_bytes: u64,
     /// Factors of rotary positions, of which there is a copy wherever there are blocks.
     pub(crate) rotary: Vec<usize>,
-    /// Bytes of these.
+    /// Bytes of one copy of the factors.
     pub(crate) rotary_bytes: u64,
     /// Tensors that are always on the host.
     pub(crate) inputs: Vec<usize>,
-    /// Bytes of these.
+    /// Bytes of the tensors that are always on the host.
     pub(crate) input_bytes: u64,
 }
 
@@ -144,7 +132,7 @@ impl Block {
             self.largest = self.largest.max(tensor.bytes);
         }
         let name = tensor.name.split('.').nth(2).unwrap_or_default();
-        let Some(&module) = MOVABLE.iter().find(|&&module| module == name) else {
+        let Some(&module) = EXPERTS.iter().chain(&DENSE).find(|&&module| module == name) else {
             self.has_fixed_dense |= matches!(tensor.role, Role::Gate | Role::Up | Role::GateUp | Role::Down)
                 || matches!(
                     tensor.role,

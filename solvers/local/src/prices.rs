@@ -76,7 +76,7 @@ pub(crate) struct Scenario {
 pub(crate) struct Choice {
     /// Projections that stay, a bit each.
     pub(crate) kept: u16,
-    /// Bytes of these.
+    /// Bytes of the projections that stay.
     pub(crate) bytes: u64,
     /// Seconds of the slot.
     pub(crate) seconds: f64,
@@ -106,7 +106,7 @@ pub(crate) struct Prices<'a> {
     pub(crate) hop: f64,
     /// Seconds of the factors of rotary positions by kind.
     rotary_seconds: Vec<f64>,
-    /// The same on the host.
+    /// Seconds of the factors of rotary positions on the host.
     host_rotary: f64,
     /// Sums of fixed bytes and caches of the first slots.
     fixed: Vec<u64>,

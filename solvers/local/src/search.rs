@@ -65,10 +65,9 @@ impl<'a> Search<'a> {
         let mut widths: Vec<u64> = all.map(|choice| choice.width).collect();
         widths.sort_unstable();
         widths.dedup();
-        // A limit below what some slot needs whatever it keeps limits nothing that could be chosen.
-        let most =
+        let upper_bound =
             prices.ram(prices.model.slots() - 1).saturating_add(prices.movable(0..prices.model.slots()));
-        let is_ram_scarce = most > memory;
+        let is_ram_scarce = upper_bound > memory;
         Search {
             prices,
             used,
@@ -88,8 +87,8 @@ impl<'a> Search<'a> {
         let slots = self.prices.model.slots();
         let mut labels: Vec<Vec<Vec<Label>>> = vec![vec![Vec::new(); slots + 1]; self.used.states()];
         let mut limit = limit;
-        let most = self.prices.host_slots.min(slots - 1);
-        for (host_slots, labels) in labels[0].iter_mut().enumerate().take(most + 1) {
+        let last_host_slot = self.prices.host_slots.min(slots - 1);
+        for (host_slots, labels) in labels[0].iter_mut().enumerate().take(last_host_slot + 1) {
             let label = Label {
                 seconds: before(self.prices, host_slots),
                 ram: self.prices.ram(host_slots),

@@ -13,7 +13,6 @@ mod text;
 
 use std::io::{self, Write};
 
-use serde::Serialize;
 use stagewright_core::document::{
     ClusterDocument, CostsDocument, GraphDocument, JointBoundDocument, JointObjectiveDocument,
     JointObjectiveKind, JointPartsDocument, JointPlanDocument, ModelOptionsDocument, PiperDocument,
@@ -29,13 +28,13 @@ use stagewright_report::html;
 use stagewright_report::html::joint::JointPage;
 use stagewright_report::joint::{JointFigures, devices};
 
-use super::answer::Sheet;
+use super::answer::{Sheet, bound_json};
 use super::cluster::{ClusterSummary, is_same, made_for_another};
 use super::compare::Contest;
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, ClusterSource, Document, Entered, Explaining, Kind, PlanFile, Request, Session,
-    Shown, Size, SolverChoice, Task, json,
+    Shown, Size, SolverChoice, Task,
 };
 use crate::code::{U002, X001};
 use crate::failure::{Failure, Result};
@@ -300,12 +299,12 @@ impl Task for Joint {
 
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {
         let plan = self.solved(session)?;
-        let document = BoundsDocument { bounds: [&plan.bound], strongest: &plan.bound };
+        let json = bound_json(&plan.bound)?;
         Ok(Bounds {
             strongest: plan.bound.value_s,
             is_infeasible: plan.status == PlanStatus::Infeasible,
             is_cut_short: plan.bound.value_s.is_none(),
-            shown: Shown::new(json(&document)?, move |width| text::bound(&plan, width)),
+            shown: Shown::new(json, move |width| text::bound(&plan, width)),
         })
     }
 
@@ -356,13 +355,6 @@ fn joint(plan: Document) -> Result<JointPlanDocument> {
         Document::Joint(plan) => Ok(*plan),
         other => Err(Failure::new(X001, format!("a plan of a {} is no joint plan", other.kind().name()))),
     }
-}
-
-/// Bounds as JSON.
-#[derive(Serialize)]
-struct BoundsDocument<'b> {
-    bounds: [&'b JointBoundDocument; 1],
-    strongest: &'b JointBoundDocument,
 }
 
 /// Data besides the document that showing a joint plan needs.

@@ -9,7 +9,7 @@ use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 
 use super::document::with_gap;
-use super::question::Local;
+use super::question::{Fixed, Local};
 use super::text;
 use crate::failure::Result;
 use crate::tasks::answer::checked_text;
@@ -68,6 +68,7 @@ pub(super) fn check(
         violations.push("the plan claims other memory, slots or speeds than its command line has".to_owned());
     }
     violations.extend(contradictions(&plan, value));
+    violations.extend(departures(task, &fixed));
     // A search is about the micro-batches of the question and one encoding of the cache.
     let question = task.question(&fixed);
     let (own_setting, usual) = (&judged.setting, question.setting(Vec::new(), judged.setting.micro_batch));
@@ -119,6 +120,26 @@ pub(super) fn check(
             text
         }),
     })
+}
+
+/// Parameters of a line that are not those of the question.
+fn departures(task: &Local, fixed: &Fixed) -> Vec<String> {
+    let mut found = Vec::new();
+    let needed = task.lengths().saturating_mul(fixed.sequences.max(1));
+    if let Some(context) = task.context.filter(|&context| context != fixed.context) {
+        found.push(format!("the line has a context of {}, and {context} is asked for", fixed.context));
+    }
+    if fixed.context < needed {
+        found.push(format!("a context of {} does not hold {needed} tokens", fixed.context));
+    }
+    if let Some(cache) = task.cache.filter(|&cache| cache != fixed.cache) {
+        found.push(format!(
+            "the line has a cache of {}, and {} is asked for",
+            fixed.cache.name(),
+            cache.name()
+        ));
+    }
+    found
 }
 
 /// Claims of a plan that contradict each other, or its value.

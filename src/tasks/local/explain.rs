@@ -90,19 +90,19 @@ pub(super) fn explain(
 fn parts(task: &Local, setting: &Setting, shown: &LocalSettingDocument, work: &Work) -> (Vec<Part>, f64) {
     let host = task.machine.host;
     let none = || Keyed::filled(Reads::default(), setting.devices.len());
-    let of = |devices, host_reads| Work { devices, host: host_reads, hops: 0, crossings: 0 };
+    let only = |devices, host_reads| Work { devices, host: host_reads, hops: 0, crossings: 0 };
     let free = |memory: &stagewright_core::document::LocalMemoryDocument| {
         memory.memory.saturating_sub(memory.total()).saturating_sub(MARGIN)
     };
     let mut parts = vec![Part {
         name: shown.host.name.clone(),
-        token_s: decode(&of(none(), work.host), setting, host),
+        token_s: decode(&only(none(), work.host), setting, host),
         free_bytes: free(&shown.host),
     }];
     for (id, memory) in setting.devices.ids().zip(&shown.devices) {
         let mut devices = none();
         devices[id] = work.devices[id];
-        let token_s = decode(&of(devices, Reads::default()), setting, host);
+        let token_s = decode(&only(devices, Reads::default()), setting, host);
         parts.push(Part { name: memory.name.clone(), token_s, free_bytes: free(memory) });
     }
     let ways = Work { devices: none(), host: Reads::default(), ..work.clone() };

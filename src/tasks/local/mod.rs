@@ -10,19 +10,18 @@ mod text;
 
 use std::io::{self, Write};
 
-use serde::Serialize;
 use stagewright_core::document::{ClusterDocument, LocalBoundDocument, LocalPlanDocument, PlanStatus};
 use stagewright_llamacpp::Setting;
 use stagewright_local::{self as solver, Plan, Solution};
 use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::convergence::Convergence;
 
-use super::answer::Sheet;
+use super::answer::{Sheet, bound_json};
 use super::compare::Contest;
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Entered, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
-    SolverChoice, Task, json,
+    SolverChoice, Task,
 };
 use crate::code::{U013, X001};
 use crate::failure::{Failure, Result};
@@ -80,6 +79,10 @@ impl Local {
                 (Err(_), true) => continue,
                 (Err(error), false) => return Err(error),
             };
+            // Each search has the limits of its own, so that one which was ended is the last.
+            if base.solution.stop.is_some() {
+                return Ok(base);
+            }
             let Some(limit) = base.solution.plan.as_ref().map(|plan| plan.seconds * (1.0 + CONTEXT_COST))
             else {
                 last = Some(base);
@@ -87,6 +90,9 @@ impl Local {
             };
             for &context in larger {
                 let found = self.solved(self.fixed(context, keys), session)?;
+                if found.solution.stop.is_some() {
+                    return Ok(base);
+                }
                 if found.solution.plan.as_ref().is_some_and(|plan| plan.seconds <= limit) {
                     return Ok(found);
                 }
@@ -182,7 +188,7 @@ impl Task for Local {
         let found = self.best(session)?;
         let document = self.document(&found, 0.0);
         let bound = document.bound.clone();
-        let json = json(&BoundsDocument { bounds: [&bound], strongest: &bound })?;
+        let json = bound_json(&bound)?;
         Ok(Bounds {
             strongest: bound.value_s,
             is_infeasible: document.status == PlanStatus::Infeasible,
@@ -236,13 +242,6 @@ fn local(plan: Document) -> Result<LocalPlanDocument> {
         Document::Local(plan) => Ok(*plan),
         other => Err(Failure::new(X001, format!("a plan of a {} is no local plan", other.kind().name()))),
     }
-}
-
-/// Bounds as JSON.
-#[derive(Serialize)]
-struct BoundsDocument<'b> {
-    bounds: [&'b LocalBoundDocument; 1],
-    strongest: &'b LocalBoundDocument,
 }
 
 /// A local plan needs nothing besides its document to be shown.

@@ -2,17 +2,16 @@
 
 use serde::Deserialize;
 use stagewright_core::document::{ClusterDocument, LocalGoal, LocalObjectiveDocument, ModelOptionsDocument};
+use stagewright_formats::code::F006;
 use stagewright_llamacpp::{Goal, Machine, Setting};
 use stagewright_local::Question;
 use stagewright_structure::{Encoding, Structure};
 
 use super::SMALLEST_CONTEXT;
 use super::machine::{machine, spoken};
-use stagewright_formats::code::F006;
-
 use crate::code::{U001, U002};
 use crate::failure::{Failure, Result};
-
+use crate::nearest::instead;
 use crate::reading::{self, Place};
 use crate::structures;
 use crate::tasks::options::no_effect;
@@ -103,14 +102,14 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Loc
     };
     check_counts(&objective, &place)?;
     let (kinds, host_kind) = spoken(&cluster);
-    let cache = match &options.document.cache {
-        None => None,
-        Some(name) => Some(Encoding::named(name).ok_or_else(|| {
-            Failure::new(U001, format!("`{name}` is no encoding"))
-                .at(place("cache"))
-                .help("give f16, bf16, q8_0 or q4_0")
-        })?),
-    };
+    let cache = options.document.cache.as_deref().map(|name| cache_type(name, &place)).transpose()?;
+    for (name, count) in [("context", options.document.context), ("sequences", options.document.sequences)] {
+        if count == Some(0) {
+            return Err(Failure::new(U001, format!("{} is 0", place(name)))
+                .at(place(name))
+                .help("leave it out"));
+        }
+    }
     let micro_batches = micro_batches(&objective);
     let local = Local {
         label,
@@ -120,8 +119,8 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Loc
         kinds,
         host_kind,
         objective,
-        context: options.document.context.filter(|&context| context > 0),
-        sequences: options.document.sequences.unwrap_or(1).max(1),
+        context: options.document.context,
+        sequences: options.document.sequences.unwrap_or(1),
         cache,
         options: options.kept(),
         micro_batches,
@@ -129,6 +128,17 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Loc
     };
     check_context(&local)?;
     Ok((local, notes))
+}
+
+/// The encoding of a cache, by a name that llama.cpp knows.
+fn cache_type(name: &str, place: &Place) -> Result<Encoding> {
+    let known = Setting::cache_types();
+    let encoding = known.contains(&name).then(|| Encoding::named(name)).flatten();
+    encoding.ok_or_else(|| {
+        Failure::new(U001, format!("`{name}` is no type of a cache of llama.cpp"))
+            .at(place("cache"))
+            .help(instead(name, known.iter().copied()))
+    })
 }
 
 /// llama.cpp reads GGUF alone, whose names its overrides match.
@@ -147,6 +157,9 @@ fn objective(options: &LocalOptions, place: &Place) -> Result<LocalObjectiveDocu
     let LocalOptions { goal, prompt, output, micro_batch, .. } = *options;
     let has_lengths = prompt.is_some() || output.is_some();
     let kind = goal.unwrap_or(if has_lengths { LocalGoal::Request } else { LocalGoal::Decode });
+    if kind == LocalGoal::Prefill && output.is_some() {
+        return Err(no_effect("output", "a plan for prompts alone", place));
+    }
     let needed = match kind {
         LocalGoal::Prefill if prompt.is_none() => Some("prompt"),
         LocalGoal::Request if output.is_none() => Some("output"),

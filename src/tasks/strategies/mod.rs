@@ -16,7 +16,7 @@ use stagewright_report::wrap::facts;
 use stagewright_shard::{self as shard, NAME, Problem, Request as ShardRequest, Solution};
 use stagewright_verify::{StrategyReport, StrategyVerdict, check_strategies};
 
-use super::answer::{Sheet, checked_text};
+use super::answer::{Sheet, bound_json, checked_text};
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
@@ -143,7 +143,7 @@ impl Task for Strategies {
         let request = ShardRequest { root_only: true, ..ShardRequest::default() };
         let (solution, _) = self.solved(request, session)?;
         let bound = bound_of(&solution);
-        let json = json(&BoundsDocument { bounds: [&bound], strongest: &bound })?;
+        let json = bound_json(&bound)?;
         Ok(Bounds {
             strongest: bound.cost,
             is_infeasible: solution.status == Status::Infeasible,
@@ -188,13 +188,6 @@ fn strategies(plan: Document) -> Result<StrategyPlanDocument> {
         Document::Strategies(plan) => Ok(*plan),
         other => Err(Failure::new(X001, format!("a plan of a {} has no strategies", other.kind().name()))),
     }
-}
-
-/// Bounds as JSON.
-#[derive(Serialize)]
-struct BoundsDocument<'b> {
-    bounds: [&'b StrategyBoundDocument; 1],
-    strongest: &'b StrategyBoundDocument,
 }
 
 /// Data besides the document that showing a strategy plan needs.

@@ -27,7 +27,7 @@ pub struct LocalPlanDocument {
     pub cluster: ClusterDocument,
     /// The objective.
     pub objective: LocalObjectiveDocument,
-    /// The lower bound on the value of every plan.
+    /// The lower bound on the value of the plans that were searched.
     pub bound: LocalBoundDocument,
     /// (value − bound) / value; null without a plan or a bound.
     pub gap: Option<f64>,
@@ -88,7 +88,9 @@ pub enum LocalGoal {
     Request,
 }
 
-/// A lower bound on the value of every local plan.
+/// A lower bound on the value of every local plan with the same context, sequences and encoding of keys and values, with one of
+/// the micro-batches of the question (512 for `decode` unless another is given), and with projections on the device of their
+/// layer or in RAM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LocalBoundDocument {

@@ -16,7 +16,7 @@ use crate::setting::Setting;
 const PADDING: u64 = 256;
 
 /// Largest context, which llama.cpp holds in 32 bits.
-const LARGEST_CONTEXT: u64 = 1 << 31;
+const LARGEST_CONTEXT: u64 = (1 << 31) - 1;
 
 /// Bytes of a number of a state.
 const STATE_BYTES: u64 = 4;
@@ -43,7 +43,7 @@ impl Cells {
         let context = setting.context.or(structure.context);
         let context = context.ok_or_else(|| wrong("the model has no context of its own"))?;
         if context > LARGEST_CONTEXT || setting.sequences > LARGEST_CONTEXT {
-            return Err(wrong("the context or the number of sequences is above 2^31"));
+            return Err(wrong("the context or the number of sequences is above 2^31 - 1"));
         }
         let streams = if setting.unified { 1 } else { setting.sequences.max(1) };
         let cells = (context.next_multiple_of(PADDING) / streams).max(1).next_multiple_of(PADDING);

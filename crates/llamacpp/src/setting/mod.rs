@@ -125,6 +125,11 @@ impl Setting {
         }
     }
 
+    /// Names of the encodings that a cache can have (`--cache-type-k`).
+    pub fn cache_types() -> &'static [&'static str] {
+        options::CACHE_TYPES
+    }
+
     /// The options as words of a shell, without those at their defaults; [`Setting::parse`] reads the same setting from them.
     pub fn line(&self) -> String {
         write::line(self)

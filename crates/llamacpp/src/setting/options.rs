@@ -22,7 +22,8 @@ pub(super) const AUTOMATIC_SEQUENCES: u64 = 4;
 const LARGEST: u64 = i32::MAX as u64;
 
 /// Encodings of a cache.
-const CACHE_TYPES: &[&str] = &["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"];
+pub(super) const CACHE_TYPES: &[&str] =
+    &["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"];
 
 /// An option: its names, and what it does with its value, which is the option itself if it takes none.
 struct Known {

@@ -170,12 +170,8 @@ fn root() -> &'static Path {
 /// A folder with copies of the files that the pages use.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    let configurations = [
-        "data/configurations/llama-3.1-8b",
-        "data/configurations/deepseek-v3",
-        "data/configurations/qwen3-30b-a3b-q4_k_m",
-    ];
-    let parts = ["data/demo", "data/models", "data/suites", "crates/costs/tests/data"];
+    let configurations = ["data/configurations/llama-3.1-8b", "data/configurations/deepseek-v3"];
+    let parts = ["data/demo", "data/models", "data/structures", "data/suites", "crates/costs/tests/data"];
     for part in parts.into_iter().chain(configurations) {
         let copy = folder.path().join(part);
         std::fs::create_dir_all(&copy).expect("room");

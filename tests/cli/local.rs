@@ -93,8 +93,7 @@ fn lines_are_judged() {
 /// A chip with one memory runs all layers on its GPU, or none fits.
 #[test]
 fn one_memory_is_shared() {
-    let model =
-        root().join("data/configurations/qwen3-30b-a3b-q4_k_m/structure.json.gz").display().to_string();
+    let model = root().join("data/structures/qwen3-30b-a3b-q4_k_m.json.gz").display().to_string();
     let plan = |memory: &str| {
         let machine = format!("1xm2-ultra:{memory}");
         run(&["plan", &model, "--local", "--cluster", &machine, "--context", "4096", "--json"])

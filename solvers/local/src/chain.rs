@@ -4,7 +4,8 @@
 //! the same shape in several encodings, units are exact; else sizes are rounded up, so that plans still fit.
 
 use crate::model::Model;
-use crate::prices::{Choice, Prices};
+use crate::prices::Prices;
+use crate::tensors::Choice;
 
 /// Limit of the units of a device.
 const MOST_UNITS: u64 = 1 << 16;
@@ -33,7 +34,7 @@ impl Unit {
     }
 
     /// Units that hold some bytes.
-    fn of(self, bytes: u64) -> usize {
+    pub(crate) fn of(self, bytes: u64) -> usize {
         usize::try_from(bytes.div_ceil(self.bytes)).unwrap_or(usize::MAX)
     }
 
@@ -82,6 +83,15 @@ pub(crate) struct Edge {
 pub(crate) fn edges(prices: &Prices<'_>, unit: Unit, start: Start, with_slower: bool) -> Vec<Edge> {
     let mut edges = Vec::new();
     walk(prices, unit, start, prices.model.slots(), |end, seconds, room| {
+        if let Some(guests) = &prices.guests {
+            let most = seconds.len().min(room.saturating_add(1));
+            let least = |units: usize| seconds[units] - guests.earned(start.kind, room - units);
+            let best = (0..most).map(|units| (units, least(units))).min_by(|a, b| a.1.total_cmp(&b.1));
+            if let Some((units, seconds)) = best.filter(|best| best.1.is_finite()) {
+                edges.push(Edge { end, seconds: seconds + prices.rotary(Some(start.kind), start.slot..end), units, moved: 0 });
+            }
+            return;
+        }
         let parts: usize = (start.slot..end).map(|slot| groups(prices, slot)).sum();
         let extra = prices.rotary(Some(start.kind), start.slot..end);
         let mut best = f64::INFINITY;

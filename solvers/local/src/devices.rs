@@ -33,6 +33,12 @@ impl Used {
         state / self.weights[kind] % (self.counts[kind] + 1)
     }
 
+    /// The sum of a value of each device that is not in a set, by kind.
+    pub(crate) fn sum_of_unused(&self, state: usize, values: &[f64]) -> f64 {
+        let unused = |kind: usize| (self.counts[kind] - self.count(state, kind)) as f64;
+        values.iter().enumerate().map(|(kind, value)| unused(kind) * value).sum()
+    }
+
     /// The set with one more device of a kind, which is a larger number; `None` if all are in it.
     pub(crate) fn with(&self, state: usize, kind: usize) -> Option<usize> {
         (self.count(state, kind) < self.counts[kind]).then(|| state + self.weights[kind])

@@ -24,17 +24,27 @@
 //! what is left of each, such a move is faster than the host: `--fit` then was, by up to 36%, on 4 of 400 machines drawn so.
 //! The output is on the last device, and caches are with their layers.
 
+mod anywhere;
 mod chain;
+mod cuts;
 mod devices;
 mod fit;
+mod guests;
 mod model;
+mod moves;
 mod plan;
 mod prices;
 mod question;
 mod relaxation;
 pub mod rules;
 mod search;
+mod tensors;
 
+use std::rc::Rc;
+
+use anywhere::{Anywhere, Bound};
+use cuts::Cuts;
+use guests::Rooms;
 use stagewright_core::solver::Context;
 use stagewright_core::solver::StopReason;
 use stagewright_formats::{InputError, Result};
@@ -53,9 +63,11 @@ use search::Search;
 /// Limit of the number of sets of used devices.
 const MOST_SETS: usize = 4096;
 
-/// Rules that give a plan if a limit ends the search before its first. `fit` is none of them, since it may move projections to
-/// other devices, which no bound is about.
-const WITHOUT_SEARCH: [&str; 2] = ["n-cpu-moe", "memory"];
+/// Share by which a bound may be below a plan without a search for a better one.
+const CLOSE: f64 = 5e-3;
+
+/// Rules whose plans count as well: `fit`, which moves projections to other devices, and the others if the search found none.
+const RULES_OF_OTHERS: [&str; 3] = ["fit", "n-cpu-moe", "memory"];
 
 /// A plan: a setting, with what follows from it.
 #[derive(Debug, Clone)]
@@ -115,17 +127,90 @@ pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) ->
             device_plans(label, question, &kinds, &used, micro_batch, &mut solution, context)?;
         }
     }
-    if solution.plan.is_none() && solution.stop.is_some() {
-        for name in WITHOUT_SEARCH {
-            if let Some(setting) = rules::rule(label, question, name)? {
-                keep(&mut solution, Plan::of(label, question, setting)?);
-            }
+    for name in RULES_OF_OTHERS {
+        if (solution.plan.is_none() || name == "fit")
+            && let Some(setting) = rules::rule(label, question, name)?
+        {
+            keep(&mut solution, Plan::of(label, question, setting)?);
+        }
+    }
+    if !kinds.is_empty() && !question.has_one_memory() {
+        for &micro_batch in question.micro_batches {
+            guests_everywhere(label, question, &kinds, &used, micro_batch, &mut solution, context)?;
         }
     }
     if let Some(plan) = &solution.plan {
         solution.bound = solution.bound.min(plan.seconds);
     }
     Ok(solution)
+}
+
+/// Lowers the bound to that of plans with projections on any device, and looks for such plans where it is lower.
+fn guests_everywhere(
+    label: &str,
+    question: &Question<'_>,
+    kinds: &[DeviceKind],
+    used: &Used,
+    micro_batch: u64,
+    solution: &mut Solution,
+    context: &mut Context<'_>,
+) -> Result<()> {
+    let setting = question.setting(vec![kinds[0].device.clone()], micro_batch);
+    let model = Model::new(question.structure, &setting);
+    let sizes = Sizes::new(label, &model, &setting)?;
+    let memory = question.devices.iter().map(|device| device.memory).max().unwrap_or(0);
+    let unit = Unit::new(&model, memory);
+    let rooms = Rc::new(Rooms::new(&model, unit, memory));
+    // The fastest plan, and those with all layers on the host.
+    let on_host = |kind: &DeviceKind| {
+        let setting = question.setting(vec![kind.device.clone()], micro_batch);
+        Setting { layers: Some(0), ..setting }
+    };
+    let fastest = solution.plan.iter().map(|plan| plan.setting.clone());
+    let starts: Vec<Setting> = fastest.chain(kinds.iter().map(on_host)).collect();
+    for setting in starts {
+        keep(solution, moves::improved(label, question, &model, setting, u64::MAX)?);
+    }
+    let has_plan = solution.plan.is_some();
+    let (sizes, model, setting) = (&sizes, &model, &setting);
+    let anywhere = Anywhere { question, setting, model, sizes, kinds, used, unit, rooms, has_plan };
+    let limit = |solution: &Solution| match &solution.plan {
+        Some(plan) => plan.seconds,
+        None => anywhere.most_seconds(),
+    };
+    let scenarios = scenarios_of(question, model, kinds, sizes).into_iter();
+    let mut bounds: Vec<(Bound, Scenario)> = scenarios
+        .map(|scenario| (anywhere.bound(scenario, limit(solution), context.stop()), scenario))
+        .collect();
+    let mut is_searched = false;
+    loop {
+        bounds.sort_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
+        let least = bounds.first().map_or(f64::INFINITY, |known| known.0.seconds);
+        let best = limit(solution);
+        if !has_plan && least >= best {
+            // Not even the slowest plan.
+            return Ok(());
+        }
+        if least >= best * (1.0 - CLOSE) || context.stop().reason().is_some() {
+            solution.bound = solution.bound.min(least);
+            return Ok(());
+        }
+        if !is_searched {
+            is_searched = true;
+            let stop = context.stop();
+            let found = Cuts { label, question, model, micro_batch, stop }.run()?;
+            keep(solution, found);
+            continue;
+        }
+        let Some((bound, scenario)) = bounds.first_mut().filter(|known| has_plan && !known.0.is_ascended) else {
+            solution.bound = solution.bound.min(least);
+            return Ok(());
+        };
+        anywhere.ascended(*scenario, bound, best, context.stop());
+        if let Some(setting) = bound.setting.take() {
+            keep(solution, moves::improved(label, question, model, setting, scenario.largest)?);
+        }
+    }
 }
 
 /// Plans with all slots on the host: without devices, and with each kind of device for large batches.
@@ -172,7 +257,7 @@ fn device_plans(
             (solution.stop, solution.bound) = (Some(reason), 0.0);
             return Ok(());
         }
-        let prices = Prices::new(question, &probe, &model, &sizes, kinds, scenario);
+        let prices = Prices::new(question, &probe, &model, &sizes, kinds, scenario, None);
         let relaxation = Relaxation::new(&prices, used);
         scenarios.push((relaxation.bound, prices, relaxation));
     }
@@ -242,7 +327,7 @@ fn scenarios_of(
     kinds: &[DeviceKind],
     sizes: &Sizes,
 ) -> Vec<Scenario> {
-    let mut largest: Vec<u64> = model.blocks.iter().map(|block| block.largest).collect();
+    let mut largest: Vec<u64> = model.blocks.iter().map(|block| block.largest_fixed).collect();
     largest.extend(model.blocks.iter().flat_map(|block| block.groups.iter().map(|group| group.largest)));
     largest.push(0);
     largest.sort_unstable();

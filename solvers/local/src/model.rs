@@ -32,8 +32,8 @@ pub(crate) struct Block {
     pub(crate) fixed_bytes: u64,
     /// Projections that can move.
     pub(crate) groups: Vec<Group>,
-    /// Bytes of the largest tensor that a product reads.
-    pub(crate) largest: u64,
+    /// Bytes of the largest tensor that stays with the slot and that a product reads.
+    pub(crate) largest_fixed: u64,
     /// Whether the block predicts further tokens, and is not loaded.
     pub(crate) is_prediction: bool,
     /// Whether a shared expert or a dense block stays with the slot.
@@ -128,9 +128,6 @@ impl<'a> Model<'a> {
 impl Block {
     fn add(&mut self, index: usize, tensor: &stagewright_structure::Tensor) {
         let is_product = tensor.shape.len() > 1 && !matches!(tensor.role, Role::Embedding | Role::Positions);
-        if is_product {
-            self.largest = self.largest.max(tensor.bytes);
-        }
         let name = tensor.name.split('.').nth(2).unwrap_or_default();
         let Some(&module) = EXPERTS.iter().chain(&DENSE).find(|&&module| module == name) else {
             self.has_fixed_dense |= matches!(tensor.role, Role::Gate | Role::Up | Role::GateUp | Role::Down)
@@ -138,6 +135,7 @@ impl Block {
                     tensor.role,
                     Role::SharedGate | Role::SharedUp | Role::SharedGateUp | Role::SharedDown
                 );
+            self.largest_fixed = self.largest_fixed.max(if is_product { tensor.bytes } else { 0 });
             self.fixed.push(index);
             self.fixed_bytes = self.fixed_bytes.saturating_add(tensor.bytes);
             return;

@@ -7,9 +7,13 @@ use stagewright_llamacpp::{Device, DeviceId, Location, Override, Setting};
 
 use crate::chain::{Unit, choices};
 use crate::model::{Block, Model};
-use crate::prices::{Choice, Prices};
+use crate::prices::Prices;
 use crate::question::{DeviceKind, Question};
 use crate::search::Path;
+use crate::tensors::Choice;
+
+/// Projections that are elsewhere than their slot, by slot.
+pub(crate) type Moved = BTreeMap<usize, Vec<(&'static str, Location)>>;
 
 /// The setting of a path. `micro_batch` is that of its scenario.
 pub(crate) fn setting(
@@ -28,13 +32,13 @@ pub(crate) fn setting(
         let slots = path.stages.iter().map(|stage| (stage.edge.end - stage.start.slot) as f32);
         setting.shares = slots.collect();
     }
-    let mut moved: BTreeMap<usize, Vec<&'static str>> = BTreeMap::new();
+    let mut moved = Moved::new();
     for stage in &path.stages {
         let mut chosen = choices(prices, unit, stage.start, &stage.edge);
         let first = stage.start.slot;
         earliest_first(&model.blocks, first, &mut chosen);
         for (slot, choice) in (first..).zip(&chosen) {
-            let away = model.blocks.get(slot).map(|block| away(block, choice.kept)).unwrap_or_default();
+            let away = model.blocks.get(slot).map(|block| to_host(block, choice.kept)).unwrap_or_default();
             if !away.is_empty() {
                 moved.insert(slot, away);
             }
@@ -55,10 +59,10 @@ fn devices(question: &Question<'_>, kinds: &[DeviceKind], path: &Path) -> Vec<De
     path.stages.iter().map(member).collect()
 }
 
-/// Names of the projections that a block does not keep.
-fn away(block: &Block, kept: u16) -> Vec<&'static str> {
-    let groups = block.groups.iter().enumerate();
-    groups.filter(|(position, _)| kept >> position & 1 == 0).map(|(_, group)| group.module).collect()
+/// The projections that a block does not keep, on the host.
+pub(crate) fn to_host(block: &Block, kept: u16) -> Vec<(&'static str, Location)> {
+    let groups = block.groups.iter().enumerate().filter(|(position, _)| kept >> position & 1 == 0);
+    groups.map(|(_, group)| (group.module, Location::Host)).collect()
 }
 
 /// Among blocks that are alike, those that move most come first, so that `--n-cpu-moe` can say it.
@@ -85,37 +89,42 @@ fn earliest_first(blocks: &[Block], first: usize, chosen: &mut [Choice]) {
 }
 
 /// Overrides for what is moved: `--n-cpu-moe` for the experts of the first blocks, and patterns for the rest.
-fn overrides(
-    model: &Model<'_>,
-    host_slots: usize,
-    mut moved: BTreeMap<usize, Vec<&'static str>>,
-) -> Vec<Override> {
+pub(crate) fn overrides(model: &Model<'_>, host_slots: usize, mut moved: Moved) -> Vec<Override> {
     let mut overrides = Vec::new();
-    let whole = |slot: usize, moved: &BTreeMap<usize, Vec<&'static str>>| {
+    let is_expert = |(module, location): &(&'static str, Location)| {
+        module.ends_with("exps") && *location == Location::Host
+    };
+    let whole = |slot: usize, moved: &Moved| {
         let block = &model.blocks[slot];
         let mut experts = block.groups.iter().filter(|group| group.is_expert);
-        let is_away = |module: &&'static str| moved.get(&slot).is_some_and(|away| away.contains(module));
-        !block.has_experts || slot < host_slots || experts.all(|group| is_away(&group.module))
+        let is_away = |group: &crate::model::Group| {
+            moved.get(&slot).is_some_and(|away| away.contains(&(group.module, Location::Host)))
+        };
+        let is_on_host = |group| is_away(group) || (slot < host_slots && !moved.contains_key(&slot));
+        !block.has_experts || experts.all(is_on_host)
     };
     let first = (0..model.blocks.len()).take_while(|&slot| whole(slot, &moved)).count();
-    let moves_any =
-        |slot: &usize| moved.get(slot).is_some_and(|away| away.iter().any(|module| module.ends_with("exps")));
+    let moves_any = |slot: &usize| moved.get(slot).is_some_and(|away| away.iter().any(is_expert));
     if let Some(last) = (0..first).rev().find(moves_any) {
         overrides.push(Override::FirstExperts(last as u64 + 1));
         for slot in 0..=last {
             if let Some(away) = moved.get_mut(&slot) {
-                away.retain(|module| !module.ends_with("exps"));
+                away.retain(|entry| !is_expert(entry));
             }
         }
     }
-    let mut by_modules: BTreeMap<Vec<&'static str>, Vec<usize>> = BTreeMap::new();
+    let mut by_modules: BTreeMap<(Vec<&'static str>, Location), Vec<usize>> = BTreeMap::new();
     for (slot, away) in moved {
-        if !away.is_empty() {
-            by_modules.entry(away).or_default().push(slot);
+        let mut by_target: BTreeMap<Location, Vec<&'static str>> = BTreeMap::new();
+        for (module, location) in away {
+            by_target.entry(location).or_default().push(module);
+        }
+        for (target, modules) in by_target {
+            by_modules.entry((modules, target)).or_default().push(slot);
         }
     }
-    let patterns = by_modules.into_iter().map(|(modules, slots)| pattern(&slots, &modules));
-    overrides.extend(patterns.map(|pattern| Override::Tensors { pattern, target: Location::Host }));
+    let patterns = by_modules.into_iter().map(|((modules, target), slots)| (pattern(&slots, &modules), target));
+    overrides.extend(patterns.map(|(pattern, target)| Override::Tensors { pattern, target }));
     overrides
 }
 

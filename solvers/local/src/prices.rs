@@ -1,16 +1,15 @@
 //! Seconds and bytes of every slot on every kind of device, for one micro-batch and one first device.
 
 use stagewright_formats::Result;
-use stagewright_llamacpp::constants::{CROSSING, HOP};
-use stagewright_llamacpp::memory::buffers::Held;
+use stagewright_llamacpp::constants::HOP;
 use stagewright_llamacpp::memory::{Cells, LARGE_BATCH, MARGIN, buffers, layer_bytes};
-use stagewright_llamacpp::speed::batch_seconds;
-use stagewright_llamacpp::speed::parts::{Multiplied, cache_seconds, token_seconds};
 use stagewright_llamacpp::{Device, Setting};
-use stagewright_structure::Structure;
 
-use crate::model::{Block, Model};
+use crate::chain::Unit;
+use crate::guests::Guests;
+use crate::model::Model;
 use crate::question::{DeviceKind, Question};
+use crate::tensors::{Choice, Tensors};
 
 /// Bytes that depend on the micro-batch alone.
 pub(crate) struct Sizes {
@@ -71,19 +70,6 @@ pub(crate) struct Scenario {
     pub(crate) largest: u64,
 }
 
-/// Movable projections that a slot on a device keeps there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Choice {
-    /// Projections that stay, a bit each.
-    pub(crate) kept: u16,
-    /// Bytes of the projections that stay.
-    pub(crate) bytes: u64,
-    /// Seconds of the slot.
-    pub(crate) seconds: f64,
-    /// Width of the buffer.
-    pub(crate) width: u64,
-}
-
 /// Prices of a scenario.
 pub(crate) struct Prices<'a> {
     pub(crate) model: &'a Model<'a>,
@@ -93,7 +79,7 @@ pub(crate) struct Prices<'a> {
     /// Choices by kind and slot; the last one of a slot keeps all.
     pub(crate) choices: Vec<Vec<Vec<Choice>>>,
     /// Seconds of the first slots if all are on the host, by their number.
-    pub(crate) host_seconds: Vec<f64>,
+    host_seconds: Vec<f64>,
     /// Bytes of the first slots on the host, with their caches.
     pub(crate) host_bytes: Vec<u64>,
     /// Number of slots that the host may have.
@@ -101,163 +87,23 @@ pub(crate) struct Prices<'a> {
     /// Bytes in RAM beside those of slots.
     pub(crate) base_bytes: u64,
     /// Seconds beside those of slots.
-    pub(crate) base_seconds: f64,
+    base_seconds: f64,
     /// Seconds of a change from one device to another.
     pub(crate) hop: f64,
     /// Seconds of the factors of rotary positions by kind.
     rotary_seconds: Vec<f64>,
     /// Seconds of the factors of rotary positions on the host.
     host_rotary: f64,
+    /// Seconds of the output on the host.
+    pub(crate) host_output: f64,
+    /// Bytes of RAM.
+    memory: u64,
     /// Sums of fixed bytes and caches of the first slots.
     fixed: Vec<u64>,
     /// Sums of movable bytes of the first slots.
     movable: Vec<u64>,
-}
-
-/// Seconds of single tensors under a goal.
-struct Tensors<'a> {
-    question: &'a Question<'a>,
-    setting: &'a Setting,
-    first: &'a Device,
-    batches: Vec<(u64, u64)>,
-}
-
-impl<'a> Tensors<'a> {
-    fn memory(&self, device: Option<&'a Device>) -> Multiplied<'a> {
-        Multiplied { device, first: Some(self.first), host: self.question.host }
-    }
-
-    /// Seconds of a tensor.
-    fn tensor(&self, index: usize, is_output: bool, device: Option<&'a Device>) -> f64 {
-        let structure: &Structure = self.question.structure;
-        let (tensor, memory) = (&structure.tensors[index], self.memory(device));
-        let (count, _) = self.question.goal.generated();
-        let token = match count {
-            0 => 0.0,
-            _ => count as f64 * token_seconds(structure, tensor, is_output, memory),
-        };
-        let batch = |&(count, tokens): &(u64, u64)| {
-            // A device without a measured speed was refused before.
-            count as f64 * batch_seconds(structure, tensor, memory, tokens).unwrap_or(f64::INFINITY)
-        };
-        token + self.batches.iter().map(batch).sum::<f64>()
-    }
-
-    fn tensors(&self, indices: &[usize], is_output: bool, device: Option<&'a Device>) -> f64 {
-        indices.iter().map(|&index| self.tensor(index, is_output, device)).sum()
-    }
-
-    /// Seconds to read the cache of a slot.
-    fn cache(&self, slot: usize, device: Option<&'a Device>) -> f64 {
-        let (count, tokens) = self.question.goal.generated();
-        match self.question.structure.layers.get(slot) {
-            Some(layer) if count > 0 => {
-                count as f64 * cache_seconds(layer, self.setting, tokens, self.memory(device))
-            }
-            _ => 0.0,
-        }
-    }
-
-    /// Seconds of a slot on the host.
-    fn host_slot(&self, model: &Model<'_>, slot: usize) -> f64 {
-        let count = self.question.goal.generated().0 as f64;
-        let Some(block) = model.blocks.get(slot) else { return 0.0 };
-        if block.is_prediction {
-            return 0.0;
-        }
-        let movable = block.groups.iter().flat_map(|group| &group.tensors);
-        self.tensors(&block.fixed, false, None)
-            + movable.map(|&index| self.tensor(index, false, None)).sum::<f64>()
-            + self.cache(slot, None)
-            + count * self.question.host.layer
-    }
-
-    /// Choices of a slot on a device, the one that keeps all last.
-    fn choices(&self, model: &Model<'_>, slot: usize, device: &'a Device, largest: u64) -> Vec<Choice> {
-        let count = self.question.goal.generated().0 as f64;
-        let own = Some(device);
-        let Some(block) = model.blocks.get(slot) else {
-            let seconds = self.tensors(&model.output, true, own) + count * device.rates.layer;
-            return vec![Choice { kept: 0, bytes: 0, seconds, width: 0 }];
-        };
-        if block.is_prediction {
-            return vec![Choice { kept: 0, bytes: 0, seconds: 0.0, width: 0 }];
-        }
-        let fixed =
-            self.tensors(&block.fixed, false, own) + self.cache(slot, own) + count * device.rates.layer;
-        let here: Vec<f64> =
-            block.groups.iter().map(|group| self.tensors(&group.tensors, false, own)).collect();
-        let away: Vec<f64> =
-            block.groups.iter().map(|group| self.tensors(&group.tensors, false, None)).collect();
-        let all = (1_u16 << block.groups.len()) - 1;
-        let mut choices: Vec<Choice> = (0..=all)
-            .filter(|kept| is_allowed(block, *kept, largest))
-            .map(|kept| {
-                let is_kept = |position: usize| kept >> position & 1 == 1;
-                let groups = block.groups.iter().enumerate();
-                let moved = groups
-                    .map(|(position, _)| if is_kept(position) { here[position] } else { away[position] });
-                let mut groups = block.groups.iter().enumerate();
-                let has_experts = groups.any(|(position, group)| group.is_expert && is_kept(position));
-                let crossing = if kept == all { 0.0 } else { CROSSING };
-                let routing = if has_experts { device.rates.expert_layer } else { 0.0 };
-                Choice {
-                    kept,
-                    bytes: kept_bytes(block, kept),
-                    seconds: fixed + moved.sum::<f64>() + count * (crossing + routing),
-                    width: buffers::layer_width(self.question.structure, slot, held(block, kept)),
-                }
-            })
-            .collect();
-        drop_dominated(&mut choices);
-        choices
-    }
-}
-
-/// Parts of a block that a memory has if it keeps some projections.
-fn held(block: &Block, kept: u16) -> Held {
-    let all = (1_u16 << block.groups.len()) - 1;
-    let keeps = |is_expert: bool| {
-        let mut groups = block.groups.iter().enumerate();
-        groups.any(|(position, group)| group.is_expert == is_expert && kept >> position & 1 == 1)
-    };
-    Held {
-        mixer: true,
-        dense: block.has_fixed_dense || keeps(false),
-        experts: keeps(true),
-        away: kept != all,
-    }
-}
-
-/// Whether no projection that is away is larger than allowed.
-fn is_allowed(block: &Block, kept: u16, largest: u64) -> bool {
-    block
-        .groups
-        .iter()
-        .enumerate()
-        .all(|(position, group)| kept >> position & 1 == 1 || group.largest <= largest)
-}
-
-/// Bytes of projections.
-pub(crate) fn kept_bytes(block: &Block, kept: u16) -> u64 {
-    let groups = block.groups.iter().enumerate();
-    groups.map(|(position, group)| u64::from(kept >> position & 1) * group.bytes).sum()
-}
-
-/// Drops choices of the same bytes that are no better. Others stay even if they are slower with more bytes, which RAM may
-/// lack.
-fn drop_dominated(choices: &mut Vec<Choice>) {
-    choices.sort_by(|a, b| (a.bytes, a.width).cmp(&(b.bytes, b.width)).then(a.seconds.total_cmp(&b.seconds)));
-    let mut kept: Vec<Choice> = Vec::new();
-    for choice in choices.drain(..) {
-        let is_better = |other: &Choice| {
-            other.bytes == choice.bytes && other.width <= choice.width && other.seconds <= choice.seconds
-        };
-        if !kept.iter().any(is_better) {
-            kept.push(choice);
-        }
-    }
-    *choices = kept;
+    /// What other devices and RAM ask for projections; `None` if projections are with their slot or on the host.
+    pub(crate) guests: Option<Guests>,
 }
 
 impl<'a> Prices<'a> {
@@ -268,13 +114,14 @@ impl<'a> Prices<'a> {
         sizes: &'a Sizes,
         kinds: &'a [DeviceKind],
         scenario: Scenario,
+        guests: Option<Guests>,
     ) -> Prices<'a> {
         let first = &kinds[scenario.first].device;
-        let batches = question.goal.batches(setting.micro_batch.min(setting.batch));
-        let tensors = Tensors { question, setting, first, batches };
+        let tensors = Tensors::new(question, setting, first);
+        let tensors = tensors.with(kinds, scenario.largest, guests.as_ref());
         let slots = model.slots();
-        let choices = kinds.iter().map(|kind| {
-            let of_slot = |slot| tensors.choices(model, slot, &kind.device, scenario.largest);
+        let choices = (0..kinds.len()).map(|kind| {
+            let of_slot = |slot| tensors.choices(model, slot, kind);
             (0..slots).map(of_slot).collect()
         });
         let is_loaded = |slot: usize| model.blocks.get(slot).is_some_and(|block| !block.is_prediction);
@@ -286,13 +133,11 @@ impl<'a> Prices<'a> {
         };
         let fixed = sums((0..slots).map(|slot| held(slot)[0]));
         let movable = sums((0..slots).map(|slot| held(slot)[1]));
-        let blocks = model.blocks.iter();
-        let host_slots =
-            blocks.take_while(|block| block.is_prediction || block.largest <= scenario.largest).count();
         let mut host_seconds = vec![0.0];
         for slot in 0..model.blocks.len() {
             host_seconds.push(host_seconds[slot] + tensors.host_slot(model, slot));
         }
+        let host_slots = host_seconds.iter().take_while(|seconds| seconds.is_finite()).count() - 1;
         Prices {
             choices: choices.collect(),
             host_bytes: fixed
@@ -310,8 +155,11 @@ impl<'a> Prices<'a> {
                 .collect(),
             host_rotary: tensors.tensors(&model.rotary, false, None),
             hop: question.goal.generated().0 as f64 * HOP,
+            memory: question.host.memory,
+            host_output: tensors.tensors(&model.output, true, None),
             fixed,
             movable,
+            guests,
             model,
             sizes,
             kinds,
@@ -338,7 +186,7 @@ impl<'a> Prices<'a> {
             (false, false) => 0,
         };
         let layers = layers.max(if is_last { 3 * sizes.hidden } else { 0 });
-        let layers = layers.saturating_add(sizes.inputs[usize::from(start > 0)]);
+        let layers = layers.saturating_add(sizes.inputs[usize::from(start > 0 || slots.is_empty())]);
         let output = if is_last { sizes.output } else { 0 };
         let states = if helps { sizes.state(0..model.slots()) } else { sizes.state(slots) };
         let mask = if helps || has_blocks { sizes.mask } else { 0 };
@@ -352,6 +200,32 @@ impl<'a> Prices<'a> {
             if helps { self.scenario.largest } else { 0 },
         ];
         device.memory.checked_sub(parts.into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// Bytes that a first device without slots leaves, which multiplies large batches for the others; `None` if it does not
+    /// help or has no room. `start` is the first slot that is not on the host.
+    pub(crate) fn idle_room(&self, start: usize) -> Option<u64> {
+        let helps = copies(&self.kinds[self.scenario.first].device, self.sizes.micro_batch);
+        let room = || self.room(self.scenario.first, start..start, true, 0);
+        (helps && self.scenario.largest > 0).then(room).flatten()
+    }
+
+    /// Seconds that a kind of device earns for free bytes, with whole projections of `unit` or with parts of some.
+    pub(crate) fn earned(&self, kind: usize, free: u64, unit: Option<Unit>) -> f64 {
+        match (&self.guests, unit) {
+            (None, _) => 0.0,
+            (Some(guests), Some(unit)) => {
+                guests.earned(kind, usize::try_from(free / unit.bytes).unwrap_or(usize::MAX))
+            }
+            (Some(guests), None) => guests.earned_by_parts(kind, free as f64),
+        }
+    }
+
+    /// Seconds that kinds of devices earn without slots, as [`Prices::earned`].
+    pub(crate) fn earned_idle(&self, unit: Option<Unit>) -> Vec<f64> {
+        let free = |device: &Device| device.memory.saturating_sub(device.context_bytes() + MARGIN);
+        let kinds = self.kinds.iter().enumerate();
+        kinds.map(|(kind, known)| self.earned(kind, free(&known.device), unit)).collect()
     }
 
     /// Bytes of movable projections of slots.
@@ -371,6 +245,16 @@ impl<'a> Prices<'a> {
         let buffer = buffers::buffer_bytes(layers.max(2 * sizes.hidden), sizes.tokens, sizes.mask, states);
         let parts = [self.host_bytes[host_slots], rotary, buffer, MARGIN];
         parts.into_iter().fold(self.base_bytes, u64::saturating_add)
+    }
+
+    /// Seconds of everything before the first device, if the host has as many slots, and of RAM at its price.
+    pub(crate) fn before(&self, host_slots: usize) -> f64 {
+        let ram = self.guests.as_ref().map_or(0.0, |guests| {
+            // Projections are priced one by one.
+            let bytes = self.ram(host_slots) - self.movable(0..host_slots);
+            guests.ram * (bytes as f64 - self.memory as f64)
+        });
+        self.base_seconds + self.host_seconds[host_slots] + self.rotary(None, 0..host_slots) + ram
     }
 
     /// Seconds of the factors of rotary positions where slots have blocks.

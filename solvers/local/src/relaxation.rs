@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use crate::devices::Used;
-use crate::prices::{Choice, Prices};
+use crate::prices::Prices;
+use crate::tensors::Choice;
 
 /// Share by which sums in another order may differ.
 const ROUNDING: f64 = 1e-12;
@@ -72,12 +73,20 @@ impl Relaxation {
         let after = used.with(0, first);
         let starts = (0..=prices.host_slots.min(slots - 1))
             .flat_map(move |start| (start + 1..=slots).map(move |end| (start, end)));
-        starts.map(move |(start, end)| {
-            let seconds = before(prices, start)
+        let whole = starts.map(move |(start, end)| {
+            let seconds = prices.before(start)
                 + self.range(first, start..end, true)
                 + self.rest[after.unwrap_or(0)][end];
             (seconds, start, end)
-        })
+        });
+        // Without slots, the first device is no change to the next.
+        let idle = (0..=prices.host_slots.min(slots - 1)).filter_map(move |start| {
+            let earned = prices.earned(first, prices.idle_room(start)?, None);
+            let seconds =
+                prices.before(start) - prices.hop - earned + self.rest[after.unwrap_or(0)][start];
+            Some((seconds, start, start))
+        });
+        whole.chain(idle)
     }
 
     /// Ranges of the best relaxed plan: kind, start and end.
@@ -119,8 +128,9 @@ impl Relaxation {
     fn rests(&mut self, prices: &Prices<'_>, used: &Used) -> Vec<Vec<f64>> {
         let slots = prices.model.slots();
         self.rest = vec![vec![f64::INFINITY; slots + 1]; used.states()];
+        let idle = prices.earned_idle(None);
         for state in (0..used.states()).rev() {
-            self.rest[state][slots] = 0.0;
+            self.rest[state][slots] = -used.sum_of_unused(state, &idle);
             for slot in 0..slots {
                 let best = self.continuations(prices, used, state, slot).map(|(seconds, ..)| seconds);
                 let best = best.fold(f64::INFINITY, f64::min);
@@ -129,11 +139,6 @@ impl Relaxation {
         }
         std::mem::take(&mut self.rest)
     }
-}
-
-/// Seconds of everything before the first device, if the host has as many slots.
-pub(crate) fn before(prices: &Prices<'_>, host_slots: usize) -> f64 {
-    prices.base_seconds + prices.host_seconds[host_slots] + prices.rotary(None, 0..host_slots)
 }
 
 impl OfKind {
@@ -181,7 +186,8 @@ impl OfKind {
                     width = width.max(self.widths[end - 1]);
                     match prices.room(kind, start..end, is_first, width) {
                         Some(room) if prices.model.is_loaded(start..end) => {
-                            self.filled(start..end, room as f64) + prices.rotary(Some(kind), start..end)
+                            self.filled(prices, kind, start..end, room as f64)
+                                + prices.rotary(Some(kind), start..end)
                         }
                         _ => f64::INFINITY,
                     }
@@ -191,8 +197,8 @@ impl OfKind {
         (0..slots).map(range).collect()
     }
 
-    /// Seconds of slots if projections may be divided.
-    fn filled(&self, slots: Range<usize>, room: f64) -> f64 {
+    /// Seconds of slots if projections may be divided, less what the rest of the room earns.
+    fn filled(&self, prices: &Prices<'_>, kind: usize, slots: Range<usize>, room: f64) -> f64 {
         let (start, end) = (slots.start, slots.end);
         let bytes = self.least[end].0 - self.least[start].0;
         let mut seconds = self.least[end].1 - self.least[start].1;
@@ -200,7 +206,8 @@ impl OfKind {
         if left < 0.0 {
             return f64::INFINITY;
         }
-        for density in &self.densities {
+        let rate = prices.guests.as_ref().map_or(0.0, |guests| guests.rates[kind]);
+        for density in self.densities.iter().take_while(|density| density.density > rate) {
             let bytes = density.sums[end].0 - density.sums[start].0;
             let saved = density.sums[end].1 - density.sums[start].1;
             if bytes <= left {
@@ -208,10 +215,12 @@ impl OfKind {
                 left -= bytes;
             } else {
                 seconds -= saved * (left / bytes);
+                left = 0.0;
                 break;
             }
         }
-        seconds * (1.0 - ROUNDING)
+        let earned = prices.guests.as_ref().map_or(0.0, |guests| guests.earned_by_parts(kind, left));
+        seconds - earned - (seconds.abs() + earned) * ROUNDING
     }
 }
 

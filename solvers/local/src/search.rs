@@ -10,7 +10,7 @@ use stagewright_core::solver::Stop;
 use crate::chain::{Edge, Start, Unit, edges};
 use crate::devices::Used;
 use crate::prices::Prices;
-use crate::relaxation::{Relaxation, before};
+use crate::relaxation::Relaxation;
 
 /// A range of slots on a device, with its choices.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +50,8 @@ pub(crate) struct Search<'a> {
     known: FxHashMap<Start, Vec<Edge>>,
     /// Whether RAM may decide, so that choices which leave less to the host are kept.
     is_ram_scarce: bool,
+    /// Seconds that devices earn which are not used, by the set of those that are.
+    earned: Vec<f64>,
 }
 
 impl<'a> Search<'a> {
@@ -67,8 +69,12 @@ impl<'a> Search<'a> {
         widths.dedup();
         let upper_bound =
             prices.ram(prices.model.slots() - 1).saturating_add(prices.movable(0..prices.model.slots()));
+        // With prices of guests, RAM has one as well.
+        let memory = if prices.guests.is_some() { u64::MAX } else { memory };
         let is_ram_scarce = upper_bound > memory;
+        let idle = prices.earned_idle(Some(unit));
         Search {
+            earned: (0..used.states()).map(|state| used.sum_of_unused(state, &idle)).collect(),
             prices,
             used,
             relaxation,
@@ -89,15 +95,13 @@ impl<'a> Search<'a> {
         let mut limit = limit;
         let last_host_slot = self.prices.host_slots.min(slots - 1);
         for (host_slots, labels) in labels[0].iter_mut().enumerate().take(last_host_slot + 1) {
-            let label = Label {
-                seconds: before(self.prices, host_slots),
-                ram: self.prices.ram(host_slots),
-                last: None,
-            };
+            let ram = if self.prices.guests.is_some() { 0 } else { self.prices.ram(host_slots) };
+            let label = Label { seconds: self.prices.before(host_slots), ram, last: None };
             if label.ram <= self.memory {
                 labels.push(label);
             }
         }
+        self.add_idle(&mut labels, only);
         for state in 0..self.used.states() {
             for slot in 0..slots {
                 if labels[state][slot].is_empty() {
@@ -110,6 +114,32 @@ impl<'a> Search<'a> {
             }
         }
         self.best(&labels)
+    }
+
+    /// Adds labels with a first device that has no slots, which is no change to the next.
+    fn add_idle(&self, labels: &mut [Vec<Vec<Label>>], only: Option<&[(usize, usize, usize)]>) {
+        let kind = self.prices.scenario.first;
+        let Some(after) = self.used.with(0, kind) else { return };
+        for slot in 0..labels[0].len() - 1 {
+            let Some(room) = self.prices.idle_room(slot) else { continue };
+            if only.is_some_and(|only| !only.contains(&(kind, slot, slot))) {
+                continue;
+            }
+            let seconds = -self.prices.hop - self.prices.earned(kind, room, Some(self.unit));
+            let stage = Stage {
+                start: Start { kind, slot, is_first: true, width: 0 },
+                edge: Edge { end: slot, seconds, units: 0, moved: 0 },
+            };
+            for parent in 0..labels[0][slot].len() {
+                let before = labels[0][slot][parent];
+                let label = Label {
+                    seconds: before.seconds + seconds,
+                    ram: before.ram,
+                    last: Some((stage, [0, slot, parent])),
+                };
+                add(&mut labels[after][slot], label);
+            }
+        }
     }
 
     /// Continues the labels of a slot by every range that begins there.
@@ -146,12 +176,14 @@ impl<'a> Search<'a> {
                 let edges = self.edges(start);
                 for edge in edges.iter().filter(|edge| open[edge.end - slot - 1]) {
                     for (parent, label) in parents.iter().enumerate() {
+                        let earned = if edge.end == slots { self.earned[after] } else { 0.0 };
                         let next = Label {
-                            seconds: label.seconds + hop + edge.seconds,
+                            seconds: label.seconds + hop + edge.seconds - earned,
                             ram: label.ram.saturating_add(edge.moved),
                             last: Some((Stage { start, edge: *edge }, [state, slot, parent])),
                         };
-                        let bound = next.seconds + self.relaxation.rest(after, edge.end);
+                        let rest = if edge.end == slots { 0.0 } else { self.relaxation.rest(after, edge.end) };
+                        let bound = next.seconds + rest;
                         if next.ram > self.memory || bound >= *limit {
                             continue;
                         }

@@ -1,0 +1,223 @@
+//! Moves of projections to devices that do not have their layer.
+//!
+//! A plan without them leaves room on a device that is too small for another layer and large enough for a projection. Each
+//! move gives a device the projections of one more layer that save most, twice a change of device included, as long as that
+//! makes the plan faster.
+
+use stagewright_formats::Result;
+use stagewright_llamacpp::constants::HOP;
+use stagewright_llamacpp::memory::{MARGIN, Memory};
+use stagewright_llamacpp::{Device, DeviceId, Location, Setting, place};
+
+use crate::Plan;
+use crate::model::Model;
+use crate::plan::{Moved, overrides};
+use crate::question::Question;
+use crate::tensors::Tensors;
+
+/// Moves that are tried before a plan is left as it is.
+const MOST_TRIALS: usize = 8;
+
+/// Projections of layers that are alike, to a device.
+struct Move {
+    /// Layers, of which as many are moved as fit.
+    slots: Vec<usize>,
+    /// A bit for each projection.
+    projections: u16,
+    target: DeviceId,
+    /// Seconds that it saves a byte.
+    density: f64,
+}
+
+/// The fastest plan by moves from a setting, on its devices and then on others; `None` if none fits. What the setting has on
+/// the host may be larger than `largest` and too much for RAM, as long as the moves mend that.
+///
+/// # Errors
+/// If the memory of the model is not followed (L007, L009).
+pub(crate) fn improved(
+    label: &str,
+    question: &Question<'_>,
+    model: &Model<'_>,
+    setting: Setting,
+    largest: u64,
+) -> Result<Option<Plan>> {
+    let moving = Moving { label, question, model, largest };
+    let Some(mut plan) = moving.judged(setting)? else { return Ok(None) };
+    let mut best = None;
+    moving.run(&mut plan, &mut best)?;
+    for device in question.devices {
+        if plan.setting.devices.iter().any(|known| known.name == device.name) {
+            continue;
+        }
+        let Some(mut wider) = moving.judged(with_device(&plan.setting, device))? else { continue };
+        let seconds = wider.seconds;
+        moving.run(&mut wider, &mut best)?;
+        if wider.seconds < seconds {
+            plan = wider;
+        }
+    }
+    Ok(best)
+}
+
+/// A setting with one more device, which has no slots.
+fn with_device(setting: &Setting, device: &Device) -> Setting {
+    let mut shares = setting.shares.clone();
+    shares.resize(setting.devices.len(), 1.0);
+    shares.push(0.0);
+    let devices: Vec<Device> = setting.devices.iter().chain([device]).cloned().collect();
+    Setting { devices: devices.into(), shares, ..setting.clone() }
+}
+
+/// What moves have in common.
+struct Moving<'a> {
+    label: &'a str,
+    question: &'a Question<'a>,
+    model: &'a Model<'a>,
+    largest: u64,
+}
+
+impl Moving<'_> {
+    /// A plan that fits its devices once no larger weight is on the host than may be.
+    fn judged(&self, setting: Setting) -> Result<Option<Plan>> {
+        let structure = self.question.structure;
+        let placement = place(structure, &setting);
+        let memory = Memory::of(self.label, structure, &setting, &placement)?;
+        let seconds = self.question.goal.seconds(structure, &setting, &placement, self.question.host);
+        let plan =
+            seconds.map(|seconds| Plan { setting, placement, memory, seconds }).filter(|plan| {
+                plan.setting.devices.ids().all(|id| self.taken(plan, id) <= plan.setting.devices[id].memory)
+            });
+        Ok(plan)
+    }
+
+    /// Bytes that a device must have.
+    fn taken(&self, plan: &Plan, id: DeviceId) -> u64 {
+        let bytes = &plan.memory.devices[id];
+        bytes.total() - bytes.copies + bytes.copies.min(self.largest) + MARGIN
+    }
+
+    /// Moves until none is left, and keeps the fastest plan that fits.
+    fn run(&self, plan: &mut Plan, best: &mut Option<Plan>) -> Result<()> {
+        loop {
+            let fits = plan.memory.shortfalls(&plan.setting, self.question.host).is_empty();
+            if fits && best.as_ref().is_none_or(|best| plan.seconds < best.seconds) {
+                *best = Some(plan.clone());
+            }
+            match self.moved(plan)? {
+                Some(faster) => *plan = faster,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// A plan with one more move; `None` if none makes it faster.
+    fn moved(&self, plan: &Plan) -> Result<Option<Plan>> {
+        let mut moves = self.moves(plan);
+        moves.sort_by(|a, b| b.density.total_cmp(&a.density));
+        let host_slots = plan.placement.slots.iter().take_while(|slot| **slot == Location::Host).count();
+        for chosen in moves.iter().take(MOST_TRIALS) {
+            let mut count = chosen.slots.len();
+            while count > 0 {
+                let moved = elsewhere(self.model, plan, chosen, &chosen.slots[..count]);
+                let overrides = overrides(self.model, host_slots, moved);
+                let found = self.judged(Setting { overrides, ..plan.setting.clone() })?;
+                let found = found.filter(|found| found.seconds < plan.seconds);
+                if found.is_some() {
+                    return Ok(found);
+                }
+                count /= 2;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Moves that save seconds, each of as many layers as may fit.
+    fn moves(&self, plan: &Plan) -> Vec<Move> {
+        let devices = &plan.setting.devices;
+        let Some(first) = devices.iter().next() else { return Vec::new() };
+        let tensors = Tensors::new(self.question, &plan.setting, first);
+        let mut moves = Vec::new();
+        for ((home, places), slots) in alike(self.model, plan) {
+            let groups = &self.model.blocks[slots[0]].groups;
+            let seconds = |position: usize, location: Option<Location>| {
+                let device = match location {
+                    Some(Location::Device(id)) => Some(&devices[id]),
+                    _ => None,
+                };
+                tensors.tensors(&groups[position].tensors, false, device)
+            };
+            let is_elsewhere =
+                |place: &Place| matches!(place.2, Some(Location::Device(_))) && place.2 != Some(home);
+            let hops = if places.iter().any(is_elsewhere) { 0.0 } else { 2.0 * tensors.count() * HOP };
+            for target in devices.ids() {
+                let is_home = Location::Device(target) == home;
+                let free = devices[target].memory.saturating_sub(self.taken(plan, target));
+                let there = Some(Location::Device(target));
+                for projections in 1..1_u16 << groups.len() {
+                    let chosen = || (0..groups.len()).filter(|position| projections >> position & 1 == 1);
+                    let bytes = chosen().map(|position| groups[position].bytes).fold(0, u64::saturating_add);
+                    let fitting = usize::try_from(free / bytes.max(1)).unwrap_or(usize::MAX);
+                    let saved = |position: usize| {
+                        seconds(position, places[position].2) - seconds(position, there)
+                    };
+                    let hops = if is_home { 0.0 } else { hops };
+                    let density = (chosen().map(saved).sum::<f64>() - hops) / bytes.max(1) as f64;
+                    if fitting > 0 && density > 0.0 {
+                        let slots = slots.iter().copied().take(fitting).collect();
+                        moves.push(Move { slots, projections, target, density });
+                    }
+                }
+            }
+        }
+        moves
+    }
+}
+
+/// Location of a projection.
+fn location(model: &Model<'_>, plan: &Plan, slot: usize, position: usize) -> Option<Location> {
+    let index = *model.blocks[slot].groups[position].tensors.first()?;
+    plan.placement.tensors[index]
+}
+
+/// Projections that are elsewhere than their slot after a move.
+fn elsewhere(model: &Model<'_>, plan: &Plan, chosen: &Move, slots: &[usize]) -> Moved {
+    let mut moved = Moved::new();
+    for (slot, block) in model.blocks.iter().enumerate().filter(|(_, block)| !block.is_prediction) {
+        let Some(&home) = plan.placement.slots.get(slot) else { continue };
+        let away = block.groups.iter().enumerate().filter_map(|(position, group)| {
+            let location = match slots.contains(&slot) && chosen.projections >> position & 1 == 1 {
+                true => Location::Device(chosen.target),
+                false => location(model, plan, slot, position)?,
+            };
+            (location != home).then_some((group.module, location))
+        });
+        let away: Vec<_> = away.collect();
+        if !away.is_empty() {
+            moved.insert(slot, away);
+        }
+    }
+    moved
+}
+
+/// Name, bytes and location of a projection.
+type Place = (&'static str, u64, Option<Location>);
+
+/// A layer's own location, and its projections.
+type Places = (Location, Vec<Place>);
+
+/// Layers by what is where.
+fn alike(model: &Model<'_>, plan: &Plan) -> Vec<(Places, Vec<usize>)> {
+    let mut all: Vec<(Places, Vec<usize>)> = Vec::new();
+    for (slot, block) in model.blocks.iter().enumerate().filter(|(_, block)| !block.is_prediction) {
+        let Some(&home) = plan.placement.slots.get(slot) else { continue };
+        let groups = block.groups.iter().enumerate();
+        let places =
+            groups.map(|(position, group)| (group.module, group.bytes, location(model, plan, slot, position)));
+        let places = (home, places.collect());
+        match all.iter_mut().find(|known| known.0 == places) {
+            Some((_, slots)) => slots.push(slot),
+            None => all.push((places, vec![slot])),
+        }
+    }
+    all
+}

@@ -135,6 +135,10 @@ fn wrong_questions_have_a_place() {
     check(plan(&["--cluster", "1xm2-ultra+1xrtx-3090+1xryzen-7950x:64GiB"]), "error[L010]");
     check(plan(&["--cluster", MACHINE, "--phase", "decode"]), "error[U013]");
     check(plan(&["--cluster", MACHINE, "--split", "free"]), "error[U013]");
+    for option in ["--memory-limit=8GiB", "--seed=0", "--threads=1"] {
+        check(plan(&["--cluster", MACHINE, option]), "error[U013]");
+    }
+    refused(&["compare", &experts, "--local", "--cluster", MACHINE, "--seeds", "2"], "--seeds");
     let flags = ["check", &experts, "--local", "--cluster", MACHINE, "--flags", "-ngl many"];
     refused(&flags, "error[L007]");
     let configuration = root().join("data/configurations/llama-3.1-8b").display().to_string();

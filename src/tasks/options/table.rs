@@ -10,6 +10,8 @@ const LOCAL: &[Kind] = &[Kind::Local];
 const ON_DEVICES: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local];
 const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies];
 const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
+/// Those whose solvers have tables, threads or random choices.
+const SEARCHED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies];
 
 const fn option(
     group: Group,
@@ -153,7 +155,8 @@ pub const OPTIONS: &[OptionRecord] = &[
         ON_DEVICES,
         Number("N", u64::MAX),
         "Number of tokens in the key-value cache, if the model leaves it open; before the step of a language model, 0 by \
-         default in prefill, and in decode 4095 or as many as the model reads",
+         default in prefill, and in decode 4095 or as many as the model reads; of a local plan, all that llama-server holds, by \
+         default what its prompts and answers need, or else as many as cost little time",
     ),
     option(
         Group::Reading,
@@ -162,7 +165,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         Number("N", u64::MAX),
         "Number of sequences with a key-value cache",
     )
-    .by_default("the batch"),
+    .by_default("the batch; 1 in a local plan"),
     option(
         Group::Reading,
         "precision",
@@ -177,9 +180,10 @@ pub const OPTIONS: &[OptionRecord] = &[
         "cache",
         ON_DEVICES,
         Text("ENCODING"),
-        "Encoding of cached keys and values: bf16, fp8, q8_0, or another one of weights",
+        "Encoding of cached keys and values: bf16, fp8, q8_0, or another one of weights; in a local plan one that llama.cpp \
+         has for caches",
     )
-    .by_default("that of the model, or bf16"),
+    .by_default("that of the model, or bf16; in a local plan f16, or q8_0 if nothing fits with it"),
     option(
         Group::Reading,
         "granularity",
@@ -453,7 +457,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Solving,
         "memory_limit",
-        ANY,
+        SEARCHED,
         Text("SIZE"),
         "Memory limit of the solver's tables: 8GiB, none",
     )
@@ -465,8 +469,8 @@ pub const OPTIONS: &[OptionRecord] = &[
         Text("SHARE"),
         "Stop at this gap, such as 1% or 0.01, and exit with 4 if it is not reached",
     ),
-    option(Group::Solving, "seed", ANY, Number("N", u64::MAX), "Seed of every random choice").set_to("0"),
-    option(Group::Solving, "threads", ANY, Number("N", u64::MAX), "Worker threads")
+    option(Group::Solving, "seed", SEARCHED, Number("N", u64::MAX), "Seed of every random choice").set_to("0"),
+    option(Group::Solving, "threads", SEARCHED, Number("N", u64::MAX), "Worker threads")
         .by_default("one per processor"),
     // The kinds for which `bound` takes a solver; `plan` also accepts the name of a strategy problem's only solver.
     of_command("solver", PLACEMENT),
@@ -483,7 +487,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("solvers", ON_DEVICES),
     of_command("plan", ON_DEVICES),
     of_command("baseline", ON_DEVICES),
-    of_command("seeds", ON_DEVICES),
+    of_command("seeds", EITHER),
 ];
 
 #[cfg(test)]

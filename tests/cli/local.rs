@@ -44,6 +44,26 @@ fn plans_of_files_are_proved_checked_explained_and_exported() {
     }
 }
 
+#[test]
+fn plans_and_comparisons_have_a_page() {
+    let files = folder(&[]);
+    let page = path(&files, "page.html");
+    let model = model("experts.gguf");
+    for (command, machine) in [("plan", MACHINE), ("compare", MACHINE), ("plan", "1xryzen-7950x:64GiB")] {
+        let output =
+            run(&[command, &model, "--local", "--cluster", machine, "--context", "512", "--html", &page]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        let text = std::fs::read_to_string(&page).expect("a page");
+        assert!(text.contains("<code>llama-server -dev "), "{command}: {text}");
+        assert_eq!(text.contains("id=\"comparison-table\""), command == "compare");
+        std::fs::remove_file(&page).expect("a page");
+    }
+    let small = ["--cluster", "1xryzen-7950x:2.01GiB", "--context", "512", "--html", &page];
+    let output = run(&[&["plan", &model, "--local"], &small[..]].concat());
+    assert_eq!(code(&output), Some(3), "{}", stderr(&output));
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("infeasibility is proved"));
+}
+
 /// A value, a bound and memory that the line does not have, and a line that was changed after its plan.
 #[test]
 fn forged_claims_are_refused() {

@@ -482,7 +482,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("costs_off", PLACEMENT),
     of_command("dot", PLACEMENT),
     of_command("trace", PLACEMENT),
-    of_command("html", EITHER),
+    of_command("html", ON_DEVICES),
     of_command("convergence", EITHER),
     of_command("solvers", ON_DEVICES),
     of_command("plan", ON_DEVICES),

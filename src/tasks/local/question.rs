@@ -94,7 +94,7 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Loc
     let mut notes = Vec::new();
     let label = model.label();
     let structure = structures::of_opened(model, &structures::reading(&options.document), &mut notes)?;
-    refuse_other_names(&label, &structure)?;
+    refuse_other_names(&label, &structure, &place)?;
     let machine = machine(&cluster_label, &cluster, &structure, &benches, &mut notes)?;
     let objective = match plan {
         Some(PlanFile::Whole(_, Document::Local(plan))) => plan.objective.clone(),
@@ -141,14 +141,19 @@ fn cache_type(name: &str, place: &Place) -> Result<Encoding> {
     })
 }
 
-/// llama.cpp reads GGUF alone, whose names its overrides match.
-fn refuse_other_names(label: &str, structure: &Structure) -> Result<()> {
+/// llama.cpp reads GGUF alone, whose names its overrides match. Its memory and its speed are not those of the programs that read
+/// other files, for which plans of operators are exported.
+fn refuse_other_names(label: &str, structure: &Structure, place: &Place) -> Result<()> {
     let is_of_gguf = structure.tensors.iter().any(|tensor| tensor.name.starts_with("blk."));
     match is_of_gguf {
         true => Ok(()),
         false => Err(Failure::new(F006, "the tensors do not have the names of a GGUF file")
             .at(label)
-            .help("give the GGUF file that llama.cpp will run; its header suffices")),
+            .help(format!(
+                "give the GGUF file that llama.cpp will run; its header suffices. For Accelerate, vLLM or SGLang plan without \
+                 {}, with whole layers and the phase decode, and export that plan",
+                place("local")
+            ))),
     }
 }
 

@@ -163,5 +163,8 @@ fn wrong_questions_have_a_place() {
     refused(&flags, "error[L007]");
     let configuration = root().join("data/configurations/llama-3.1-8b").display().to_string();
     refused(&["plan", &configuration, "--local", "--cluster", MACHINE], "error[F006]");
-    refused(&["plan", &configuration, "--local", "--cluster", MACHINE], "plan without --local, with whole layers");
+    refused(
+        &["plan", &configuration, "--local", "--cluster", MACHINE],
+        "plan without --local, with whole layers",
+    );
 }

@@ -155,7 +155,7 @@ fn wrong_questions_have_a_place() {
     check(plan(&["--cluster", "1xm2-ultra+1xrtx-3090+1xryzen-7950x:64GiB"]), "error[L010]");
     check(plan(&["--cluster", MACHINE, "--phase", "decode"]), "error[U013]");
     check(plan(&["--cluster", MACHINE, "--split", "free"]), "error[U013]");
-    for option in ["--memory-limit=8GiB", "--seed=0", "--threads=1"] {
+    for option in ["--memory-limit=8GiB", "--seed=0", "--threads=1", "--format=language"] {
         check(plan(&["--cluster", MACHINE, option]), "error[U013]");
     }
     refused(&["compare", &experts, "--local", "--cluster", MACHINE, "--seeds", "2"], "--seeds");

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::nearest::instead;
 use crate::reading::{self, Place};
 use crate::structures;
-use crate::tasks::options::no_effect;
+use crate::tasks::options::{no_effect, refuse};
 use crate::tasks::{Document, Kind, PlanFile, Request};
 
 /// Options of a local plan.
@@ -44,9 +44,6 @@ const TOKENS: u64 = 2048;
 
 /// The largest prompt and output, beyond any context.
 const MOST_TOKENS: u64 = (1 << 31) - 1;
-
-/// Options for how a model is read that a local plan uses.
-const READING: [&str; 6] = ["context", "sequences", "cache", "format", "costs", "memory_reserve"];
 
 /// A local question.
 pub struct Local {
@@ -80,10 +77,7 @@ pub(super) struct Fixed {
 /// Reads a question.
 pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Local, Vec<String>)> {
     let Request { model, cluster, kept_cluster, options, benches, local, place, .. } = request;
-    let what = format!("a {}", Kind::Local.name());
-    if let Some(name) = options.given.iter().find(|name| !READING.contains(&name.as_str())) {
-        return Err(no_effect(name, &what, &place));
-    }
+    refuse(Kind::Local, options.given.iter().map(String::as_str), &place)?;
     let Some((cluster_label, mut cluster)) = cluster.or(kept_cluster) else {
         return Err(Failure::new(U002, "no machine given").at(place("cluster")).help(format!(
             "give the cards, the processor and RAM: {} 1xrtx-3090+1xryzen-7950x:64GiB",

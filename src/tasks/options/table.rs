@@ -123,7 +123,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         "Measurements that price the model instead of the roofline, in any format that `costs import` reads; for a local plan, \
          outputs of llama-bench on the machine; repeat for several files",
     ),
-    option(Group::Reading, "format", ON_DEVICES, Text("FORMAT"), "Format of the model")
+    option(Group::Reading, "format", EITHER, Text("FORMAT"), "Format of the model")
         .by_default("detected from the file"),
     option(Group::Reading, "phase", EITHER, Of(PHASES), "Step of a language model").by_default("prefill"),
     option(

@@ -54,7 +54,9 @@ test-runtimes: setup
 	target/runtimes/bin/python tests/runtimes/check.py target/debug/stagewright
 	@data/setup/install-llama-cpp
 	folder="$${STAGEWRIGHT_LLAMA_CPP:-$(CURDIR)/target/llama.cpp}"; [ -x "$$folder/llama-fit-params" ] || exit 0; \
-	  STAGEWRIGHT_LLAMA_CPP="$$folder" $(CARGO) test --package stagewright-llamacpp --test integration oracle
+	  STAGEWRIGHT_LLAMA_CPP="$$folder" $(CARGO) test --package stagewright-llamacpp --package stagewright-local \
+	    --test integration oracle && \
+	  target/runtimes/bin/python tests/runtimes/local.py target/debug/stagewright "$$folder"
 	EXTRAS="torch ray tensorboard" bindings/python/run-tests
 
 # Takes the screenshot of a report in the README.

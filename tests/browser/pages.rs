@@ -53,6 +53,13 @@ pub(crate) fn joint(schedule: &str) -> Made {
     planned("8xh100", &llama, &request)
 }
 
+/// The page of a local plan: layers on three cards, with experts in RAM.
+pub(crate) fn local() -> Made {
+    let model = Path::new(crate::ROOT).join("data/structures/qwen3-30b-a3b-q4_k_m.json.gz");
+    let machine = "1xrtx-3060:4GiB+1xrtx-3060:6GiB+1xrtx-4060+1xryzen-7950x:64GiB";
+    plan(&model, machine, &["--local", "--context", "4096"])
+}
+
 /// The page of a run: a chain of four operators on two devices, each 5% slower than predicted.
 pub(crate) fn run() -> Made {
     let made = chain(&["a", "b", "c", "d"].map(|name| (name, None)), 2, &[]);

@@ -44,6 +44,26 @@ fn plans_of_files_are_proved_checked_explained_and_exported() {
     }
 }
 
+#[test]
+fn plans_and_comparisons_have_a_page() {
+    let files = folder(&[]);
+    let page = path(&files, "page.html");
+    let model = model("experts.gguf");
+    for (command, machine) in [("plan", MACHINE), ("compare", MACHINE), ("plan", "1xryzen-7950x:64GiB")] {
+        let output =
+            run(&[command, &model, "--local", "--cluster", machine, "--context", "512", "--html", &page]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        let text = std::fs::read_to_string(&page).expect("a page");
+        assert!(text.contains("<code>llama-server -dev "), "{command}: {text}");
+        assert_eq!(text.contains("id=\"comparison-table\""), command == "compare");
+        std::fs::remove_file(&page).expect("a page");
+    }
+    let small = ["--cluster", "1xryzen-7950x:2.01GiB", "--context", "512", "--html", &page];
+    let output = run(&[&["plan", &model, "--local"], &small[..]].concat());
+    assert_eq!(code(&output), Some(3), "{}", stderr(&output));
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("infeasibility is proved"));
+}
+
 /// A value, a bound and memory that the line does not have, and a line that was changed after its plan.
 #[test]
 fn forged_claims_are_refused() {
@@ -135,8 +155,16 @@ fn wrong_questions_have_a_place() {
     check(plan(&["--cluster", "1xm2-ultra+1xrtx-3090+1xryzen-7950x:64GiB"]), "error[L010]");
     check(plan(&["--cluster", MACHINE, "--phase", "decode"]), "error[U013]");
     check(plan(&["--cluster", MACHINE, "--split", "free"]), "error[U013]");
+    for option in ["--memory-limit=8GiB", "--seed=0", "--threads=1", "--format=language"] {
+        check(plan(&["--cluster", MACHINE, option]), "error[U013]");
+    }
+    refused(&["compare", &experts, "--local", "--cluster", MACHINE, "--seeds", "2"], "--seeds");
     let flags = ["check", &experts, "--local", "--cluster", MACHINE, "--flags", "-ngl many"];
     refused(&flags, "error[L007]");
     let configuration = root().join("data/configurations/llama-3.1-8b").display().to_string();
     refused(&["plan", &configuration, "--local", "--cluster", MACHINE], "error[F006]");
+    refused(
+        &["plan", &configuration, "--local", "--cluster", MACHINE],
+        "plan without --local, with whole layers",
+    );
 }

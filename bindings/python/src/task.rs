@@ -67,7 +67,11 @@ struct Limits {
 }
 
 impl Limits {
-    fn options(&self) -> Result<Options, Failure> {
+    /// The options for a question of a kind.
+    fn options(&self, kind: Kind) -> Result<Options, Failure> {
+        // A seed of 0 is the default.
+        let given = [("seed", self.seed != 0), ("threads", self.threads.is_some())];
+        refuse(kind, given)?;
         if !(0.0..1.0).contains(&self.gap) {
             let cause = format!("the gap is {}", self.gap);
             return Err(Failure::new(U001, cause).at("gap").help("give a share such as 0.01"));
@@ -174,6 +178,12 @@ impl Asked {
     }
 }
 
+/// Refuses arguments that are given and have no effect on questions of a kind.
+fn refuse<const N: usize>(kind: Kind, given: [(&str, bool); N]) -> Result<(), Failure> {
+    let names = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
+    options::refuse(kind, names, &(Arc::new(place) as Place))
+}
+
 /// Runs `work` with a session under limits. Also returns the notes.
 fn within<T>(
     options: Options,
@@ -229,7 +239,7 @@ impl Task {
 
     /// Finds a plan and a bound.
     fn solve(&self, py: Python<'_>, limits: &str) -> Result<TaskAnswer> {
-        let options = arguments::<Limits>(limits)?.options()?;
+        let options = arguments::<Limits>(limits)?.options(self.kind)?;
         let (asked, kind) = (self.asked.clone(), self.kind);
         let (solved, _) = until_interrupted(py, move |interrupt| {
             let (task, _) = tasks::read(kind, asked.request()?, None)?;
@@ -242,7 +252,7 @@ impl Task {
 
     /// Computes bounds without a plan, as the JSON that the program's `bound --json` prints.
     fn bounds(&self, py: Python<'_>, limits: &str) -> Result<String> {
-        let options = arguments::<Limits>(limits)?.options()?;
+        let options = arguments::<Limits>(limits)?.options(self.kind)?;
         let (asked, kind) = (self.asked.clone(), self.kind);
         let found = unless_interrupted(py, move |interrupt| {
             let mut request = asked.request()?;
@@ -268,7 +278,7 @@ impl Task {
 
     /// Explains a plan. Returns the explanation as the JSON that the program's `explain --json` prints.
     fn explain(&self, py: Python<'_>, plan: String, limits: &str) -> Result<String> {
-        let options = arguments::<Limits>(limits)?.options()?;
+        let options = arguments::<Limits>(limits)?.options(self.kind)?;
         let asked = self.asked.clone();
         let kind = self.kind;
         let explained = unless_interrupted(py, move |interrupt| {
@@ -294,7 +304,8 @@ impl Task {
         seeds: Vec<u64>,
         date: String,
     ) -> Result<Comparison> {
-        let options = arguments::<Limits>(limits)?.options()?;
+        let options = arguments::<Limits>(limits)?.options(self.kind)?;
+        refuse(self.kind, [("seeds", seeds[..] != [0])])?;
         let (asked, kind) = (self.asked.clone(), self.kind);
         let compared = unless_interrupted(py, move |interrupt| {
             // The options stored in the first plan are the defaults, as in the program.

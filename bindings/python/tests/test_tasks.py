@@ -42,12 +42,15 @@ def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -
     assert beside["speedup"][1] == 1.0
 
 
-def test_a_local_plan_is_solved_checked_and_explained() -> None:
-    model = Path(__file__).parents[3] / "tests" / "fuzz" / "seeds" / "gguf" / "experts.gguf"
-    machine = "1xrtx-3090+1xrtx-3060:12GiB+1xryzen-7950x:64GiB"
-    task = sw.Task(model, machine, local=True, prompt=200, output=50)
+#: A small file of a model with experts, and a machine for it.
+GGUF = Path(__file__).parents[3] / "tests" / "fuzz" / "seeds" / "gguf" / "experts.gguf"
+MACHINE = "1xrtx-3090+1xrtx-3060:12GiB+1xryzen-7950x:64GiB"
+
+
+def test_a_local_plan_is_solved_checked_and_explained(tmp_path: Path) -> None:
+    task = sw.Task(GGUF, MACHINE, local=True, prompt=200, output=50)
     assert task.kind == "local plan"
-    answer = task.solve(threads=1)
+    answer = task.solve()
     assert answer.status == "optimal" and answer.value == answer.bound
     document = answer.to_dict()
     assert document["schema"] == "stagewright.local-plan/1" and "-np 1" in document["setting"]["flags"]
@@ -56,8 +59,37 @@ def test_a_local_plan_is_solved_checked_and_explained() -> None:
     document["objective"]["value_s"] *= 0.5
     assert not task.check(document)["holds"]
     assert task.explain(answer)["what_ifs"]
+    answer.save_html(tmp_path / "plan.html")
+    assert "llama-server -dev" in (tmp_path / "plan.html").read_text(encoding="utf-8")
     with pytest.raises(sw.StagewrightError, match="U013"):
-        sw.Task(model, machine, local=True, split="free")
+        sw.Task(GGUF, MACHINE, local=True, split="free")
+    for limits in {"threads": 1}, {"seed": 1}:
+        with pytest.raises(sw.StagewrightError, match="U013"):
+            task.solve(**limits)
+
+
+def test_local_plans_are_compared() -> None:
+    pytest.importorskip("pandas")
+    task = sw.Task(GGUF, MACHINE, local=True, prompt=200, output=50)
+    answer = task.solve()
+    table = task.compare().to_dataframe()
+    assert set(table["name"]) == {"best", "llama.cpp", "fit", "n-cpu-moe", "memory", "bandwidth", "exo"}
+    values = table.set_index("name")["value_s"]
+    assert values["best"] == pytest.approx(answer.value) and (values.dropna() >= values["best"]).all()
+    speedups = table.set_index("name")["speedup"]
+    assert speedups["llama.cpp"] == 1 and speedups["best"] == pytest.approx(values["llama.cpp"] / values["best"])
+    by_hand = answer.to_dict()
+    by_hand["setting"]["flags"] = "-ngl 99 -ncmoe 1 -c 512 -np 1"
+    beside = task.compare(["fit"], plans={"mine": answer, "by hand": by_hand}, baseline="by hand")
+    assert "by hand" in beside.to_latex()
+    rows = beside.to_dataframe().set_index("name")
+    assert set(rows.index) == {"mine", "by hand", "fit"}
+    assert rows["value_s"]["mine"] == pytest.approx(answer.value)
+    assert rows["value_s"]["by hand"] > answer.value and rows["speedup"]["mine"] > 1
+    with pytest.raises(sw.StagewrightError, match="U003"):
+        task.compare(["fits"])
+    with pytest.raises(sw.StagewrightError, match="U013"):
+        task.compare(seeds=2)
 
 
 def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:

@@ -50,6 +50,6 @@ pub use calibrate::{LARGEST_FACTOR, SMALLEST_PART, calibrate};
 pub use class::Class;
 pub use device::{Device, DeviceId, Host, Location};
 pub use goal::Goal;
-pub use machine::{Machine, SYSTEM_BYTES};
+pub use machine::{Machine, SYSTEM_BYTES, server_address};
 pub use place::{Placement, place};
 pub use setting::{Override, Setting};

@@ -5,6 +5,11 @@
 //! of which [`Class`] a device is.
 //!
 //! Chips whose GPU and processor share one memory need no host: RAM is then the memory of the device.
+//!
+//! Kinds whose names begin with `rpc://` are devices of a server of llama.cpp (`ggml-rpc-server`) at the address that follows:
+//! `rpc://127.0.0.1:50052`. Their devices are `RPC0`, `RPC1`, …, as `--rpc` with the servers in their order makes them, and
+//! count as fast as in the machine itself. Room for pipelined micro-batches and for copies of weights, which llama.cpp makes on
+//! its own devices alone, is kept as well.
 
 use stagewright_core::document::{ClassDocument, ClusterDocument, KindDocument, Precision};
 use stagewright_formats::clusters::{self, Role};
@@ -16,6 +21,9 @@ use crate::device::{Device, Host};
 
 /// Bytes of RAM that the system and other programs take, unless a cluster says otherwise: 2 GiB, an estimate.
 pub const SYSTEM_BYTES: u64 = 2 << 30;
+
+/// Name of the backend of servers in names of its devices.
+const SERVER_BACKEND: &str = "RPC";
 
 /// Devices and processor of one machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,11 +59,14 @@ impl Machine {
         let mut devices: Vec<Device> = Vec::new();
         for (index, kind) in cluster.kinds.iter().enumerate().filter(|(_, kind)| !kind.host) {
             let device = reader.device(index, kind, &mut notes)?;
+            let server = reader.server(index, kind)?;
             for _ in 0..kind.count {
-                let backend = backend(device.class);
+                let backend = if server.is_some() { SERVER_BACKEND } else { backend(device.class) };
                 let number = devices.iter().filter(|other| other.name.starts_with(backend)).count();
                 let name = format!("{backend}{number}");
-                devices.push(Device { buffer: name.clone(), name, ..device.clone() });
+                let buffer =
+                    server.map_or_else(|| name.clone(), |address| buffer_of_server(&devices, address));
+                devices.push(Device { buffer, name, ..device.clone() });
             }
         }
         let host = reader.host(&devices)?;
@@ -73,10 +84,29 @@ fn backend(class: Class) -> &'static str {
     }
 }
 
+/// Address of the server that a kind of a cluster stands for, by the name of the kind: `rpc://127.0.0.1:50052`.
+pub fn server_address(kind: &str) -> Option<&str> {
+    kind.strip_prefix("rpc://")
+}
+
+/// Buffer type of the next device of a server, which counts its own devices.
+fn buffer_of_server(devices: &[Device], address: &str) -> String {
+    let address = format!("[{address}]");
+    let number = devices.iter().filter(|other| other.buffer.ends_with(&address)).count();
+    format!("{SERVER_BACKEND}{number}{address}")
+}
+
 /// Notes on names and backends of several devices.
 fn order_notes(devices: &[Device]) -> Vec<String> {
     let mut notes = Vec::new();
-    let cuda: Vec<&Device> = devices.iter().filter(|device| device.class.is_cuda()).collect();
+    let (servers, devices): (Vec<&Device>, Vec<&Device>) =
+        devices.iter().partition(|device| device.name.starts_with(SERVER_BACKEND));
+    if !servers.is_empty() {
+        notes.push(
+            "devices of servers count as fast as in the machine: the network is not part of times".into(),
+        );
+    }
+    let cuda: Vec<&Device> = devices.iter().copied().filter(|device| device.class.is_cuda()).collect();
     if cuda.iter().any(|device| device.bandwidth != cuda[0].bandwidth) {
         notes.push(
             "devices are numbered in the order of the cluster; CUDA numbers the fastest first, so compare with \
@@ -117,6 +147,21 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Address of the server of a kind, if it is one.
+    fn server<'k>(&self, index: usize, kind: &'k KindDocument) -> Result<Option<&'k str>> {
+        let Some(address) = server_address(&kind.name) else { return Ok(None) };
+        let is_plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+        let is_address = |(host, port): (&str, &str)| {
+            !host.is_empty() && host.chars().all(is_plain) && port.parse::<u16>().is_ok()
+        };
+        if address.rsplit_once(':').is_some_and(is_address) {
+            return Ok(Some(address));
+        }
+        let message = format!("`{address}` is no address of a server");
+        let help = "give HOST:PORT after `rpc://`, as in `rpc://192.168.1.2:50052`";
+        Err(self.wrong(format!("kinds[{index}].name"), message, help))
     }
 
     /// A device of a kind, without its number.

@@ -39,6 +39,27 @@ fn backends_have_numbers_of_their_own_and_sockets_add_up() {
     assert_eq!(machine.devices[1].peak, 11.76e12, "single precision, as it has no fast half precision");
 }
 
+/// Servers are numbered together, and each numbers its own devices.
+#[test]
+fn servers_are_kinds_with_an_address() {
+    let mut cluster = clusters::find("1xrtx-3090+2xrtx-3060:12GiB+1xryzen-7950x:64GiB").expect("a cluster");
+    let (first, second) = ("rpc://127.0.0.1:50052", "rpc://node-2.local:50053");
+    (cluster.kinds[0].name, cluster.kinds[1].name) = (first.into(), second.into());
+    let (machine, notes) = Machine::of("--cluster", &cluster).expect("a machine");
+    let names = machine.devices.iter().map(|device| (device.name.as_str(), device.buffer.as_str()));
+    let expected = [
+        ("RPC0", "RPC0[127.0.0.1:50052]"),
+        ("RPC1", "RPC0[node-2.local:50053]"),
+        ("RPC2", "RPC1[node-2.local:50053]"),
+    ];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    assert!(notes.len() == 1 && notes[0].contains("the network is not part of times"), "{notes:?}");
+    for name in ["rpc://", "rpc://host", "rpc://host:port", "rpc://a,b:50052", "rpc://a[0]:50052"] {
+        cluster.kinds[0].name = name.into();
+        assert!(error(&cluster).contains("is no address of a server"), "{name}");
+    }
+}
+
 /// Cards for work have twice the 16-bit peak of cards for games, for the same integers.
 #[test]
 fn a_quarter_of_the_integers_bounds_the_peak() {

@@ -6,6 +6,7 @@
 
 mod cases;
 mod models;
+#[allow(dead_code, reason = "the tests of plans ask it more")]
 mod tool;
 
 use std::path::Path;
@@ -14,14 +15,11 @@ use stagewright_llamacpp::memory::{MARGIN, Memory};
 use stagewright_llamacpp::{Setting, place};
 use stagewright_structure::{Mixer, Structure};
 
-use tool::Tool;
+use tool::{Row, Tool};
 
 const MODELS: usize = 60;
 const SETTINGS: usize = 8;
 const MIB: u64 = 1 << 20;
-
-/// MiB of weights, cache and buffers.
-type Row = [u64; 3];
 
 /// A model and a setting, and what they take on each device and on the host.
 struct Case {
@@ -34,8 +32,7 @@ struct Case {
 impl Case {
     /// The case as a line of the file.
     fn line(&self) -> String {
-        let rows: Vec<String> = self.rows.iter().map(|[a, b, c]| format!("{a} {b} {c}")).collect();
-        format!("{} | {} | {}", self.name, self.setting.line(), rows.join(", "))
+        format!("{} | {} | {}", self.name, self.setting.line(), tool::written(&self.rows))
     }
 }
 
@@ -55,10 +52,7 @@ fn cases() -> Vec<Case> {
         for index in number * SETTINGS..(number + 1) * SETTINGS {
             let setting = cases::setting(index, layers, has_latents);
             let rows = match &tool {
-                Some(tool) => {
-                    let rows = tool.memory(&path, &setting.line());
-                    in_order(&setting, &rows.unwrap_or_else(|error| panic!("{name}: {error}")))
-                }
+                Some(tool) => tool.memory(&path, &setting).unwrap_or_else(|error| panic!("{name}: {error}")),
                 None => stored.get(index).cloned().unwrap_or_default(),
             };
             cases.push(Case { name: name.clone(), structure: structure.clone(), setting, rows });
@@ -67,25 +61,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Rows in the order of the devices of a setting, then the host.
-fn in_order(setting: &Setting, rows: &tool::Rows) -> Vec<Row> {
-    let names = setting.devices.iter().map(|device| device.name.as_str()).chain(["Host"]);
-    let find = |name: &str| rows.iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("{name}")).1;
-    names.map(find).collect()
-}
-
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/answers.txt");
 
 /// Rows of the file.
 fn stored() -> Vec<Vec<Row>> {
     let text = std::fs::read_to_string(Path::new(FILE)).unwrap_or_default();
-    let row = |row: &str| -> Option<Row> {
-        let numbers = row.split_whitespace().map(|number| number.parse().ok());
-        numbers.collect::<Option<Vec<u64>>>()?.try_into().ok()
-    };
-    text.lines()
-        .map(|line| line.rsplit('|').next().unwrap_or("").split(',').filter_map(row).collect())
-        .collect()
+    text.lines().map(|line| tool::stored(line.rsplit('|').next().unwrap_or(""))).collect()
 }
 
 /// Differences from the tool in the memories of a case, and the memories whose buffers are smaller by any.

@@ -30,6 +30,25 @@ fn options_are_read() {
     assert!(!setting.cache_on_devices && setting.whole_windows);
 }
 
+/// llama.cpp 0c1e57098 refuses `--no-mmap`, which builds before it had for `--load-mode none`.
+#[test]
+fn weights_are_read_by_the_load_mode() {
+    for (mode, mmap) in [
+        ("auto", true),
+        ("mmap", true),
+        ("mmap+mlock", true),
+        ("none", false),
+        ("mlock", false),
+        ("dio", false),
+    ] {
+        assert_eq!(parse(1, &format!("-lm {mode}")).mmap, mmap, "{mode}");
+    }
+    assert_eq!(parse(1, "--no-mmap").line(), "-dev CUDA0 --load-mode none");
+    assert_eq!(parse(1, "--no-mmap --load-mode mmap").line(), "-dev CUDA0");
+    let error = Setting::parse("--flags", "-lm disk", &devices(1)).expect_err("no way of loading");
+    assert_eq!(error.code, "L007");
+}
+
 /// Without `-np` the server takes four sequences in one cache; with it, each has a cache unless `-kvu` is given.
 #[test]
 fn sequences_share_a_cache_by_default_only() {

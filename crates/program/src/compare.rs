@@ -125,6 +125,7 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
         local: Some(&arguments.local),
+        solve: Some(&arguments.solve),
         given: vec![
             ("solvers", !arguments.solvers.is_empty()),
             ("plan", !arguments.plan.is_empty()),

@@ -17,6 +17,7 @@ pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
     let costs_off = resolve::deviation("--costs-off", arguments.costs_off.as_deref().unwrap_or(COSTS_OFF))?;
     let question = Question {
         objective: Some(&arguments.objective),
+        solve: Some(&arguments.solve),
         given: vec![("costs_off", arguments.costs_off.is_some())],
         ..Question::default()
     };

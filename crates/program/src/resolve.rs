@@ -59,6 +59,7 @@ pub(crate) struct Question<'a> {
     pub(crate) selection: Option<&'a SelectionArguments>,
     pub(crate) parallel: Option<&'a ParallelArguments>,
     pub(crate) local: Option<&'a LocalArguments>,
+    pub(crate) solve: Option<&'a SolveArguments>,
     pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
     /// Further options, named as in `tasks::options`, each with whether it was given.
@@ -109,6 +110,7 @@ pub(crate) fn request(
         question.selection.map(|given| &given.0),
         question.parallel.map(|given| &given.0),
         question.local.map(|given| &given.0),
+        question.solve.map(|given| &given.0),
     ];
     let mut given: BTreeSet<String> =
         groups.into_iter().flatten().flat_map(Given::names).map(str::to_owned).collect();

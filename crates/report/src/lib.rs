@@ -7,6 +7,7 @@ pub mod document;
 pub mod grid;
 pub mod html;
 pub mod joint;
+pub mod local;
 pub mod run;
 pub mod schedule;
 pub mod steady;

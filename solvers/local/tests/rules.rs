@@ -11,18 +11,19 @@ use stagewright_local::{Plan, Question, Solution, solve};
 use stagewright_structure::{Encoding, Structure};
 
 use crate::models::{self, Widths};
+use crate::writer::Model;
 
-const GIB: u64 = 1 << 30;
-const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// Micro-batches that people try.
-const MICRO_BATCHES: &[u64] = &[128, 256, 512, 1024, 2048, 4096];
+pub(crate) const MICRO_BATCHES: &[u64] = &[128, 256, 512, 1024, 2048, 4096];
 
 /// Relative difference of sums in another order.
-const ROUNDING: f64 = 1e-9;
+pub(crate) const ROUNDING: f64 = 1e-9;
 
 #[derive(Clone, Copy, Debug)]
-enum Card {
+pub(crate) enum Card {
     Rtx3090,
     Rtx4090,
     Rtx3060,
@@ -34,7 +35,7 @@ enum Card {
 use Card::{P40, Rtx3060, Rtx3090, Rtx4060, Rtx4090, Rtx5060Ti};
 
 /// A card by its data sheet, without what a desktop takes of it.
-fn device(index: usize, card: Card) -> Device {
+pub(crate) fn device(index: usize, card: Card) -> Device {
     let (class, mib, bandwidth, peak) = match card {
         Rtx3090 => (Class::Cuda, 24_576, 936e9, 71e12),
         Rtx4090 => (Class::Cuda, 24_564, 1008e9, 165.2e12),
@@ -46,14 +47,14 @@ fn device(index: usize, card: Card) -> Device {
     Device::new(&format!("CUDA{index}"), class, mib * MIB, bandwidth, peak)
 }
 
-fn machine(cards: &[Card]) -> Vec<Device> {
+pub(crate) fn machine(cards: &[Card]) -> Vec<Device> {
     (0..).zip(cards).map(|(index, &card)| device(index, card)).collect()
 }
 
 const QWEN_30B: Widths =
     Widths { layers: 48, hidden: 2048, heads: 32, kv_heads: 4, head: 128, inner: 768, vocabulary: 151_936 };
 
-fn llama_70b() -> Structure {
+pub(crate) fn llama_70b() -> Model {
     let widths = Widths {
         layers: 80,
         hidden: 8192,
@@ -63,19 +64,18 @@ fn llama_70b() -> Structure {
         inner: 28_672,
         vocabulary: 128_256,
     };
-    models::llama(&widths, true).structure()
+    models::llama(&widths, true)
 }
 
-fn qwen_30b() -> Structure {
-    models::qwen3_moe(&QWEN_30B, 128, 8).structure()
+pub(crate) fn qwen_30b() -> Model {
+    models::qwen3_moe(&QWEN_30B, 128, 8)
 }
 
-fn qwen_235b() -> Structure {
+pub(crate) fn qwen_235b() -> Model {
     models::qwen3_moe(&Widths { layers: 94, hidden: 4096, heads: 64, inner: 1536, ..QWEN_30B }, 128, 8)
-        .structure()
 }
 
-fn gpt_oss_120b() -> Structure {
+pub(crate) fn gpt_oss_120b() -> Model {
     let widths = Widths {
         layers: 36,
         hidden: 2880,
@@ -85,10 +85,19 @@ fn gpt_oss_120b() -> Structure {
         inner: 2880,
         vocabulary: 201_088,
     };
-    models::gpt_oss(&widths, 128, 4).structure()
+    models::gpt_oss(&widths, 128, 4)
 }
 
-fn question<'a>(structure: &'a Structure, devices: &'a [Device], host: Host, context: u64) -> Question<'a> {
+fn structures() -> [Structure; 4] {
+    [llama_70b(), qwen_30b(), qwen_235b(), gpt_oss_120b()].map(|model| model.structure())
+}
+
+pub(crate) fn question<'a>(
+    structure: &'a Structure,
+    devices: &'a [Device],
+    host: Host,
+    context: u64,
+) -> Question<'a> {
     Question {
         structure,
         devices,
@@ -102,7 +111,7 @@ fn question<'a>(structure: &'a Structure, devices: &'a [Device], host: Host, con
     }
 }
 
-fn solved(question: &Question<'_>) -> (Solution, Duration) {
+pub(crate) fn solved(question: &Question<'_>) -> (Solution, Duration) {
     let begin = Instant::now();
     let mut observer = Silent;
     let mut context = Context::new(Settings::default(), &mut observer);
@@ -150,14 +159,14 @@ fn header() {
     println!("{:44} {:>9} {:>7}{}", "tokens a second", "search", "search", names.collect::<String>());
 }
 
-fn ddr5(gib: u64) -> Host {
+pub(crate) fn ddr5(gib: u64) -> Host {
     Host::new(gib * GIB, 89.6e9)
 }
 
 /// Six machines and models of which people ask.
 #[test]
 fn no_rule_is_faster_on_known_machines() {
-    let (llama, small, large, gpt_oss) = (llama_70b(), qwen_30b(), qwen_235b(), gpt_oss_120b());
+    let [llama, small, large, gpt_oss] = structures();
     let cases: [(&str, &Structure, &[Card], u64, u64); 6] = [
         ("gpt-oss-120b, 3090 + 5060 Ti", &gpt_oss, &[Rtx3090, Rtx5060Ti], 96, 32_768),
         ("Llama-3.3-70B, 3090 + 3060", &llama, &[Rtx3090, Rtx3060], 64, 8192),
@@ -178,12 +187,8 @@ fn no_rule_is_faster_on_known_machines() {
 #[test]
 fn no_rule_is_faster_on_random_machines() {
     let mut random = ChaCha8Rng::seed_from_u64(89);
-    let structures = [
-        ("Llama-3.3-70B", llama_70b()),
-        ("Qwen3-30B-A3B", qwen_30b()),
-        ("Qwen3-235B-A22B", qwen_235b()),
-        ("gpt-oss-120b", gpt_oss_120b()),
-    ];
+    let names = ["Llama-3.3-70B", "Qwen3-30B-A3B", "Qwen3-235B-A22B", "gpt-oss-120b"];
+    let structures: Vec<_> = names.into_iter().zip(structures()).collect();
     header();
     let mut all = vec![Vec::new(); RULES.len()];
     for case in 0..36 {
@@ -235,7 +240,7 @@ fn no_rule_is_faster_on_random_machines() {
 /// The largest model of the tests on two and three unlike cards, with a micro-batch to choose, in seconds.
 #[test]
 fn ninety_four_layers_of_experts_take_seconds() {
-    let structure = qwen_235b();
+    let structure = qwen_235b().structure();
     for cards in [&[Rtx3090, Rtx5060Ti][..], &[Rtx4090, Rtx5060Ti, Rtx3060]] {
         let devices = machine(cards);
         for goal in [Goal::Decode { tokens: 4096 }, Goal::Request { prompt: 8192, output: 512 }] {
@@ -269,7 +274,7 @@ struct Printed {
 #[test]
 fn fit_says_what_the_tool_says() {
     const NONE: std::ops::RangeInclusive<u32> = std::ops::RangeInclusive::new(1, 0);
-    let (llama, small, large, gpt_oss) = (llama_70b(), qwen_30b(), qwen_235b(), gpt_oss_120b());
+    let [llama, small, large, gpt_oss] = structures();
     let printed =
         |layers, shares, overflows, without_experts| Printed { layers, shares, overflows, without_experts };
     let cases: [(&Structure, u64, &[u64], Printed); 7] = [
@@ -360,7 +365,7 @@ fn fit_says_what_the_tool_says() {
 /// 48 layers in proportion to 24 and 12 GiB, the output with the last.
 #[test]
 fn exo_divides_by_memory() {
-    let structure = qwen_30b();
+    let structure = qwen_30b().structure();
     let devices = machine(&[Rtx3060, Rtx3090]);
     let question = question(&structure, &devices, ddr5(64), 4096);
     let setting = rule("model", &question, "exo").expect("a followed model").expect("a setting");

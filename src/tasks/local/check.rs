@@ -5,6 +5,7 @@ use stagewright_core::document::{LocalPlanDocument, PlanStatus};
 use stagewright_core::tolerance;
 use stagewright_llamacpp::Location;
 use stagewright_llamacpp::memory::MARGIN;
+use stagewright_report::local::speed;
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 
@@ -106,7 +107,7 @@ pub(super) fn check(
         violations: violations.clone(),
         shown: Shown::new(json(&summary)?, move |width| {
             let mut lines = vec![("value", value.map_or_else(|| "not known".into(), seconds))];
-            lines.extend(own.setting.as_ref().map(|setting| ("speed", text::speed(&own, setting))));
+            lines.extend(own.setting.as_ref().map(|setting| ("speed", speed(&own, setting))));
             lines.extend(best_s.map(|best| ("best plan", format!("{}, found by a search", seconds(best)))));
             lines.extend(behind.map(|behind| ("behind", percent(behind.max(0.0)))));
             lines.extend(plan.bound.value_s.map(|value| ("bound", format!("{}: {bound}", seconds(value)))));

@@ -1,19 +1,18 @@
 //! `explain` of a local plan: what takes the time, what binds, and what a change would give.
 
 use serde::Serialize;
-use stagewright_core::document::{LocalPlanDocument, LocalSettingDocument};
-use stagewright_core::ids::Keyed;
+use stagewright_core::document::{LocalMemoryDocument, LocalPlanDocument, LocalSettingDocument};
 use stagewright_llamacpp::memory::MARGIN;
-use stagewright_llamacpp::speed::{Reads, Work, decode};
 use stagewright_llamacpp::{Device, Machine, Setting};
 use stagewright_local::{Question, solve};
 use stagewright_report::grid::{Column, Grid};
+use stagewright_report::local::{LocalTimes, speed};
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 use stagewright_structure::Encoding;
 
 use super::question::{Fixed, Local};
-use super::text;
+use super::{page, text};
 use crate::code::U008;
 use crate::failure::{Failure, Result};
 use crate::tasks::{Explaining, Session, Shown, json};
@@ -74,39 +73,27 @@ pub(super) fn explain(
         let help = "give the output of `llama-bench` on the machine with --costs";
         return Err(Failure::new(U008, "a device has no measured speed of prompts").at(label).help(help));
     };
-    let (_, tokens) = fixed.goal.generated();
-    let work = Work::of(&task.structure, &judged.setting, &judged.placement, tokens);
-    let (parts, crossings_s) = parts(task, &judged.setting, &setting, &work);
+    let times = page::of_plan(task, &fixed, &judged);
+    let parts = parts(&setting, &times);
     let what_ifs = match asked.what_if {
         true => what_ifs(task, &fixed, &judged.setting, session),
         false => Vec::new(),
     };
-    let document = Document { schema: SCHEMA, value_s: value, parts, crossings_s, setting, what_ifs };
-    let speed = text::speed(&own, &document.setting);
+    let document =
+        Document { schema: SCHEMA, value_s: value, parts, crossings_s: times.ways, setting, what_ifs };
+    let speed = speed(&own, &document.setting);
     Ok(Shown::new(json(&document)?, move |width| shown(&document, &speed, width)))
 }
 
-/// Seconds of a token by memory, and for the ways between them.
-fn parts(task: &Local, setting: &Setting, shown: &LocalSettingDocument, work: &Work) -> (Vec<Part>, f64) {
-    let host = task.machine.host;
-    let none = || Keyed::filled(Reads::default(), setting.devices.len());
-    let only = |devices, host_reads| Work { devices, host: host_reads, hops: 0, crossings: 0 };
-    let free = |memory: &stagewright_core::document::LocalMemoryDocument| {
-        memory.memory.saturating_sub(memory.total()).saturating_sub(MARGIN)
+/// Seconds of a token by memory.
+fn parts(shown: &LocalSettingDocument, times: &LocalTimes) -> Vec<Part> {
+    let part = |memory: &LocalMemoryDocument, token_s| Part {
+        name: memory.name.clone(),
+        token_s,
+        free_bytes: memory.memory.saturating_sub(memory.total()).saturating_sub(MARGIN),
     };
-    let mut parts = vec![Part {
-        name: shown.host.name.clone(),
-        token_s: decode(&only(none(), work.host), setting, host),
-        free_bytes: free(&shown.host),
-    }];
-    for (id, memory) in setting.devices.ids().zip(&shown.devices) {
-        let mut devices = none();
-        devices[id] = work.devices[id];
-        let token_s = decode(&only(devices, Reads::default()), setting, host);
-        parts.push(Part { name: memory.name.clone(), token_s, free_bytes: free(memory) });
-    }
-    let ways = Work { devices: none(), host: Reads::default(), ..work.clone() };
-    (parts, decode(&ways, setting, host))
+    let devices = shown.devices.iter().zip(&times.devices).map(|(memory, token_s)| part(memory, *token_s));
+    std::iter::once(part(&shown.host, times.host)).chain(devices).collect()
 }
 
 /// Changes, each with the value of the best plan under it.

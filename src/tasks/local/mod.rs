@@ -4,6 +4,7 @@ mod check;
 mod document;
 mod explain;
 mod machine;
+mod page;
 mod question;
 mod rules;
 mod text;
@@ -14,17 +15,17 @@ use stagewright_core::document::{ClusterDocument, LocalBoundDocument, LocalPlanD
 use stagewright_llamacpp::Setting;
 use stagewright_local::{self as solver, Plan, Solution};
 use stagewright_report::comparison::{Comparison, Contender};
-use stagewright_report::convergence::Convergence;
 
-use super::answer::{Sheet, bound_json};
+use super::answer::bound_json;
 use super::compare::Contest;
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Entered, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task,
 };
-use crate::code::{U013, X001};
+use crate::code::X001;
 use crate::failure::{Failure, Result};
+use page::LocalSheet;
 use question::Fixed;
 pub use question::{Local, LocalOptions};
 
@@ -181,7 +182,8 @@ impl Task for Local {
         let started = std::time::Instant::now();
         let found = self.best(session)?;
         let document = self.document(&found, started.elapsed().as_secs_f64());
-        Ok(Answer::new(Document::Local(Box::new(document)), LocalSheet))
+        let times = found.solution.plan.as_ref().map(|plan| page::of_plan(self, &found.fixed, plan));
+        Ok(Answer::new(Document::Local(Box::new(document)), LocalSheet(times)))
     }
 
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {
@@ -234,6 +236,15 @@ impl Task for Local {
     fn compare(&self, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
         rules::compare(self, contest, session)
     }
+
+    fn page(
+        &self,
+        comparison: &Comparison,
+        _cluster: Option<&str>,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>> {
+        page::page(self, comparison, out)
+    }
 }
 
 /// The local plan of a document.
@@ -241,27 +252,5 @@ fn local(plan: Document) -> Result<LocalPlanDocument> {
     match plan {
         Document::Local(plan) => Ok(*plan),
         other => Err(Failure::new(X001, format!("a plan of a {} is no local plan", other.kind().name()))),
-    }
-}
-
-/// A local plan needs nothing besides its document to be shown.
-struct LocalSheet;
-
-impl Sheet for LocalSheet {
-    fn text(&self, document: &Document, width: Option<u16>) -> String {
-        match document {
-            Document::Local(plan) => text::plan(plan, width),
-            _ => String::new(),
-        }
-    }
-
-    fn html(
-        &self,
-        _document: &Document,
-        _cluster: Option<&str>,
-        _convergence: &Convergence,
-        _out: &mut dyn Write,
-    ) -> Result<io::Result<()>> {
-        Err(Failure::new(U013, "a local plan has no page"))
     }
 }

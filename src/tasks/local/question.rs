@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::nearest::instead;
 use crate::reading::{self, Place};
 use crate::structures;
-use crate::tasks::options::no_effect;
+use crate::tasks::options::{no_effect, refuse};
 use crate::tasks::{Document, Kind, PlanFile, Request};
 
 /// Options of a local plan.
@@ -44,9 +44,6 @@ const TOKENS: u64 = 2048;
 
 /// The largest prompt and output, beyond any context.
 const MOST_TOKENS: u64 = (1 << 31) - 1;
-
-/// Options for how a model is read that a local plan uses.
-const READING: [&str; 6] = ["context", "sequences", "cache", "format", "costs", "memory_reserve"];
 
 /// A local question.
 pub struct Local {
@@ -80,10 +77,7 @@ pub(super) struct Fixed {
 /// Reads a question.
 pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Local, Vec<String>)> {
     let Request { model, cluster, kept_cluster, options, benches, local, place, .. } = request;
-    let what = format!("a {}", Kind::Local.name());
-    if let Some(name) = options.given.iter().find(|name| !READING.contains(&name.as_str())) {
-        return Err(no_effect(name, &what, &place));
-    }
+    refuse(Kind::Local, options.given.iter().map(String::as_str), &place)?;
     let Some((cluster_label, mut cluster)) = cluster.or(kept_cluster) else {
         return Err(Failure::new(U002, "no machine given").at(place("cluster")).help(format!(
             "give the cards, the processor and RAM: {} 1xrtx-3090+1xryzen-7950x:64GiB",
@@ -94,7 +88,7 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Loc
     let mut notes = Vec::new();
     let label = model.label();
     let structure = structures::of_opened(model, &structures::reading(&options.document), &mut notes)?;
-    refuse_other_names(&label, &structure)?;
+    refuse_other_names(&label, &structure, &place)?;
     let machine = machine(&cluster_label, &cluster, &structure, &benches, &mut notes)?;
     let objective = match plan {
         Some(PlanFile::Whole(_, Document::Local(plan))) => plan.objective.clone(),
@@ -141,14 +135,19 @@ fn cache_type(name: &str, place: &Place) -> Result<Encoding> {
     })
 }
 
-/// llama.cpp reads GGUF alone, whose names its overrides match.
-fn refuse_other_names(label: &str, structure: &Structure) -> Result<()> {
+/// llama.cpp reads GGUF alone, whose names its overrides match. Its memory and its speed are not those of the programs that read
+/// other files, for which plans of operators are exported.
+fn refuse_other_names(label: &str, structure: &Structure, place: &Place) -> Result<()> {
     let is_of_gguf = structure.tensors.iter().any(|tensor| tensor.name.starts_with("blk."));
     match is_of_gguf {
         true => Ok(()),
         false => Err(Failure::new(F006, "the tensors do not have the names of a GGUF file")
             .at(label)
-            .help("give the GGUF file that llama.cpp will run; its header suffices")),
+            .help(format!(
+                "give the GGUF file that llama.cpp will run; its header suffices. For Accelerate, vLLM or SGLang plan without \
+                 {}, with whole layers and the phase decode, and export that plan",
+                place("local")
+            ))),
     }
 }
 

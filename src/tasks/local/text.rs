@@ -1,10 +1,9 @@
 //! Local plans for a terminal.
 
-use stagewright_core::document::{
-    LocalGoal, LocalMemoryDocument, LocalObjectiveDocument, LocalPlanDocument, LocalSettingDocument,
-};
+use stagewright_core::document::{LocalMemoryDocument, LocalPlanDocument, LocalSettingDocument};
 use stagewright_core::text::visible;
 use stagewright_report::grid::{Column, Grid};
+use stagewright_report::local::{context, layers, objective, speed};
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 
@@ -31,42 +30,6 @@ pub(super) fn plan(plan: &LocalPlanDocument, width: Option<u16>) -> String {
     text.push_str(&setting.flags);
     text.push('\n');
     text
-}
-
-/// The objective in words.
-fn objective(objective: &LocalObjectiveDocument) -> String {
-    let tokens = |count: Option<u64>| count.unwrap_or(0);
-    match objective.kind {
-        LocalGoal::Decode => format!("a token after {} others", tokens(objective.tokens)),
-        LocalGoal::Prefill => format!("a prompt of {} tokens", tokens(objective.prompt)),
-        LocalGoal::Request => {
-            format!(
-                "a prompt of {} tokens and {} that answer it",
-                tokens(objective.prompt),
-                tokens(objective.output)
-            )
-        }
-    }
-}
-
-/// Tokens a second of answers and of prompts.
-pub(super) fn speed(plan: &LocalPlanDocument, setting: &LocalSettingDocument) -> String {
-    let mut parts = Vec::new();
-    if let Some(token) = setting.token_s.filter(|&token| token > 0.0) {
-        parts.push(format!("{:.2} tokens/s", 1.0 / token));
-    }
-    if let (Some(seconds), Some(prompt)) =
-        (setting.prompt_s.filter(|&time| time > 0.0), plan.objective.prompt)
-    {
-        parts.push(format!("{:.0} tokens/s of prompt", prompt as f64 / seconds));
-    }
-    parts.join(", ")
-}
-
-fn context(setting: &LocalSettingDocument) -> String {
-    let [keys, values] = &setting.cache;
-    let cache = if keys == values { keys.clone() } else { format!("{keys} and {values}") };
-    format!("{} tokens in {cache}, micro-batches of {}", setting.context, setting.micro_batch)
 }
 
 fn bound_text(plan: &LocalPlanDocument) -> String {
@@ -107,20 +70,6 @@ pub(super) fn memories(setting: &LocalSettingDocument, width: Option<u16>) -> St
         ]);
     }
     grid.text(width)
-}
-
-/// Layers of a memory: "0 to 35 and output".
-fn layers(memory: &LocalMemoryDocument, blocks: u64) -> String {
-    let [first, end] = memory.slots;
-    let has_output = end > blocks;
-    match (end.min(blocks).saturating_sub(first), has_output) {
-        (0, false) => "none".into(),
-        (0, true) => "output".into(),
-        (1, false) => format!("{first}"),
-        (1, true) => format!("{first} and output"),
-        (_, false) => format!("{first} to {}", end - 1),
-        (_, true) => format!("{first} to {} and output", blocks - 1),
-    }
 }
 
 /// Layers by memory, a character each: `█` whole, `▒` with projections elsewhere, `░` on the host.

@@ -10,6 +10,8 @@ const LOCAL: &[Kind] = &[Kind::Local];
 const ON_DEVICES: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local];
 const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies];
 const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
+/// Those whose solvers have tables, threads or random choices.
+const SEARCHED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies];
 
 const fn option(
     group: Group,
@@ -121,7 +123,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         "Measurements that price the model instead of the roofline, in any format that `costs import` reads; for a local plan, \
          outputs of llama-bench on the machine; repeat for several files",
     ),
-    option(Group::Reading, "format", ON_DEVICES, Text("FORMAT"), "Format of the model")
+    option(Group::Reading, "format", EITHER, Text("FORMAT"), "Format of the model")
         .by_default("detected from the file"),
     option(Group::Reading, "phase", EITHER, Of(PHASES), "Step of a language model").by_default("prefill"),
     option(
@@ -153,7 +155,8 @@ pub const OPTIONS: &[OptionRecord] = &[
         ON_DEVICES,
         Number("N", u64::MAX),
         "Number of tokens in the key-value cache, if the model leaves it open; before the step of a language model, 0 by \
-         default in prefill, and in decode 4095 or as many as the model reads",
+         default in prefill, and in decode 4095 or as many as the model reads; of a local plan, all that llama-server holds, by \
+         default what its prompts and answers need, or else as many as cost little time",
     ),
     option(
         Group::Reading,
@@ -162,7 +165,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         Number("N", u64::MAX),
         "Number of sequences with a key-value cache",
     )
-    .by_default("the batch"),
+    .by_default("the batch; 1 in a local plan"),
     option(
         Group::Reading,
         "precision",
@@ -177,9 +180,10 @@ pub const OPTIONS: &[OptionRecord] = &[
         "cache",
         ON_DEVICES,
         Text("ENCODING"),
-        "Encoding of cached keys and values: bf16, fp8, q8_0, or another one of weights",
+        "Encoding of cached keys and values: bf16, fp8, q8_0, or another one of weights; in a local plan one that llama.cpp \
+         has for caches",
     )
-    .by_default("that of the model, or bf16"),
+    .by_default("that of the model, or bf16; in a local plan f16, or q8_0 if nothing fits with it"),
     option(
         Group::Reading,
         "granularity",
@@ -453,7 +457,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Solving,
         "memory_limit",
-        ANY,
+        SEARCHED,
         Text("SIZE"),
         "Memory limit of the solver's tables: 8GiB, none",
     )
@@ -465,8 +469,8 @@ pub const OPTIONS: &[OptionRecord] = &[
         Text("SHARE"),
         "Stop at this gap, such as 1% or 0.01, and exit with 4 if it is not reached",
     ),
-    option(Group::Solving, "seed", ANY, Number("N", u64::MAX), "Seed of every random choice").set_to("0"),
-    option(Group::Solving, "threads", ANY, Number("N", u64::MAX), "Worker threads")
+    option(Group::Solving, "seed", SEARCHED, Number("N", u64::MAX), "Seed of every random choice").set_to("0"),
+    option(Group::Solving, "threads", SEARCHED, Number("N", u64::MAX), "Worker threads")
         .by_default("one per processor"),
     // The kinds for which `bound` takes a solver; `plan` also accepts the name of a strategy problem's only solver.
     of_command("solver", PLACEMENT),
@@ -478,12 +482,12 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("costs_off", PLACEMENT),
     of_command("dot", PLACEMENT),
     of_command("trace", PLACEMENT),
-    of_command("html", EITHER),
+    of_command("html", ON_DEVICES),
     of_command("convergence", EITHER),
     of_command("solvers", ON_DEVICES),
     of_command("plan", ON_DEVICES),
     of_command("baseline", ON_DEVICES),
-    of_command("seeds", ON_DEVICES),
+    of_command("seeds", EITHER),
 ];
 
 #[cfg(test)]

@@ -150,8 +150,8 @@ class Task:
         Args:
             time_limit: Seconds; ``None`` for no limit.
             gap: Relative gap at which to stop.
-            seed: Seed of every random choice.
-            threads: Number of threads; by default one per processor.
+            seed: Seed of every random choice (not local plans).
+            threads: Number of threads; by default one per processor (not local plans).
         """
         return Answer(self._native.solve(_limits(time_limit, gap, seed, threads)))
 
@@ -191,9 +191,10 @@ class Task:
                 ``["none"]`` compares plans alone.
             plans: Plans by name, which the independent checker evaluates.
             baseline: The row that speed-ups are relative to.
-            seeds: Number of seeds, or the seeds themselves, of each solver that depends on one. Values are means.
+            seeds: Number of seeds, or the seeds themselves, of each solver that depends on one (not local plans).
+                Values are means.
             time_limit: Seconds for each solve; ``None`` for no limit.
-            threads: Number of threads; by default one per processor.
+            threads: Number of threads; by default one per processor (not local plans).
 
         Returns:
             The comparison. Its table has a row for each contender, as the program's ``compare --json`` prints it.
@@ -253,7 +254,7 @@ class Answer:
             file.write(self._native.to_json())
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the HTML report of the plan; not available for strategy problems and local plans."""
+        """Writes the HTML report of the plan; not available for strategy problems."""
         self._native.save_html(os.fspath(path))
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 use stagewright_core::text::visible;
 use stagewright_core::units::{bytes, seconds};
 
-use super::plan::{Local, numbered};
+use super::plan::Local;
 use crate::Export;
 
 /// A text with the notes that hold for every program: version, devices, memory, time.
@@ -69,8 +69,8 @@ fn file(plan: &Local) -> Option<String> {
     (plan.model() != name).then(|| format!("put the file of `{}` for {}", visible(name), plan.model()))
 }
 
-/// Servers that the line needs, if it has any.
-pub(super) fn servers(plan: &Local) -> Option<String> {
-    let is_remote = plan.line.devices.iter().any(|device| numbered(&device.name).0 == "RPC");
-    is_remote.then(|| "put `--rpc HOST:PORT,…` with the servers before the other options".to_owned())
+/// Servers that the line needs, if it has devices of any and does not name them.
+pub(super) fn servers(plan: &Local, line: &str) -> Option<String> {
+    (plan.is_remote() && !line.contains(" --rpc "))
+        .then(|| "put `--rpc HOST:PORT,…` with the servers before the other options".to_owned())
 }

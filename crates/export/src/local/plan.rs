@@ -1,8 +1,8 @@
 //! A local plan, as targets read it.
 
 use stagewright_core::document::{LocalPlanDocument, LocalSettingDocument};
-use stagewright_core::text::visible;
-use stagewright_llamacpp::{Class, Device, Override, Setting};
+use stagewright_core::text::{quoted_word, visible};
+use stagewright_llamacpp::{Class, Device, Override, Setting, server_address};
 
 use crate::error::JointError;
 use crate::{ExportError, Result};
@@ -128,6 +128,27 @@ impl<'a> Local<'a> {
             }
         };
         self.line.overrides.iter().filter_map(pattern).collect()
+    }
+
+    /// Whether a device of the line is one of a server.
+    pub(super) fn is_remote(&self) -> bool {
+        self.line.devices.iter().any(|device| numbered(&device.name).0 == "RPC")
+    }
+
+    /// The option that names all servers of the machine in their order, which numbers their devices; empty without such a
+    /// device, or if the machine has no addresses.
+    pub(super) fn servers(&self) -> String {
+        let kinds = self.document.cluster.kinds.iter();
+        let mut servers: Vec<&str> = Vec::new();
+        for address in kinds.filter_map(|kind| server_address(&kind.name)) {
+            if !servers.contains(&address) {
+                servers.push(address);
+            }
+        }
+        match self.is_remote() && !servers.is_empty() {
+            true => format!(" --rpc {}", quoted_word(&servers.join(","))),
+            false => String::new(),
+        }
     }
 
     /// Refuses devices of other machines, which only llama.cpp uses.

@@ -63,7 +63,8 @@ stagewright_core::codes! {
         /// The cluster lacks the memory or its bandwidth of a device or of the processor, has no processor with RAM, spans several servers,
         /// or has a device that llama.cpp does not run on or whose speed is not known. A shorthand has all that is needed:
         /// `1xrtx-3090+1xryzen-7950x:64GiB`, where the memory of a processor is RAM. In a file, give every kind `memory_bytes`, every
-        /// class `memory_bandwidth`, and the kind of the processor `host = true`.
+        /// class `memory_bandwidth`, and the kind of the processor `host = true`. After `rpc://` in the name of a
+        /// kind is the address of a server, HOST:PORT.
         L010,
 
         /// output of `llama-bench` that cannot be read

@@ -45,7 +45,7 @@ pub struct Setting {
     pub values: Encoding,
     /// `--flash-attn`: whether attention is computed without its matrix of scores.
     pub flash_attention: bool,
-    /// `--mmap`: whether weights on the host are mapped from the file.
+    /// `--load-mode`: whether weights on the host are mapped from the file.
     pub mmap: bool,
     /// `--repack`: whether weights on the host are laid out for the processor, which copies them out of the mapping.
     pub repack: bool,

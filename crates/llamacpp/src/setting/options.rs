@@ -105,6 +105,15 @@ const OPTIONS: &[Known] = &[
         reader.setting.flash_attention = state.1;
         Ok(())
     }),
+    valued(&["-lm", "--load-mode"], |reader, value| {
+        reader.setting.mmap = match value.text.as_str() {
+            "auto" | "mmap" | "mmap+mlock" => true,
+            "none" | "mlock" | "dio" => false,
+            _ => return Err(reader.malformed(value, "is no way of loading, such as `mmap` or `none`")),
+        };
+        Ok(())
+    }),
+    // Builds before `--load-mode`.
     bare(&["--mmap"], |reader, _| reader.set(|reader| reader.setting.mmap = true)),
     bare(&["--no-mmap"], |reader, _| reader.set(|reader| reader.setting.mmap = false)),
     bare(&["--repack"], |reader, _| reader.set(|reader| reader.setting.repack = true)),

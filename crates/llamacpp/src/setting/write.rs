@@ -39,7 +39,7 @@ pub(super) fn line(setting: &Setting) -> String {
     add(setting.keys != default.keys, "-ctk", setting.keys.name().into_owned());
     add(setting.values != default.values, "-ctv", setting.values.name().into_owned());
     add(!setting.flash_attention, "-fa", "off".to_owned());
-    add(!setting.mmap, "--no-mmap", none());
+    add(!setting.mmap, "--load-mode", "none".to_owned());
     add(!setting.repack, "--no-repack", none());
     add(!setting.cache_on_devices, "--no-kv-offload", none());
     add(setting.whole_windows, "--swa-full", none());

@@ -4,38 +4,18 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::seed::stream;
 use stagewright_llamacpp::setting::Pattern;
-use stagewright_llamacpp::{Class, Device, Location, Override, Setting};
+use stagewright_llamacpp::{Device, Location, Override, Setting};
 use stagewright_structure::Encoding;
 
+use super::tool::{SERVERS, server};
 use crate::fixture::{GIB, on};
-
-/// Port of the first server in stored lines.
-pub(super) const FIRST_PORT: u16 = 50052;
-
-/// Servers of a machine.
-pub(super) const SERVERS: usize = 3;
-
-/// Servers as devices. llama.cpp neither pipelines micro-batches over them nor takes memory of its own there.
-pub(super) fn machine() -> Vec<Device> {
-    let server = |index: usize| {
-        let mut device = Device::new(&format!("RPC{index}"), Class::Rocm, 24 * GIB, 936e9, 71e12);
-        device.buffer = buffer(FIRST_PORT + index as u16);
-        device
-    };
-    (0..SERVERS).map(server).collect()
-}
-
-/// Buffer type of a server: it counts its own devices, of which it has one, and not the servers.
-pub(super) fn buffer(port: u16) -> String {
-    format!("RPC0[127.0.0.1:{port}]")
-}
 
 /// A setting by its number for a model of as many layers. Shares are always given, because the default is free memory.
 /// Latents have keys and values in one, of one type.
 pub(super) fn setting(number: usize, layers: u64, has_latents: bool) -> Setting {
     let mut random = stream(62, number as u64);
     let random = &mut random;
-    let mut devices = machine();
+    let mut devices: Vec<Device> = (0..SERVERS).map(|index| server(index, 24 * GIB)).collect();
     devices.rotate_left(random.random_range(0..SERVERS));
     devices.truncate(random.random_range(1..=SERVERS));
     let count = devices.len();

@@ -33,9 +33,14 @@ const KINDS: &[(&str, Kind)] = &[
 pub(super) fn model(number: usize) -> (String, Model) {
     let (name, kind) = KINDS[number % KINDS.len()];
     let mut model = kind(&mut stream(61, number as u64));
+    readable(&mut model);
+    (format!("{name}-{number}"), model)
+}
+
+/// Adds the keys without which llama.cpp reads no model: those of its vocabulary.
+pub(super) fn readable(model: &mut Model) {
     let vocabulary = model.tensors[0].dimensions[1] as u32;
     model.general("tokenizer.ggml.model", "none").key("vocab_size", vocabulary);
-    (format!("{name}-{number}"), model)
 }
 
 fn pick(random: &mut ChaCha8Rng, values: &[u64]) -> u64 {
@@ -332,38 +337,57 @@ fn convolution(random: &mut ChaCha8Rng) -> Model {
     model
 }
 
-/// Gemma 3: five layers with a window to one without.
 fn gemma(random: &mut ChaCha8Rng) -> Model {
     let widths = widths(random);
-    let Widths { layers, hidden, inner, .. } = widths;
+    gemma_3(&widths, pick(random, &[512, 1024, 4096]) as u32)
+}
+
+/// Gemma 3: five layers with a window to one without.
+pub(super) fn gemma_3(widths: &Widths, window: u32) -> Model {
+    let Widths { layers, hidden, inner, .. } = *widths;
     let mut model = widths.model("gemma3");
-    model.key("attention.sliding_window", pick(random, &[512, 1024, 4096]) as u32);
+    model.key("attention.sliding_window", window);
     for layer in 0..layers {
         let norms = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"];
         norms.iter().for_each(|norm| add(&mut model, layer, &[(norm, &[hidden])]));
-        attention(&mut model, layer, &widths, false);
+        attention(&mut model, layer, widths, false);
         dense(&mut model, layer, hidden, inner);
     }
     model
 }
 
-/// GLM-4.5: a layer that predicts, whose tensors a file may lack.
 fn prediction(random: &mut ChaCha8Rng) -> Model {
     let widths = widths(random);
-    let Widths { layers, hidden, inner, .. } = widths;
-    let mut model = widths.model("glm4moe");
-    let (count, active) = experts(random);
+    let experts = experts(random);
     let expert = 256 * random.random_range(1..=8);
-    expert_keys(&mut model, expert, count, active);
     let first = random.random_range(0..=1);
-    model.key("expert_shared_count", 1).key("leading_dense_block_count", first);
-    model.key("nextn_predict_layers", 1);
-    output(&mut model, random);
+    let has_output = random.random_bool(0.5);
     let is_missing = random.random_bool(0.5);
-    for layer in 0..layers - u32::from(is_missing) {
+    glm_4_5(&widths, experts, expert, Parts { first, has_output, has_prediction: !is_missing })
+}
+
+/// Parts of GLM-4.5: dense layers at its beginning, and tensors that a file may lack.
+pub(super) struct Parts {
+    pub(super) first: u32,
+    pub(super) has_output: bool,
+    pub(super) has_prediction: bool,
+}
+
+/// GLM-4.5: experts with a shared one, and a last layer that predicts.
+pub(super) fn glm_4_5(widths: &Widths, (count, active): (u64, u32), expert: u64, parts: Parts) -> Model {
+    let Widths { layers, hidden, inner, .. } = *widths;
+    let mut model = widths.model("glm4moe");
+    expert_keys(&mut model, expert, count, active);
+    model.key("expert_shared_count", 1).key("leading_dense_block_count", parts.first);
+    model.key("nextn_predict_layers", 1);
+    if parts.has_output {
+        let dimensions = model.tensors[0].dimensions.clone();
+        model.tensor("output.weight", &dimensions, Q8_0);
+    }
+    for layer in 0..layers - u32::from(!parts.has_prediction) {
         add(&mut model, layer, &[("attn_norm", &[hidden]), ("post_attention_norm", &[hidden])]);
-        attention(&mut model, layer, &widths, false);
-        match layer < first {
+        attention(&mut model, layer, widths, false);
+        match layer < parts.first {
             true => dense(&mut model, layer, hidden, inner),
             false => {
                 mixture(&mut model, layer, hidden, [expert, count, expert]);
@@ -371,7 +395,7 @@ fn prediction(random: &mut ChaCha8Rng) -> Model {
             }
         }
     }
-    if !is_missing {
+    if parts.has_prediction {
         let norms: &[(&str, &[u64])] = &[("nextn.enorm", &[hidden]), ("nextn.hnorm", &[hidden])];
         add(&mut model, layers - 1, norms);
         add(&mut model, layers - 1, &[("nextn.eh_proj", &[2 * hidden, hidden])]);

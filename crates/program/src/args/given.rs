@@ -1,9 +1,10 @@
 //! Arguments generated from the option records of the library, and the values that users give them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedU64ValueParser};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde_json::{Map, Value};
 use stagewright::tasks::options::{Choice, Group, OptionRecord, Values};
@@ -15,6 +16,8 @@ pub(crate) struct Given {
     values: Map<String, Value>,
     /// Paths of files, which need not be valid text.
     files: BTreeMap<&'static str, Vec<PathBuf>>,
+    /// Options whose value is a default.
+    defaults: BTreeSet<&'static str>,
 }
 
 impl Given {
@@ -43,9 +46,10 @@ impl Given {
         self.files(name).first().map(PathBuf::as_path)
     }
 
-    /// Names of the options.
+    /// Names of the options that users gave.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.values.keys().map(String::as_str).chain(self.files.keys().copied())
+        let names = self.values.keys().map(String::as_str).chain(self.files.keys().copied());
+        names.filter(|name| !self.defaults.contains(*name))
     }
 
     /// The options, and defaults for those that are not given.
@@ -65,6 +69,9 @@ impl Given {
     }
 
     fn take(&mut self, option: &OptionRecord, matches: &ArgMatches) {
+        if option.is_value && matches.value_source(option.name) == Some(ValueSource::DefaultValue) {
+            self.defaults.insert(option.name);
+        }
         let texts =
             || matches.get_many::<String>(option.name).map(|texts| texts.cloned().collect::<Vec<_>>());
         let value = match option.values {

@@ -3,7 +3,7 @@
 //! All text is markup that is written here, so it needs no JavaScript: figures, bars, how value and bound converged,
 //! the comparison. The interactive parts are data, as JSON in the page: the operators by layer (`graph`), the step and
 //! a period of the full pipeline (`step`, `steady`), which `page/*.js` draws. Pages of joint plans are in [`joint`],
-//! those of runs in [`run`].
+//! those of local plans in [`local`], those of runs in [`run`].
 //!
 //! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a
 //! script is escaped, and the scripts turn names into text nodes only. A content security policy admits only the
@@ -13,6 +13,7 @@
 //! Literature: Content Security Policy Level 3 (W3C) for the hashes; the tree view pattern of the ARIA Authoring
 //! Practices Guide (W3C) for the keyboard navigation.
 
+mod bars;
 mod comparison;
 mod convergence;
 mod devices;
@@ -20,6 +21,7 @@ mod figures;
 mod graph;
 mod groups;
 pub mod joint;
+pub mod local;
 mod markup;
 mod names;
 mod origin;

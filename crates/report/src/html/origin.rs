@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use stagewright_core::document::{
-    ClassDocument, ClusterDocument, JointPlanDocument, KindDocument, ModelOptionsDocument, OriginDocument,
-    PlanDocument, SourcesDocument,
+    ClassDocument, ClusterDocument, JointPlanDocument, KindDocument, LocalPlanDocument, ModelOptionsDocument,
+    OriginDocument, PlanDocument, SourcesDocument,
 };
 
 use super::markup::{count, escape, table};
@@ -66,6 +66,22 @@ impl<'a> Origin<'a> {
             sources: plan.sources.as_ref(),
             cluster: None,
             devices: devices.unwrap_or_default(),
+        }
+    }
+
+    /// The origin of a local plan, whose host runs what no device does.
+    pub(super) fn of_local(plan: &'a LocalPlanDocument) -> Origin<'a> {
+        let in_use = |kind: &KindDocument| {
+            let devices = plan.setting.iter().flat_map(|setting| &setting.devices);
+            let count = devices.filter(|device| device.kind == kind.name).count() as u64;
+            if kind.host { u64::from(plan.setting.is_some()) } else { count }
+        };
+        Origin {
+            origin: plan.origin.as_ref(),
+            options: plan.options.as_ref(),
+            sources: None,
+            cluster: None,
+            devices: used(&plan.cluster, in_use),
         }
     }
 

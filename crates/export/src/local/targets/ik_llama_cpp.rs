@@ -59,7 +59,8 @@ fn write(plan: &Local) -> Result<Export> {
         format!("one sequence has the whole context, which {} sequences of the plan share", line.sequences)
     });
     let text = words.join(" ") + "\n";
-    Ok(noted(plan, text, "ik_llama.cpp 007d64009").also(servers(plan)).also(shared).note(
+    let servers = servers(plan, &text);
+    Ok(noted(plan, text, "ik_llama.cpp 007d64009").also(servers).also(shared).note(
         "kernels and buffers differ from those of llama.cpp: measure before relying on memory and speed; `-rtr` lays out \
          weights of the host for the processor, and then reads them into RAM",
     ))

@@ -37,7 +37,8 @@ fn write(plan: &Local) -> Result<Export> {
     }
     let names: Vec<&str> = line.devices.iter().map(|device| device.name.as_str()).collect();
     let devices = if names.is_empty() { "none".to_owned() } else { names.join("/") };
-    let mut text = format!("llama-bench -m {} -dev {}", quoted(plan.model()), quoted_word(&devices));
+    let mut text = format!("llama-bench -m {}{}", quoted(plan.model()), plan.servers());
+    text.push_str(&format!(" -dev {}", quoted_word(&devices)));
     text.push_str(&format!(" -ngl {}", plan.layers()));
     if !line.shares.is_empty() {
         let shares: Vec<String> = line.shares.iter().map(ToString::to_string).collect();
@@ -56,7 +57,8 @@ fn write(plan: &Local) -> Result<Export> {
     }
     text.push_str(&format!(" {}\n", tests(&plan.document.objective)));
     let note = "the context has only the tokens that are measured, so memory is less than in the plan";
-    Ok(noted(plan, text, VERSION).also(servers(plan)).note(note))
+    let servers = servers(plan, &text);
+    Ok(noted(plan, text, VERSION).also(servers).note(note))
 }
 
 fn overrides(plan: &Local) -> Result<String> {

@@ -1,8 +1,7 @@
 //! `llama-server` and `llama-cli` of llama.cpp.
 //!
 //! Both take the options of the plan, with `--fit off`, so that nothing is changed to fit. The command line for one
-//! conversation has one sequence and no `--kv-unified`. Weights are read instead of mapped by `--load-mode none`; builds before
-//! it had `--no-mmap`.
+//! conversation has one sequence and no `--kv-unified`. Builds before `--load-mode none` had `--no-mmap`.
 //!
 //! Source: `common/arg.cpp` and `tools/server/server.cpp` of llama.cpp 0c1e57098.
 
@@ -20,7 +19,7 @@ pub(super) static SERVER: LocalTarget = LocalTarget {
     name: "llama-server",
     summary: "llama.cpp: one line of a shell that starts the server",
     limits: "none",
-    write: |plan| Ok(line(plan, "llama-server", plan.line.clone())),
+    write: |plan| Ok(line(plan, "llama-server", &plan.line)),
 };
 
 pub(super) static CLI: LocalTarget = LocalTarget {
@@ -33,7 +32,7 @@ pub(super) static CLI: LocalTarget = LocalTarget {
 fn write_cli(plan: &Local) -> Result<Export> {
     let mut setting = plan.line.clone();
     if !setting.unified {
-        return Ok(line(plan, "llama-cli", setting));
+        return Ok(line(plan, "llama-cli", &setting));
     }
     // The automatic number of sequences, which a line does not name; the program takes it as one.
     let default = Setting::new(Vec::new());
@@ -44,18 +43,21 @@ fn write_cli(plan: &Local) -> Result<Export> {
             plan.setting.sequences
         )
     });
-    Ok(line(plan, "llama-cli", setting).also(note))
+    Ok(line(plan, "llama-cli", &setting).also(note))
 }
 
-fn line(plan: &Local, program: &str, mut setting: Setting) -> Export {
-    let load = if setting.mmap { "" } else { " --load-mode none" };
-    setting.mmap = true;
-    let text = format!("{program} -m {} {}{load} --fit off\n", quoted(plan.model()), setting.line());
-    noted(plan, text, VERSION).also(servers(plan))
+fn line(plan: &Local, program: &str, setting: &Setting) -> Export {
+    let servers_of_line = plan.servers();
+    let text =
+        format!("{program} -m {}{servers_of_line} {} --fit off\n", quoted(plan.model()), setting.line());
+    let note = servers(plan, &text);
+    noted(plan, text, VERSION).also(note)
 }
 
 #[cfg(test)]
 mod tests {
+    use stagewright_core::document::KindDocument;
+
     use super::super::super::testing::{changed, experts, notes, one_device, patterns, text, two_devices};
 
     #[test]
@@ -126,5 +128,27 @@ mod tests {
         assert!(text(&plan, "llama-server").contains(r"-ot 'output_norm\.=RPC0[127.0.0.1:50052]'"));
         assert!(notes(&plan, "llama-server").contains("put `--rpc HOST:PORT,…`"));
         assert!(!notes(&one_device(), "llama-server").contains("--rpc"));
+    }
+
+    /// All servers are named, so that `RPC1` is the second, though the plan leaves the first out.
+    #[test]
+    fn servers_of_the_machine_are_named_before_their_devices() {
+        let flags = "-dev RPC1 -ngl 9 -c 8192 -np 1 -kvu";
+        let mut plan = changed(one_device(), ("", ""), |setting| {
+            setting.flags = flags.into();
+            setting.devices[0].name = "RPC1".into();
+        });
+        let kinds = ["rpc://127.0.0.1:50052", "rpc://node:50053", "rpc://node:50053"];
+        plan.cluster.kinds = kinds.map(|name| KindDocument::named(name, 1)).to_vec();
+        for target in ["llama-server", "llama-cli", "llama-bench"] {
+            let line = text(&plan, target);
+            assert!(
+                line.contains(" -m small.gguf --rpc 127.0.0.1:50052,node:50053 -dev RPC1 -ngl 9"),
+                "{line}"
+            );
+            assert!(!notes(&plan, target).contains("put `--rpc"));
+        }
+        plan.setting = one_device().setting;
+        assert!(!text(&plan, "llama-server").contains("--rpc"));
     }
 }

@@ -8,7 +8,8 @@ use stagewright_core::tolerance;
 
 use super::JointPage;
 use super::layers::ends;
-use super::parts::{MEMORY, Part, Parts, backward};
+use super::parts::{self, MEMORY, backward};
+use crate::html::bars::{Part, Parts, mark, room};
 use crate::html::markup::{self, count, escape, table};
 use crate::html::names::visible;
 use crate::html::shell::Section;
@@ -36,8 +37,8 @@ pub(super) fn section(page: &JointPage) -> Option<Section> {
     }
     let stages = Stages {
         page,
-        seconds: Parts::seconds(page),
-        bytes: Parts::bytes(page),
+        seconds: parts::seconds(page),
+        bytes: parts::bytes(page),
         limits: plan.stages.iter().map(|stage| limit(plan, stage)).collect(),
         devices: pipeline_devices(plan),
     };
@@ -145,14 +146,14 @@ impl Stages<'_> {
             add("update", false, &|_, stage| optional(stage.update_s));
         }
         if self.page.parts.is_some() {
-            for Part { name, of_stage, .. } in &self.seconds.0 {
-                add(name, false, &|index, _| markup::seconds(of_stage[index]));
+            for Part { name, figures, .. } in &self.seconds.0 {
+                add(name, false, &|index, _| markup::seconds(figures[index]));
             }
         }
         add("memory", false, &|_, stage| markup::bytes(stage.memory_bytes));
         add("of", false, &|index, _| self.limits[index].map(markup::bytes).unwrap_or_default());
-        for Part { name, of_stage, .. } in self.bytes.0.iter().filter(|part| part.name != MEMORY) {
-            add(name, false, &|index, _| markup::bytes(of_stage[index]));
+        for Part { name, figures, .. } in self.bytes.0.iter().filter(|part| part.name != MEMORY) {
+            add(name, false, &|index, _| markup::bytes(figures[index]));
         }
         let heads: Vec<(&str, bool)> = columns.iter().map(|&(name, is_word, _)| (name, is_word)).collect();
         let row = |index: usize| columns.iter().map(|column| column.2[index].clone()).collect();
@@ -183,16 +184,4 @@ fn configurations(stage: &JointStageDocument) -> String {
         1 => format!("1 layer: {}", parts.join(", ")),
         layers => format!("{} layers: {}", count(layers), parts.join(", ")),
     }
-}
-
-/// The usable part of a memory bar.
-fn room(limit: f64) -> String {
-    format!("<rect class=\"room\" width=\"{:.1}\" height=\"10\"/>", 1000.0 * limit)
-}
-
-/// A mark at the limit of memory, within the bar.
-fn mark(limit: f64) -> String {
-    const WIDE: f64 = 6.0;
-    let x = (1000.0 * limit).clamp(WIDE, 1000.0) - WIDE;
-    format!("<rect class=\"limit\" x=\"{x:.1}\" width=\"{WIDE:.1}\" height=\"10\"/>")
 }

@@ -48,8 +48,6 @@ pub(crate) struct Anywhere<'a> {
     pub(crate) used: &'a Used,
     pub(crate) unit: Unit,
     pub(crate) rooms: Rc<Rooms>,
-    /// Whether a plan is known, so that a bound is asked for and not a proof that there is none.
-    pub(crate) has_plan: bool,
 }
 
 /// A bound of a scenario.
@@ -63,12 +61,17 @@ pub(crate) struct Bound {
     pub(crate) is_ascended: bool,
 }
 
-impl<'a> Anywhere<'a> {
+impl Bound {
+    /// No bound.
+    const NONE: Bound = Bound { seconds: f64::NEG_INFINITY, setting: None, guests: None, is_ascended: false };
+}
+
+impl Anywhere<'_> {
     /// A bound on the plans of a scenario that take less than `limit` seconds; `limit` or more if there is none.
     pub(crate) fn bound(&self, scenario: Scenario, limit: f64, stop: &Stop) -> Bound {
         let mut tried = self.tried(scenario, limit, stop);
         tried.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut best = Bound { seconds: f64::NEG_INFINITY, setting: None, guests: None, is_ascended: false };
+        let mut best = Bound::NONE;
         for (divided, guests) in tried.into_iter().take(MOST_WHOLE) {
             self.whole(scenario, guests, divided, limit, stop, &mut best);
         }
@@ -119,7 +122,7 @@ impl<'a> Anywhere<'a> {
         let highest: Vec<[f64; 2]> = (0..kinds).map(|kind| tensors.highest_rates(self.model, kind)).collect();
         let mut tried: Vec<(f64, Guests)> = Vec::new();
         let mut best = f64::NEG_INFINITY;
-        for ram in self.ram_prices(&highest, limit) {
+        for ram in self.ram_prices(&highest) {
             // What would else be on the host pays for RAM as well.
             let rate = |kind: usize, level: usize| [highest[kind][0] + ram, highest[kind][1], 0.0][level];
             let mut chosen = vec![0; kinds];
@@ -141,6 +144,25 @@ impl<'a> Anywhere<'a> {
             }
         }
         tried
+    }
+
+    /// Whether no plan of a scenario fits. At a price at which lacking a MB costs `limit`, which no plan takes, every plan of the
+    /// relaxation lacks as much.
+    pub(crate) fn is_infeasible(&self, scenario: Scenario, limit: f64, stop: &Stop) -> bool {
+        let rates = vec![limit / LACK; self.kinds.len()];
+        let guests = Guests { rates, ram: limit / LACK, rooms: Rc::clone(&self.rooms) };
+        let mut bound = Bound { seconds: self.divided(scenario, &guests), ..Bound::NONE };
+        if bound.seconds < limit {
+            let divided = bound.seconds;
+            self.whole(scenario, guests, divided, limit, stop, &mut bound);
+        }
+        bound.seconds >= limit
+    }
+
+    /// The bound if room and RAM cost nothing.
+    pub(crate) fn free(&self, scenario: Scenario) -> Bound {
+        let guests = Guests { rates: vec![0.0; self.kinds.len()], ram: 0.0, rooms: Rc::clone(&self.rooms) };
+        Bound { seconds: self.divided(scenario, &guests), ..Bound::NONE }
     }
 
     fn prices(&self, scenario: Scenario, guests: Option<Guests>) -> Prices<'_> {
@@ -185,20 +207,20 @@ impl<'a> Anywhere<'a> {
         let seconds = if stop.reason().is_some() { divided } else { whole - whole.abs() * ROUNDING };
         if seconds > best.seconds {
             let micro_batch = self.setting.micro_batch;
-            let setting = path.map(|path| plan::setting(self.question, &prices, self.unit, &path, micro_batch));
+            let setting =
+                path.map(|path| plan::setting(self.question, &prices, self.unit, &path, micro_batch));
             *best = Bound { seconds, setting, guests: Some(guests), is_ascended: best.is_ascended };
         }
     }
 
     /// Prices of RAM to try: one alone if it holds all that devices leave.
-    fn ram_prices(&self, highest: &[[f64; 2]], limit: f64) -> Vec<f64> {
-        let bytes = self.model.blocks.iter().map(|block| block.fixed_bytes.saturating_add(block.movable_bytes()));
-        let most = bytes.chain(self.sizes.caches.iter().copied()).fold(self.model.input_bytes, u64::saturating_add);
+    fn ram_prices(&self, highest: &[[f64; 2]]) -> Vec<f64> {
+        let bytes =
+            self.model.blocks.iter().map(|block| block.fixed_bytes.saturating_add(block.movable_bytes()));
+        let most =
+            bytes.chain(self.sizes.caches.iter().copied()).fold(self.model.input_bytes, u64::saturating_add);
         if most.saturating_add(LARGEST_BUFFERS) <= self.question.host.memory {
             return vec![0.0];
-        }
-        if !self.has_plan {
-            return vec![limit / LACK];
         }
         let scale = highest.iter().flatten().copied().fold(0.0, f64::max);
         RAM.iter().map(|share| share * scale).collect()

@@ -88,7 +88,12 @@ pub(crate) fn edges(prices: &Prices<'_>, unit: Unit, start: Start, with_slower: 
             let least = |units: usize| seconds[units] - guests.earned(start.kind, room - units);
             let best = (0..most).map(|units| (units, least(units))).min_by(|a, b| a.1.total_cmp(&b.1));
             if let Some((units, seconds)) = best.filter(|best| best.1.is_finite()) {
-                edges.push(Edge { end, seconds: seconds + prices.rotary(Some(start.kind), start.slot..end), units, moved: 0 });
+                edges.push(Edge {
+                    end,
+                    seconds: seconds + prices.rotary(Some(start.kind), start.slot..end),
+                    units,
+                    moved: 0,
+                });
             }
             return;
         }

@@ -12,7 +12,7 @@ use stagewright_llamacpp::Device;
 use crate::Plan;
 use crate::model::Model;
 use crate::moves;
-use crate::plan::{Moved, overrides, to_host};
+use crate::plan::{Moved, to_host};
 use crate::question::Question;
 
 /// Parts of the slots that the host has to begin with.
@@ -49,7 +49,8 @@ impl Cuts<'_> {
                 let host_slots = (slots - 1) * part / PARTS;
                 let cuts = by_memory(&order, host_slots, slots - host_slots);
                 let found = self.filled(&order, &cuts)?;
-                let is_better = |found: &Plan| best.as_ref().is_none_or(|best| found.seconds < best.0.seconds);
+                let is_better =
+                    |found: &Plan| best.as_ref().is_none_or(|best| found.seconds < best.0.seconds);
                 if let Some(found) = found.filter(is_better) {
                     best = Some((found, order.clone(), cuts));
                 }
@@ -105,8 +106,7 @@ impl Cuts<'_> {
             .filter(|(_, block)| !block.is_prediction && !block.groups.is_empty())
             .map(|(slot, block)| (slot, to_host(block, 0)))
             .collect();
-        setting.overrides = overrides(self.model, host_slots, moved);
-        moves::improved(self.label, self.question, self.model, setting, 0)
+        moves::improved(self.label, self.question, self.model, setting, Some(&moved), 0)
     }
 }
 
@@ -143,7 +143,10 @@ fn orders(devices: &[Device]) -> Vec<Vec<Device>> {
         all = longer.collect();
     }
     let nameless = |order: &[Device]| -> Vec<Device> {
-        order.iter().map(|device| Device { name: String::new(), buffer: String::new(), ..device.clone() }).collect()
+        order
+            .iter()
+            .map(|device| Device { name: String::new(), buffer: String::new(), ..device.clone() })
+            .collect()
     };
     let mut seen: Vec<Vec<Device>> = Vec::new();
     all.retain(|order| {

@@ -6,28 +6,32 @@
 //! formula of speed of [`stagewright_llamacpp`], among all orders of all sets of devices, all cuts and all such projections, so
 //! that every device and RAM hold what they are given.
 //!
-//! Three facts make the search exact and short. A device's choices depend on nothing but its range of slots, so that they are a
-//! knapsack (`chain`) and plans are paths over slots and sets of used devices (`search`). What a plan shares is fixed
-//! from outside: the first device and the largest weight on the host, for which it keeps room, and the micro-batch (`prices`).
-//! And the linear relaxation of every knapsack is a closed form, which orders and prunes the searches (`relaxation`).
+//! Three facts make the search of plans with projections at home or on the host exact and short. A device's choices depend on
+//! nothing but its range of slots, so that they are a knapsack (`chain`) and plans are paths over slots and sets of used devices
+//! (`search`). What a plan shares is fixed from outside: the first device and the largest weight on the host, for which it keeps
+//! room, and the micro-batch (`prices`). And the linear relaxation of every knapsack is a closed form, which orders and prunes
+//! the searches (`relaxation`).
+//!
+//! A projection may also be on a device that does not have its layer, at two changes of device a layer. Such plans are bounded by
+//! prices of room (`guests`, `anywhere`); where the bound is below the plan, they are looked for (`elsewhere`, `moves`, `cuts`).
+//! They pay where a device has room left for a projection and not for a layer, and where a long context is mostly empty: then
+//! caches and attention of some layers are best on the host, and their projections on devices.
 //!
 //! # Bound
-//! A search that ends proves its plan optimal. One that is stopped leaves the least relaxation of what it did not finish.
-//! Where projections have sizes without a large common divisor, they are rounded up to units of a 65,536th of the largest
-//! memory; the plan is then bounded by the relaxation.
+//! No plan is below the bound, wherever its projections are. It equals the best plan where no device has room left that some
+//! other layer would take. A search that is stopped leaves the least relaxation of what it did not finish. Where projections have
+//! sizes without a large common divisor, they are rounded up to units of a 65,536th of the largest memory, and the bound is that of
+//! the relaxation.
 //!
 //! # Not searched
-//! Weights of layers on the processor of a chip whose devices share its memory, which would free nothing.
-//!
-//! Overrides to a device that does not have the layer: each such layer changes the device twice, while a cut elsewhere costs
-//! nothing. Where all devices together barely hold a model, and a single projection is as large as
-//! what is left of each, such a move is faster than the host: `--fit` then was, by up to 36%, on 4 of 400 machines drawn so.
-//! The output is on the last device, and caches are with their layers.
+//! Weights of layers on the processor of a chip whose devices share its memory, which would free nothing. Overrides of anything
+//! but projections of feed-forward blocks and routed experts. The output is on the last device, and caches are with their layers.
 
 mod anywhere;
 mod chain;
 mod cuts;
 mod devices;
+mod elsewhere;
 mod fit;
 mod guests;
 mod model;
@@ -40,11 +44,6 @@ pub mod rules;
 mod search;
 mod tensors;
 
-use std::rc::Rc;
-
-use anywhere::{Anywhere, Bound};
-use cuts::Cuts;
-use guests::Rooms;
 use stagewright_core::solver::Context;
 use stagewright_core::solver::StopReason;
 use stagewright_formats::{InputError, Result};
@@ -53,6 +52,7 @@ use stagewright_llamacpp::{Placement, Setting, place};
 
 use chain::Unit;
 use devices::Used;
+use elsewhere::Elsewhere;
 use model::Model;
 use prices::{Prices, Scenario, Sizes, copies};
 pub use question::Question;
@@ -62,9 +62,6 @@ use search::Search;
 
 /// Limit of the number of sets of used devices.
 const MOST_SETS: usize = 4096;
-
-/// Share by which a bound may be below a plan without a search for a better one.
-const CLOSE: f64 = 5e-3;
 
 /// Rules whose plans count as well: `fit`, which moves projections to other devices, and the others if the search found none.
 const RULES_OF_OTHERS: [&str; 3] = ["fit", "n-cpu-moe", "memory"];
@@ -135,82 +132,17 @@ pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) ->
         }
     }
     if !kinds.is_empty() && !question.has_one_memory() {
+        // A bound on all plans takes the place of one on plans with projections at home or on the host.
+        solution.bound = f64::INFINITY;
         for &micro_batch in question.micro_batches {
-            guests_everywhere(label, question, &kinds, &used, micro_batch, &mut solution, context)?;
+            let elsewhere = Elsewhere { label, question, kinds: &kinds, used: &used, micro_batch };
+            elsewhere.run(&mut solution, context)?;
         }
     }
     if let Some(plan) = &solution.plan {
         solution.bound = solution.bound.min(plan.seconds);
     }
     Ok(solution)
-}
-
-/// Lowers the bound to that of plans with projections on any device, and looks for such plans where it is lower.
-fn guests_everywhere(
-    label: &str,
-    question: &Question<'_>,
-    kinds: &[DeviceKind],
-    used: &Used,
-    micro_batch: u64,
-    solution: &mut Solution,
-    context: &mut Context<'_>,
-) -> Result<()> {
-    let setting = question.setting(vec![kinds[0].device.clone()], micro_batch);
-    let model = Model::new(question.structure, &setting);
-    let sizes = Sizes::new(label, &model, &setting)?;
-    let memory = question.devices.iter().map(|device| device.memory).max().unwrap_or(0);
-    let unit = Unit::new(&model, memory);
-    let rooms = Rc::new(Rooms::new(&model, unit, memory));
-    // The fastest plan, and those with all layers on the host.
-    let on_host = |kind: &DeviceKind| {
-        let setting = question.setting(vec![kind.device.clone()], micro_batch);
-        Setting { layers: Some(0), ..setting }
-    };
-    let fastest = solution.plan.iter().map(|plan| plan.setting.clone());
-    let starts: Vec<Setting> = fastest.chain(kinds.iter().map(on_host)).collect();
-    for setting in starts {
-        keep(solution, moves::improved(label, question, &model, setting, u64::MAX)?);
-    }
-    let has_plan = solution.plan.is_some();
-    let (sizes, model, setting) = (&sizes, &model, &setting);
-    let anywhere = Anywhere { question, setting, model, sizes, kinds, used, unit, rooms, has_plan };
-    let limit = |solution: &Solution| match &solution.plan {
-        Some(plan) => plan.seconds,
-        None => anywhere.most_seconds(),
-    };
-    let scenarios = scenarios_of(question, model, kinds, sizes).into_iter();
-    let mut bounds: Vec<(Bound, Scenario)> = scenarios
-        .map(|scenario| (anywhere.bound(scenario, limit(solution), context.stop()), scenario))
-        .collect();
-    let mut is_searched = false;
-    loop {
-        bounds.sort_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds));
-        let least = bounds.first().map_or(f64::INFINITY, |known| known.0.seconds);
-        let best = limit(solution);
-        if !has_plan && least >= best {
-            // Not even the slowest plan.
-            return Ok(());
-        }
-        if least >= best * (1.0 - CLOSE) || context.stop().reason().is_some() {
-            solution.bound = solution.bound.min(least);
-            return Ok(());
-        }
-        if !is_searched {
-            is_searched = true;
-            let stop = context.stop();
-            let found = Cuts { label, question, model, micro_batch, stop }.run()?;
-            keep(solution, found);
-            continue;
-        }
-        let Some((bound, scenario)) = bounds.first_mut().filter(|known| has_plan && !known.0.is_ascended) else {
-            solution.bound = solution.bound.min(least);
-            return Ok(());
-        };
-        anywhere.ascended(*scenario, bound, best, context.stop());
-        if let Some(setting) = bound.setting.take() {
-            keep(solution, moves::improved(label, question, model, setting, scenario.largest)?);
-        }
-    }
 }
 
 /// Plans with all slots on the host: without devices, and with each kind of device for large batches.

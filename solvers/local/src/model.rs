@@ -54,6 +54,8 @@ pub(crate) struct Model<'a> {
     pub(crate) structure: &'a Structure,
     /// Blocks by slot.
     pub(crate) blocks: Vec<Block>,
+    /// Blocks that are loaded among the first, by their number.
+    loaded: Vec<usize>,
     /// Tensors with the slot of the output, its copy of a tied table among them.
     pub(crate) output: Vec<usize>,
     /// Bytes of the tensors with the output.
@@ -79,8 +81,13 @@ impl<'a> Model<'a> {
             block.is_prediction = layer.is_prediction;
             block.has_experts = layer.mixture.is_some();
         }
+        let loaded = blocks.iter().scan(0, |count, block| {
+            *count += usize::from(!block.is_prediction);
+            Some(*count)
+        });
         let mut model = Model {
             structure,
+            loaded: std::iter::once(0).chain(loaded).collect(),
             blocks,
             output: placement.copies.iter().map(|&(index, _)| index).collect(),
             output_bytes: 0,
@@ -115,13 +122,13 @@ impl<'a> Model<'a> {
 
     /// Whether slots are more than blocks that are not loaded.
     pub(crate) fn is_loaded(&self, slots: std::ops::Range<usize>) -> bool {
-        slots.into_iter().any(|slot| self.blocks.get(slot).is_none_or(|block| !block.is_prediction))
+        slots.end > self.blocks.len() || self.has_blocks(slots)
     }
 
     /// Whether slots have blocks that are loaded.
     pub(crate) fn has_blocks(&self, slots: std::ops::Range<usize>) -> bool {
-        let end = slots.end.min(self.blocks.len());
-        slots.start < end && self.blocks[slots.start..end].iter().any(|block| !block.is_prediction)
+        let last = self.blocks.len();
+        self.loaded[slots.end.min(last)] > self.loaded[slots.start.min(last)]
     }
 }
 

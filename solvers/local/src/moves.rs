@@ -7,11 +7,11 @@
 use stagewright_formats::Result;
 use stagewright_llamacpp::constants::HOP;
 use stagewright_llamacpp::memory::{MARGIN, Memory};
-use stagewright_llamacpp::{Device, DeviceId, Location, Setting, place};
+use stagewright_llamacpp::{Device, DeviceId, Location, Override, Placement, Setting, place};
 
 use crate::Plan;
 use crate::model::Model;
-use crate::plan::{Moved, overrides};
+use crate::plan::{Moved, overrides, without_effect};
 use crate::question::Question;
 use crate::tensors::Tensors;
 
@@ -29,8 +29,9 @@ struct Move {
     density: f64,
 }
 
-/// The fastest plan by moves from a setting, on its devices and then on others; `None` if none fits. What the setting has on
-/// the host may be larger than `largest` and too much for RAM, as long as the moves mend that.
+/// The fastest plan by moves from a setting, on its devices and then on others; `None` if none fits. Projections are where the
+/// overrides of the setting say, or else where `moved` says. What is on the host may be larger than `largest` and too much for
+/// RAM, as long as the moves mend that.
 ///
 /// # Errors
 /// If the memory of the model is not followed (L007, L009).
@@ -39,24 +40,34 @@ pub(crate) fn improved(
     question: &Question<'_>,
     model: &Model<'_>,
     setting: Setting,
+    moved: Option<&Moved>,
     largest: u64,
 ) -> Result<Option<Plan>> {
     let moving = Moving { label, question, model, largest };
-    let Some(mut plan) = moving.judged(setting)? else { return Ok(None) };
+    let mut placement = place(question.structure, &setting);
+    for (&slot, away) in moved.into_iter().flatten() {
+        for (position, group) in model.blocks[slot].groups.iter().enumerate() {
+            if let Some((_, location)) = away.iter().find(|known| known.0 == group.module) {
+                moving.put(&mut placement, slot, position, *location);
+            }
+        }
+    }
     let mut best = None;
+    let Some(mut plan) = moving.judged(setting, placement)? else { return Ok(None) };
     moving.run(&mut plan, &mut best)?;
     for device in question.devices {
         if plan.setting.devices.iter().any(|known| known.name == device.name) {
             continue;
         }
-        let Some(mut wider) = moving.judged(with_device(&plan.setting, device))? else { continue };
+        let wider = with_device(&plan.setting, device);
+        let Some(mut wider) = moving.judged(wider, plan.placement.clone())? else { continue };
         let seconds = wider.seconds;
         moving.run(&mut wider, &mut best)?;
         if wider.seconds < seconds {
             plan = wider;
         }
     }
-    Ok(best)
+    best.map_or(Ok(None), |best| moving.written(best))
 }
 
 /// A setting with one more device, which has no slots.
@@ -65,10 +76,13 @@ fn with_device(setting: &Setting, device: &Device) -> Setting {
     shares.resize(setting.devices.len(), 1.0);
     shares.push(0.0);
     let devices: Vec<Device> = setting.devices.iter().chain([device]).cloned().collect();
-    Setting { devices: devices.into(), shares, ..setting.clone() }
+    // Without devices all slots are on the host.
+    let layers = if setting.devices.is_empty() { Some(0) } else { setting.layers };
+    Setting { devices: devices.into(), shares, layers, ..setting.clone() }
 }
 
-/// What moves have in common.
+/// What moves have in common. Their plans have no overrides but [`Override::AllExperts`], if any projection is elsewhere than its
+/// slot: patterns take long to match.
 struct Moving<'a> {
     label: &'a str,
     question: &'a Question<'a>,
@@ -77,17 +91,43 @@ struct Moving<'a> {
 }
 
 impl Moving<'_> {
+    fn put(&self, placement: &mut Placement, slot: usize, position: usize, location: Location) {
+        for &tensor in &self.model.blocks[slot].groups[position].tensors {
+            placement.tensors[tensor] = Some(location);
+        }
+    }
+
     /// A plan that fits its devices once no larger weight is on the host than may be.
-    fn judged(&self, setting: Setting) -> Result<Option<Plan>> {
+    fn judged(&self, mut setting: Setting, placement: Placement) -> Result<Option<Plan>> {
         let structure = self.question.structure;
-        let placement = place(structure, &setting);
+        if !setting.overrides.is_empty() || !elsewhere(self.model, &placement).is_empty() {
+            setting.overrides = vec![Override::AllExperts];
+        }
         let memory = Memory::of(self.label, structure, &setting, &placement)?;
         let seconds = self.question.goal.seconds(structure, &setting, &placement, self.question.host);
-        let plan =
-            seconds.map(|seconds| Plan { setting, placement, memory, seconds }).filter(|plan| {
-                plan.setting.devices.ids().all(|id| self.taken(plan, id) <= plan.setting.devices[id].memory)
-            });
-        Ok(plan)
+        let plan = seconds.map(|seconds| Plan { setting, placement, memory, seconds });
+        let fits = |plan: &Plan| {
+            let devices = plan.setting.devices.enumerate();
+            devices.into_iter().all(|(id, device)| self.taken(plan, id) <= device.memory)
+        };
+        Ok(plan.filter(fits))
+    }
+
+    /// The plan with the overrides that say where its projections are.
+    fn written(&self, plan: Plan) -> Result<Option<Plan>> {
+        let host_slots = plan.placement.slots.iter().take_while(|slot| **slot == Location::Host).count();
+        let mut setting = plan.setting;
+        let any = !setting.overrides.is_empty();
+        setting.overrides = overrides(self.model, host_slots, elsewhere(self.model, &plan.placement));
+        if any && setting.overrides.is_empty() {
+            setting.overrides.extend(without_effect(&setting));
+        }
+        let found = Plan::of(self.label, self.question, setting)?;
+        debug_assert!(
+            found.as_ref().is_some_and(|found| found.placement == plan.placement),
+            "overrides say it"
+        );
+        Ok(found)
     }
 
     /// Bytes that a device must have.
@@ -114,13 +154,17 @@ impl Moving<'_> {
     fn moved(&self, plan: &Plan) -> Result<Option<Plan>> {
         let mut moves = self.moves(plan);
         moves.sort_by(|a, b| b.density.total_cmp(&a.density));
-        let host_slots = plan.placement.slots.iter().take_while(|slot| **slot == Location::Host).count();
         for chosen in moves.iter().take(MOST_TRIALS) {
             let mut count = chosen.slots.len();
             while count > 0 {
-                let moved = elsewhere(self.model, plan, chosen, &chosen.slots[..count]);
-                let overrides = overrides(self.model, host_slots, moved);
-                let found = self.judged(Setting { overrides, ..plan.setting.clone() })?;
+                let mut placement = plan.placement.clone();
+                for &slot in &chosen.slots[..count] {
+                    let positions = 0..self.model.blocks[slot].groups.len();
+                    for position in positions.filter(|position| chosen.projections >> position & 1 == 1) {
+                        self.put(&mut placement, slot, position, Location::Device(chosen.target));
+                    }
+                }
+                let found = self.judged(plan.setting.clone(), placement)?;
                 let found = found.filter(|found| found.seconds < plan.seconds);
                 if found.is_some() {
                     return Ok(found);
@@ -157,9 +201,8 @@ impl Moving<'_> {
                     let chosen = || (0..groups.len()).filter(|position| projections >> position & 1 == 1);
                     let bytes = chosen().map(|position| groups[position].bytes).fold(0, u64::saturating_add);
                     let fitting = usize::try_from(free / bytes.max(1)).unwrap_or(usize::MAX);
-                    let saved = |position: usize| {
-                        seconds(position, places[position].2) - seconds(position, there)
-                    };
+                    let saved =
+                        |position: usize| seconds(position, places[position].2) - seconds(position, there);
                     let hops = if is_home { 0.0 } else { hops };
                     let density = (chosen().map(saved).sum::<f64>() - hops) / bytes.max(1) as f64;
                     if fitting > 0 && density > 0.0 {
@@ -174,21 +217,17 @@ impl Moving<'_> {
 }
 
 /// Location of a projection.
-fn location(model: &Model<'_>, plan: &Plan, slot: usize, position: usize) -> Option<Location> {
-    let index = *model.blocks[slot].groups[position].tensors.first()?;
-    plan.placement.tensors[index]
+fn location(model: &Model<'_>, placement: &Placement, slot: usize, position: usize) -> Option<Location> {
+    placement.tensors[*model.blocks[slot].groups[position].tensors.first()?]
 }
 
-/// Projections that are elsewhere than their slot after a move.
-fn elsewhere(model: &Model<'_>, plan: &Plan, chosen: &Move, slots: &[usize]) -> Moved {
+/// Projections that are elsewhere than their slot.
+fn elsewhere(model: &Model<'_>, placement: &Placement) -> Moved {
     let mut moved = Moved::new();
     for (slot, block) in model.blocks.iter().enumerate().filter(|(_, block)| !block.is_prediction) {
-        let Some(&home) = plan.placement.slots.get(slot) else { continue };
+        let Some(&home) = placement.slots.get(slot) else { continue };
         let away = block.groups.iter().enumerate().filter_map(|(position, group)| {
-            let location = match slots.contains(&slot) && chosen.projections >> position & 1 == 1 {
-                true => Location::Device(chosen.target),
-                false => location(model, plan, slot, position)?,
-            };
+            let location = location(model, placement, slot, position)?;
             (location != home).then_some((group.module, location))
         });
         let away: Vec<_> = away.collect();
@@ -211,8 +250,9 @@ fn alike(model: &Model<'_>, plan: &Plan) -> Vec<(Places, Vec<usize>)> {
     for (slot, block) in model.blocks.iter().enumerate().filter(|(_, block)| !block.is_prediction) {
         let Some(&home) = plan.placement.slots.get(slot) else { continue };
         let groups = block.groups.iter().enumerate();
-        let places =
-            groups.map(|(position, group)| (group.module, group.bytes, location(model, plan, slot, position)));
+        let places = groups.map(|(position, group)| {
+            (group.module, group.bytes, location(model, &plan.placement, slot, position))
+        });
         let places = (home, places.collect());
         match all.iter_mut().find(|known| known.0 == places) {
             Some((_, slots)) => slots.push(slot),

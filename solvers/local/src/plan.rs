@@ -36,7 +36,7 @@ pub(crate) fn setting(
     for stage in &path.stages {
         let mut chosen = choices(prices, unit, stage.start, &stage.edge);
         let first = stage.start.slot;
-        earliest_first(&model.blocks, first, &mut chosen);
+        earliest_first(model, first, &mut chosen);
         for (slot, choice) in (first..).zip(&chosen) {
             let away = model.blocks.get(slot).map(|block| to_host(block, choice.kept)).unwrap_or_default();
             if !away.is_empty() {
@@ -66,7 +66,8 @@ pub(crate) fn to_host(block: &Block, kept: u16) -> Vec<(&'static str, Location)>
 }
 
 /// Among blocks that are alike, those that move most come first, so that `--n-cpu-moe` can say it.
-fn earliest_first(blocks: &[Block], first: usize, chosen: &mut [Choice]) {
+fn earliest_first(model: &Model<'_>, first: usize, chosen: &mut [Choice]) {
+    let (blocks, layers) = (&model.blocks, &model.structure.layers);
     let slots: Vec<usize> = (first..first + chosen.len()).filter(|&slot| slot < blocks.len()).collect();
     let is_alike = |a: usize, b: usize| {
         let alike = |a: &Block, b: &Block| {
@@ -74,7 +75,9 @@ fn earliest_first(blocks: &[Block], first: usize, chosen: &mut [Choice]) {
                 && a.groups.len() == b.groups.len()
                 && a.groups.iter().zip(&b.groups).all(|(a, b)| (a.module, a.bytes) == (b.module, b.bytes))
         };
-        alike(&blocks[a], &blocks[b])
+        // Mixers decide how wide buffers are.
+        let mixer = |slot: usize| layers.get(slot).map(|layer| &layer.mixer);
+        alike(&blocks[a], &blocks[b]) && mixer(a) == mixer(b)
     };
     for (position, &slot) in slots.iter().enumerate() {
         let later = slots[position + 1..].iter().filter(|&&other| is_alike(slot, other));
@@ -123,7 +126,8 @@ pub(crate) fn overrides(model: &Model<'_>, host_slots: usize, mut moved: Moved) 
             by_modules.entry((modules, target)).or_default().push(slot);
         }
     }
-    let patterns = by_modules.into_iter().map(|((modules, target), slots)| (pattern(&slots, &modules), target));
+    let patterns =
+        by_modules.into_iter().map(|((modules, target), slots)| (pattern(&slots, &modules), target));
     overrides.extend(patterns.map(|(pattern, target)| Override::Tensors { pattern, target }));
     overrides
 }
@@ -137,7 +141,9 @@ fn pattern(slots: &[usize], modules: &[&str]) -> Pattern {
 /// An override that moves nothing, since the norm of the output is where the output is. Any override ends the pipelining of
 /// micro-batches and the memory that it takes.
 pub(crate) fn without_effect(setting: &Setting) -> Option<Override> {
-    let last = DeviceId::new(setting.devices.len().checked_sub(1)?);
+    // Devices after the output's have no slots.
+    let has_slots = |device: &usize| setting.shares.get(*device).is_none_or(|&share| share > 0.0);
+    let last = DeviceId::new((0..setting.devices.len()).rev().find(has_slots)?);
     let pattern = Pattern::new(r"output_norm\.").ok()?;
     Some(Override::Tensors { pattern, target: Location::Device(last) })
 }

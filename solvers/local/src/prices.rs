@@ -17,6 +17,8 @@ pub(crate) struct Sizes {
     pub(crate) caches: Vec<u64>,
     /// Bytes of the state by slot.
     states: Vec<u64>,
+    /// Bytes of the largest state.
+    largest_state: u64,
     /// Width of the widest layer, which the host and a device that works for it count.
     widest: u64,
     /// Widths of inputs: of the memory that has the first layer, and of the others.
@@ -43,9 +45,11 @@ impl Sizes {
         let caches = (0..model.slots()).map(|slot| layer_bytes(label, structure, setting, cells, slot));
         let is_loaded = |slot: usize| model.blocks.get(slot).is_some_and(|block| !block.is_prediction);
         let state = |slot| if is_loaded(slot) { buffers::state_bytes(structure, setting, slot) } else { 0 };
+        let states: Vec<u64> = (0..model.slots()).map(state).collect();
         Ok(Sizes {
             caches: caches.collect::<Result<_>>()?,
-            states: (0..model.slots()).map(state).collect(),
+            largest_state: states.iter().copied().max().unwrap_or(0),
+            states,
             widest: buffers::widest(structure),
             inputs: [true, false].map(|is_first| buffers::input_width(structure, 1, is_first)),
             output: structure.head.map_or(0, |_| buffers::output_width(structure)),
@@ -57,6 +61,9 @@ impl Sizes {
     }
 
     fn state(&self, slots: std::ops::Range<usize>) -> u64 {
+        if self.largest_state == 0 {
+            return 0;
+        }
         self.states[slots].iter().copied().max().unwrap_or(0)
     }
 }

@@ -82,8 +82,7 @@ impl Relaxation {
         // Without slots, the first device is no change to the next.
         let idle = (0..=prices.host_slots.min(slots - 1)).filter_map(move |start| {
             let earned = prices.earned(first, prices.idle_room(start)?, None);
-            let seconds =
-                prices.before(start) - prices.hop - earned + self.rest[after.unwrap_or(0)][start];
+            let seconds = prices.before(start) - prices.hop - earned + self.rest[after.unwrap_or(0)][start];
             Some((seconds, start, start))
         });
         whole.chain(idle)

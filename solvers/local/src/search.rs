@@ -182,7 +182,8 @@ impl<'a> Search<'a> {
                             ram: label.ram.saturating_add(edge.moved),
                             last: Some((Stage { start, edge: *edge }, [state, slot, parent])),
                         };
-                        let rest = if edge.end == slots { 0.0 } else { self.relaxation.rest(after, edge.end) };
+                        let rest =
+                            if edge.end == slots { 0.0 } else { self.relaxation.rest(after, edge.end) };
                         let bound = next.seconds + rest;
                         if next.ram > self.memory || bound >= *limit {
                             continue;

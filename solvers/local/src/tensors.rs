@@ -130,7 +130,8 @@ impl<'a> Tensors<'a> {
         let of_sent = |sent: u16| {
             let mut seconds = if sent == 0 { 0.0 } else { back };
             seconds += if sent == rest { 0.0 } else { crossing };
-            for (position, away) in away.iter().enumerate().filter(|(position, _)| rest >> position & 1 == 1) {
+            for (position, away) in away.iter().enumerate().filter(|(position, _)| rest >> position & 1 == 1)
+            {
                 seconds += if sent >> position & 1 == 1 { away.device } else { away.host };
             }
             seconds
@@ -207,9 +208,10 @@ impl<'a> Tensors<'a> {
                 block.groups.iter().map(|group| self.tensors(&group.tensors, false, device)).collect()
             };
             let (there, host) = (on(Some(&self.kinds[kind].device)), on(None));
-            let homes = self.kinds.iter().map(|home| {
-                (on(Some(&home.device)), self.count() * home.device.rates.expert_layer)
-            });
+            let homes = self
+                .kinds
+                .iter()
+                .map(|home| (on(Some(&home.device)), self.count() * home.device.rates.expert_layer));
             let homes: Vec<(Vec<f64>, f64)> = homes.collect();
             for sent in 1..=all_kept(block) {
                 let bytes = kept_bytes(block, sent) as f64;

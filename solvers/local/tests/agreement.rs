@@ -4,9 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::solver::{Context, Settings, Silent};
 use stagewright_llamacpp::memory::{MARGIN, Memory};
-use stagewright_llamacpp::{
-    Class, Device, Goal, Host, Location, Override, Placement, Setting, place,
-};
+use stagewright_llamacpp::{Class, Device, Goal, Host, Location, Override, Placement, Setting, place};
 use stagewright_local::{Question, Solution, solve};
 use stagewright_structure::{Encoding, Structure};
 
@@ -229,9 +227,8 @@ impl Case {
         let share = if random.random_bool(0.5) { 10.0 } else { random.random_range(0.0..1.2) };
         let host =
             Host::new(MARGIN + 40 * MIB + (share * bytes as f64) as u64, 1e9 * random.random_range(0.2..0.9));
-        let is_measured = |device: &Device| {
-            device.rates.products.is_some() && device.rates.expert_products.is_some()
-        };
+        let is_measured =
+            |device: &Device| device.rates.products.is_some() && device.rates.expert_products.is_some();
         let goal = match random.random_range(0..3) {
             0 => Goal::Decode { tokens: 500 },
             1 if devices.iter().all(is_measured) => Goal::Request { prompt: 900, output: 20 },
@@ -259,8 +256,8 @@ impl Case {
     fn solution(&self, number: usize) -> Solution {
         let mut observer = Silent;
         let mut context = Context::new(Settings::default(), &mut observer);
-        let solution =
-            solve("model", &self.question(), &mut context).unwrap_or_else(|error| panic!("{number}: {error}"));
+        let solution = solve("model", &self.question(), &mut context)
+            .unwrap_or_else(|error| panic!("{number}: {error}"));
         assert_eq!(solution.stop, None);
         if let Some(plan) = &solution.plan {
             let line = plan.setting.line();
@@ -306,7 +303,7 @@ fn no_plan_at_home_is_better() {
     );
 }
 
-/// 200 models and machines: the bound is at most the best of all plans with projections anywhere, and nearly always met.
+/// 200 models and machines: no plan with projections anywhere is below the bound, and few are better than what is found.
 #[test]
 fn no_plan_anywhere_is_below_the_bound() {
     let mut random = ChaCha8Rng::seed_from_u64(37);
@@ -331,6 +328,12 @@ fn no_plan_anywhere_is_below_the_bound() {
         proved += usize::from(solution.bound >= found * (1.0 - 1e-9));
         worst = worst.max(found / expected - 1.0);
     }
-    println!("{fitting} with a plan, {best} of them the best, {proved} proved, at most {:.1}% slower", 100.0 * worst);
-    assert!(fitting > 120, "{fitting}");
+    println!(
+        "{fitting} with a plan, {best} of them the best, {proved} proved, at most {:.1}% slower",
+        100.0 * worst
+    );
+    assert!(
+        fitting > 120 && best * 20 > fitting * 19 && proved * 3 > fitting * 2,
+        "{fitting}, {best}, {proved}"
+    );
 }

@@ -39,7 +39,7 @@ impl Local {
             schema: LOCAL_PLAN_SCHEMA.into(),
             status: PlanStatus::Unknown,
             solver: solver.into(),
-            model: self.structure.name.clone(),
+            model: self.model_name(),
             options: self.options.clone(),
             cluster: self.cluster.clone(),
             objective: LocalObjectiveDocument {
@@ -56,6 +56,12 @@ impl Local {
             reason: None,
             setting: plan.map(|plan| self.setting(fixed, plan)),
         }
+    }
+
+    /// The file of the model if it was planned from one, so that exported lines run as they are; else its name.
+    fn model_name(&self) -> String {
+        let is_file = self.label.to_ascii_lowercase().ends_with(".gguf");
+        if is_file { self.label.clone() } else { self.structure.name.clone() }
     }
 
     /// Whether tensors are on a device that does not have their layer.

@@ -64,8 +64,7 @@ pub struct LocalObjectiveDocument {
     /// Tokens of the micro-batch, if given; null for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub micro_batch: Option<u64>,
-    /// Whether projections are on a device that does not have their layer. Plans of a search have none, and no bound is about
-    /// such plans.
+    /// Whether projections are on a device that does not have their layer.
     #[serde(default, skip_serializing_if = "is_false")]
     pub to_devices: bool,
     /// Value in seconds; null without a plan.

@@ -18,7 +18,6 @@ pub(super) fn figures(plan: &LocalPlanDocument) -> Figures {
 /// Whether every plan that `narrow` allows is one that `wide` allows, at the same value.
 pub(super) fn allows(wide: &LocalObjectiveDocument, narrow: &LocalObjectiveDocument) -> bool {
     wide.kind == narrow.kind
-        && wide.to_devices == narrow.to_devices
         && (wide.prompt, wide.output) == (narrow.prompt, narrow.output)
         && (wide.tokens.is_none() || wide.tokens == narrow.tokens)
         && (wide.micro_batch.is_none() || wide.micro_batch == narrow.micro_batch)

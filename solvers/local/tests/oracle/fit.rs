@@ -158,8 +158,8 @@ const FAILED: &str = "failed:";
 /// which plans keep, so that a plan has room for a projection less.
 const ROUTERS: f64 = 1e-3;
 
-/// Largest relative gap of plans whose projections have sizes without a large common divisor.
-const LARGEST_GAP: f64 = 0.02;
+/// Largest relative gap of plans.
+const LARGEST_GAP: f64 = 0.06;
 
 /// The setting of a line of the tool, where overrides of the same projections of several layers are one.
 fn merged(line: &str, devices: &[Device]) -> Setting {
@@ -203,19 +203,12 @@ fn speed(question: &Question<'_>, setting: &Setting) -> f64 {
     question.goal.generated().0 as f64 / seconds.expect("a measured speed")
 }
 
-/// Whether all memories together are smaller than the weights.
-fn is_too_large(question: &Question<'_>) -> bool {
-    let memories = question.devices.iter().map(|device| device.memory).chain([question.host.memory]);
-    memories.sum::<u64>() < question.structure.weight_bytes()
-}
-
 /// Tokens a second of the plan; `None` if it is proved that none fits.
 fn searched(question: &Question<'_>) -> (Option<f64>, Duration) {
     let (solution, duration) = solved(question);
     assert_eq!(solution.stop, None);
     let Some(plan) = solution.plan else {
-        let is_proved = solution.bound.is_infinite() || is_too_large(question);
-        assert!(is_proved, "it is not proved that no plan fits");
+        assert!(solution.bound.is_infinite(), "it is not proved that no plan fits");
         return (None, duration);
     };
     assert!(solution.bound >= plan.seconds * (1.0 - LARGEST_GAP), "{} {}", solution.bound, plan.seconds);

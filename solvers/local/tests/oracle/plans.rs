@@ -24,14 +24,14 @@ use crate::rules::{MIB, solved};
 use crate::tool::{Row, SERVERS, Tool, server, stored, written};
 
 const FILE: &str = "plans.txt";
-const CASES: usize = 301;
+const CASES: usize = 300;
 
 /// Number of the first model, after those whose memory is compared without a plan.
 const FIRST: usize = 60;
 
 /// Cases that are not compared, because the search finds a plan there that its rules of memory then refuse: it moves a
 /// projection from a layer to an earlier one that is alike but for its mixer, whose buffer is wider.
-const LEFT_OUT: &[usize] = &[26];
+const LEFT_OUT: &[usize] = &[];
 
 const MICRO_BATCHES: &[u64] = &[128, 512, 2048];
 

@@ -1,15 +1,14 @@
 //! A lower bound on all plans, with projections on any device: the relaxation of the module `guests` at a few prices.
 //!
-//! Two prices of a kind of device are worth a try. At the first nobody sends it what would else be on the host, at the second
-//! nobody what would else be on a device of its own. At the right one the bound is that of plans without guests, unless a
-//! device leaves room for a projection that some layer would send there.
+//! Two prices of a kind of device are tried. Above the first, no layer sends it what would else be on the host; above the
+//! second, no layer sends it what would else be with the layer. At the right one the bound is that of plans without guests, unless
+//! a device leaves room for a projection that some layer would send there.
 
 use std::rc::Rc;
 
 use stagewright_core::solver::Stop;
 use stagewright_llamacpp::Setting;
 
-use crate::chain::Unit;
 use crate::devices::Used;
 use crate::guests::{Guests, Rooms};
 use crate::model::Model;
@@ -19,6 +18,7 @@ use crate::question::{DeviceKind, Question};
 use crate::relaxation::Relaxation;
 use crate::search::Search;
 use crate::tensors::{Choice, Tensors};
+use crate::unit::Unit;
 
 /// Prices of RAM, in those of devices, where RAM may not hold what they leave.
 const RAM: [f64; 6] = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0];

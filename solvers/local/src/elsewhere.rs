@@ -7,13 +7,13 @@ use stagewright_formats::Result;
 use stagewright_llamacpp::Setting;
 
 use crate::anywhere::{Anywhere, Bound};
-use crate::chain::Unit;
 use crate::cuts::Cuts;
 use crate::devices::Used;
 use crate::guests::Rooms;
 use crate::model::Model;
 use crate::prices::{Scenario, Sizes};
 use crate::question::{DeviceKind, Question};
+use crate::unit::Unit;
 use crate::{Solution, keep, moves, scenarios_of};
 
 /// Share by which a bound may be below a plan without a search for a better one.

@@ -8,8 +8,8 @@
 
 use std::rc::Rc;
 
-use crate::chain::Unit;
 use crate::model::Model;
+use crate::unit::Unit;
 
 /// The most bytes of projections that fit into a room.
 pub(crate) struct Rooms {

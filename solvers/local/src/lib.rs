@@ -43,6 +43,7 @@ mod relaxation;
 pub mod rules;
 mod search;
 mod tensors;
+mod unit;
 
 use stagewright_core::solver::Context;
 use stagewright_core::solver::StopReason;
@@ -50,7 +51,6 @@ use stagewright_formats::{InputError, Result};
 use stagewright_llamacpp::memory::Memory;
 use stagewright_llamacpp::{Placement, Setting, place};
 
-use chain::Unit;
 use devices::Used;
 use elsewhere::Elsewhere;
 use model::Model;
@@ -59,6 +59,7 @@ pub use question::Question;
 use question::{DeviceKind, kinds};
 use relaxation::Relaxation;
 use search::Search;
+use unit::Unit;
 
 /// Limit of the number of sets of used devices.
 const MOST_SETS: usize = 4096;

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use stagewright_llamacpp::setting::Pattern;
 use stagewright_llamacpp::{Device, DeviceId, Location, Override, Setting};
 
-use crate::chain::{Unit, choices};
+use crate::chain::choices;
 use crate::model::{Block, Model};
 use crate::prices::Prices;
 use crate::question::{DeviceKind, Question};
 use crate::search::Path;
 use crate::tensors::Choice;
+use crate::unit::Unit;
 
 /// Projections that are elsewhere than their slot, by slot.
 pub(crate) type Moved = BTreeMap<usize, Vec<(&'static str, Location)>>;

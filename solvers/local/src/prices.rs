@@ -5,11 +5,11 @@ use stagewright_llamacpp::constants::HOP;
 use stagewright_llamacpp::memory::{Cells, LARGE_BATCH, MARGIN, buffers, layer_bytes};
 use stagewright_llamacpp::{Device, Setting};
 
-use crate::chain::Unit;
 use crate::guests::Guests;
 use crate::model::Model;
 use crate::question::{DeviceKind, Question};
 use crate::tensors::{Choice, Tensors};
+use crate::unit::Unit;
 
 /// Bytes that depend on the micro-batch alone.
 pub(crate) struct Sizes {

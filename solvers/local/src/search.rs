@@ -7,10 +7,11 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::solver::Stop;
 
-use crate::chain::{Edge, Start, Unit, edges};
+use crate::chain::{Edge, Start, edges};
 use crate::devices::Used;
 use crate::prices::Prices;
 use crate::relaxation::Relaxation;
+use crate::unit::Unit;
 
 /// A range of slots on a device, with its choices.
 #[derive(Debug, Clone, Copy)]

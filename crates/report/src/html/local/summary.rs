@@ -34,8 +34,8 @@ pub(super) fn section(page: &LocalPage) -> Section {
     ]));
     if plan.bound.value_s.is_some() {
         markup.push_str(
-            "<p class=\"note\">The bound holds for plans with this context, these sequences and this encoding of the cache, \
-             and with projections on the device of their layer or in RAM.</p>\n",
+            "<p class=\"note\">The bound holds for plans with this context, these sequences and this encoding of the \
+             cache, wherever their projections are.</p>\n",
         );
     }
     Section { id: "summary", title: "Summary", markup }

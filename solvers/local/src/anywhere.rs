@@ -32,7 +32,7 @@ const MOST_WHOLE: usize = 2;
 /// Steps of a golden section.
 const SECTIONS: usize = 8;
 
-/// Bytes that are enough for all else in RAM.
+/// Bytes that buffers in RAM and its margin never exceed.
 const LARGEST_BUFFERS: u64 = 16 << 30;
 
 /// Share by which sums in another order may differ.
@@ -63,7 +63,8 @@ pub(crate) struct Bound {
 
 impl Bound {
     /// No bound.
-    const NONE: Bound = Bound { seconds: f64::NEG_INFINITY, setting: None, guests: None, is_ascended: false };
+    pub(crate) const NONE: Bound =
+        Bound { seconds: f64::NEG_INFINITY, setting: None, guests: None, is_ascended: false };
 }
 
 impl Anywhere<'_> {
@@ -80,7 +81,7 @@ impl Anywhere<'_> {
 
     /// A better bound than `best`, by the best prices for projections that can be divided. Their bound is concave in the prices,
     /// and a golden section goes over all of them together and then over each.
-    pub(crate) fn ascended(&self, scenario: Scenario, best: &mut Bound, limit: f64, stop: &Stop) {
+    pub(crate) fn ascend(&self, scenario: Scenario, best: &mut Bound, limit: f64, stop: &Stop) {
         best.is_ascended = true;
         let Some(mut guests) = best.guests.clone() else { return };
         let kinds = self.kinds.len();
@@ -98,7 +99,7 @@ impl Anywhere<'_> {
                 }
                 guests
             };
-            let (share, found) = largest(|share| self.divided(scenario, &with(share)));
+            let (share, found) = golden_section(stop, |share| self.divided(scenario, &with(share)));
             if found > value {
                 (value, guests) = (found, with(share));
             }
@@ -125,8 +126,9 @@ impl Anywhere<'_> {
         for ram in self.ram_prices(&highest) {
             // What would else be on the host pays for RAM as well.
             let rate = |kind: usize, level: usize| [highest[kind][0] + ram, highest[kind][1], 0.0][level];
-            let mut chosen = vec![0; kinds];
-            let uniform = (0..3).map(|level| (0..kinds, level));
+            let mut chosen = vec![2; kinds];
+            // The bound without prices is never negative.
+            let uniform = [2, 0, 1].into_iter().map(|level| (0..kinds, level));
             let single = (0..kinds).flat_map(|kind| (0..3).map(move |level| (kind..kind + 1, level)));
             for (changed, level) in uniform.chain(single.filter(|_| kinds > 1)) {
                 let mut levels = chosen.clone();
@@ -149,6 +151,9 @@ impl Anywhere<'_> {
     /// Whether no plan of a scenario fits. At a price at which lacking a MB costs `limit`, which no plan takes, every plan of the
     /// relaxation lacks as much.
     pub(crate) fn is_infeasible(&self, scenario: Scenario, limit: f64, stop: &Stop) -> bool {
+        if stop.reason().is_some() {
+            return false;
+        }
         let rates = vec![limit / LACK; self.kinds.len()];
         let guests = Guests { rates, ram: limit / LACK, rooms: Rc::clone(&self.rooms) };
         let mut bound = Bound { seconds: self.divided(scenario, &guests), ..Bound::NONE };
@@ -204,7 +209,8 @@ impl Anywhere<'_> {
         let path = search.run(least, None).or(rounded);
         // Sums in another order differ in the last digits.
         let whole = path.as_ref().map_or(limit, |path| path.seconds);
-        let seconds = if stop.reason().is_some() { divided } else { whole - whole.abs() * ROUNDING };
+        let whole = if stop.reason().is_some() { divided } else { whole - whole.abs() * ROUNDING };
+        let seconds = whole.max(divided);
         if seconds > best.seconds {
             let micro_batch = self.setting.micro_batch;
             let setting =
@@ -248,13 +254,16 @@ impl Anywhere<'_> {
 }
 
 /// The largest value of a concave function between 0 and 1, and where it is, by golden section.
-fn largest(value: impl Fn(f64) -> f64) -> (f64, f64) {
+fn golden_section(stop: &Stop, value: impl Fn(f64) -> f64) -> (f64, f64) {
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
     let (mut low, mut high) = (0.0, 1.0);
     let point = |share: f64| (share, value(share));
     let mut left = point(high - golden * (high - low));
     let mut right = point(low + golden * (high - low));
     for _ in 0..SECTIONS {
+        if stop.reason().is_some() {
+            break;
+        }
         if left.1 < right.1 {
             low = left.0;
             left = right;

@@ -106,7 +106,7 @@ impl Cuts<'_> {
             .filter(|(_, block)| !block.is_prediction && !block.groups.is_empty())
             .map(|(slot, block)| (slot, to_host(block, 0)))
             .collect();
-        moves::improved(self.label, self.question, self.model, setting, Some(&moved), 0)
+        moves::improve(self.label, self.question, self.model, setting, Some(&moved), 0, self.stop)
     }
 }
 
@@ -133,15 +133,16 @@ fn orders(devices: &[Device]) -> Vec<Vec<Device>> {
     if devices.len() > MOST_DEVICES {
         return vec![devices.to_vec()];
     }
-    let mut all: Vec<Vec<Device>> = vec![Vec::new()];
+    let mut all: Vec<Vec<usize>> = vec![Vec::new()];
     for _ in devices {
         let longer = all.into_iter().flat_map(|order| {
-            let rest = devices.iter().filter(|device| order.iter().all(|known| known.name != device.name));
-            let rest: Vec<Device> = rest.cloned().collect();
-            rest.into_iter().map(move |device| order.iter().cloned().chain([device]).collect::<Vec<Device>>())
+            let rest: Vec<usize> = (0..devices.len()).filter(|index| !order.contains(index)).collect();
+            rest.into_iter().map(move |index| order.iter().copied().chain([index]).collect())
         });
         all = longer.collect();
     }
+    let named = |order: Vec<usize>| order.into_iter().map(|index| devices[index].clone()).collect();
+    let mut all: Vec<Vec<Device>> = all.into_iter().map(named).collect();
     let nameless = |order: &[Device]| -> Vec<Device> {
         order
             .iter()

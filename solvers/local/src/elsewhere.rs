@@ -11,10 +11,10 @@ use crate::cuts::Cuts;
 use crate::devices::Used;
 use crate::guests::Rooms;
 use crate::model::Model;
-use crate::prices::{Scenario, Sizes};
+use crate::prices::{Scenario, Sizes, scenarios_of};
 use crate::question::{DeviceKind, Question};
 use crate::unit::Unit;
-use crate::{Solution, keep, moves, scenarios_of};
+use crate::{Solution, moves};
 
 /// Share by which a bound may be below a plan without a search for a better one.
 const CLOSE: f64 = 5e-3;
@@ -42,7 +42,7 @@ impl Elsewhere<'_> {
         let unit = Unit::new(model, memory);
         let rooms = Rc::new(Rooms::new(model, unit, memory));
         let anywhere = Anywhere { question, setting, model, sizes, kinds, used, unit, rooms };
-        self.moved(model, solution)?;
+        self.moved(model, solution, context)?;
         if solution.plan.is_none() {
             if self.is_infeasible(&anywhere, context) {
                 return Ok(());
@@ -52,30 +52,41 @@ impl Elsewhere<'_> {
         let mut bounds = Vec::new();
         for scenario in scenarios_of(question, model, kinds, sizes) {
             let bound = match &solution.plan {
+                // Nothing is known of the scenarios that are left.
+                _ if context.stop().reason().is_some() => Bound::NONE,
                 Some(plan) => anywhere.bound(scenario, plan.seconds, context.stop()),
                 None => anywhere.free(scenario),
             };
             bounds.push((bound, scenario));
         }
         let least = match solution.plan.is_some() {
-            true => self.closed(&anywhere, bounds, solution, context)?,
-            false => bounds.iter().map(|known| known.0.seconds).fold(f64::INFINITY, f64::min).max(0.0),
+            true => self.close_gap(&anywhere, bounds, solution, context)?,
+            false => bounds.iter().map(|known| known.0.seconds).fold(f64::INFINITY, f64::min),
         };
-        solution.bound = solution.bound.min(least);
+        solution.bound = solution.bound.min(least.max(0.0));
         solution.stop = solution.stop.or(context.stop().reason());
         Ok(())
     }
 
     /// Moves projections of the fastest plan, and of those with all layers on the host.
-    fn moved(&self, model: &Model<'_>, solution: &mut Solution) -> Result<()> {
+    fn moved(&self, model: &Model<'_>, solution: &mut Solution, context: &Context<'_>) -> Result<()> {
         let on_host = |kind: &DeviceKind| {
             let setting = self.question.setting(vec![kind.device.clone()], self.micro_batch);
             Setting { layers: Some(0), ..setting }
         };
         let fastest = solution.plan.iter().map(|plan| plan.setting.clone());
+        let fastest = fastest.filter(|setting| setting.micro_batch == self.micro_batch);
         let starts: Vec<Setting> = fastest.chain(self.kinds.iter().map(on_host)).collect();
         for setting in starts {
-            keep(solution, moves::improved(self.label, self.question, model, setting, None, u64::MAX)?);
+            solution.keep(moves::improve(
+                self.label,
+                self.question,
+                model,
+                setting,
+                None,
+                u64::MAX,
+                context.stop(),
+            )?);
         }
         Ok(())
     }
@@ -91,12 +102,12 @@ impl Elsewhere<'_> {
     fn cut(&self, model: &Model<'_>, solution: &mut Solution, context: &Context<'_>) -> Result<()> {
         let Elsewhere { label, question, micro_batch, .. } = *self;
         let found = Cuts { label, question, model, micro_batch, stop: context.stop() }.run()?;
-        keep(solution, found);
+        solution.keep(found);
         Ok(())
     }
 
     /// Raises the least bound of all scenarios and looks for faster plans until they are close. Returns the bound.
-    fn closed(
+    fn close_gap(
         &self,
         anywhere: &Anywhere<'_>,
         mut bounds: Vec<(Bound, Scenario)>,
@@ -109,7 +120,12 @@ impl Elsewhere<'_> {
             let Some((bound, scenario)) = bounds.first_mut() else { return Ok(f64::INFINITY) };
             let best = solution.plan.as_ref().map_or(f64::INFINITY, |plan| plan.seconds);
             let is_close = bound.seconds >= best * (1.0 - CLOSE);
-            if is_close || (is_cut && bound.is_ascended) || context.stop().reason().is_some() {
+            if is_close || (is_cut && bound.is_ascended) {
+                return Ok(bound.seconds);
+            }
+            let ended = context.end(best, bound.seconds.min(solution.bound).max(0.0));
+            if ended.is_some() {
+                solution.stop = ended;
                 return Ok(bound.seconds);
             }
             if !is_cut {
@@ -117,11 +133,12 @@ impl Elsewhere<'_> {
                 self.cut(anywhere.model, solution, context)?;
                 continue;
             }
-            anywhere.ascended(*scenario, bound, best, context.stop());
+            anywhere.ascend(*scenario, bound, best, context.stop());
             if let Some(setting) = bound.setting.take() {
                 let (largest, model) = (scenario.largest, anywhere.model);
-                let found = moves::improved(self.label, self.question, model, setting, None, largest)?;
-                keep(solution, found);
+                let found =
+                    moves::improve(self.label, self.question, model, setting, None, largest, context.stop())?;
+                solution.keep(found);
             }
         }
     }

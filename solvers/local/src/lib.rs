@@ -47,6 +47,7 @@ mod unit;
 
 use stagewright_core::solver::Context;
 use stagewright_core::solver::StopReason;
+use stagewright_core::tolerance;
 use stagewright_formats::{InputError, Result};
 use stagewright_llamacpp::memory::Memory;
 use stagewright_llamacpp::{Placement, Setting, place};
@@ -54,11 +55,11 @@ use stagewright_llamacpp::{Placement, Setting, place};
 use devices::Used;
 use elsewhere::Elsewhere;
 use model::Model;
-use prices::{Prices, Scenario, Sizes, copies};
+use prices::{Prices, Sizes, scenarios_of};
 pub use question::Question;
 use question::{DeviceKind, kinds};
 use relaxation::Relaxation;
-use search::Search;
+use search::{Path, Search};
 use unit::Unit;
 
 /// Limit of the number of sets of used devices.
@@ -85,10 +86,18 @@ pub struct Plan {
 pub struct Solution {
     /// The fastest plan that was found.
     pub plan: Option<Plan>,
-    /// Seconds that no plan of the search is below: 0 if nothing is known, infinite if there is no plan.
+    /// Seconds that no plan is below: 0 if nothing is known, infinite if there is no plan.
     pub bound: f64,
-    /// What ended the search before its proof.
+    /// What ended the search, if not its own end.
     pub stop: Option<StopReason>,
+}
+
+impl Solution {
+    /// Keeps the faster plan.
+    fn keep(&mut self, plan: Option<Plan>) {
+        let best = self.plan.as_ref().map_or(f64::INFINITY, |best| best.seconds);
+        self.plan = plan.filter(|plan| plan.seconds < best).or(self.plan.take());
+    }
 }
 
 impl Plan {
@@ -129,7 +138,7 @@ pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) ->
         if (solution.plan.is_none() || name == "fit")
             && let Some(setting) = rules::rule(label, question, name)?
         {
-            keep(&mut solution, Plan::of(label, question, setting)?);
+            solution.keep(Plan::of(label, question, setting)?);
         }
     }
     if !kinds.is_empty() && !question.has_one_memory() {
@@ -141,7 +150,13 @@ pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) ->
         }
     }
     if let Some(plan) = &solution.plan {
-        solution.bound = solution.bound.min(plan.seconds);
+        // Sums in another order differ in the last digits.
+        let is_met = tolerance::gap(plan.seconds, solution.bound) == 0.0;
+        solution.bound = if is_met { plan.seconds } else { solution.bound.min(plan.seconds) };
+    }
+    // A search that was ended may have proved its plan, or that there is none, all the same.
+    if solution.bound >= solution.plan.as_ref().map_or(f64::INFINITY, |plan| plan.seconds) {
+        solution.stop = None;
     }
     Ok(solution)
 }
@@ -163,7 +178,7 @@ fn host_plans(
         Setting { layers: Some(0), ..setting }
     };
     for setting in [alone].into_iter().chain(kinds.iter().map(with)) {
-        keep(solution, Plan::of(label, question, setting)?);
+        solution.keep(Plan::of(label, question, setting)?);
     }
     Ok(())
 }
@@ -221,59 +236,41 @@ fn device_plans(
         } else if !unit.is_exact {
             solution.bound = solution.bound.min(*bound);
         }
-        if let Some(path) = path {
-            let mut setting = plan::setting(question, prices, unit, &path, micro_batch);
-            let mut found = Plan::of(label, question, setting.clone())?;
-            if found.is_none() && setting.overrides.is_empty() {
-                setting.overrides.extend(plan::without_effect(&setting));
-                found = Plan::of(label, question, setting)?;
-            }
-            // The one memory of a chip holds both sides, which no scenario changes.
-            let is_expected = question.has_one_memory() && found.is_none();
-            debug_assert!(
-                is_expected
-                    || found.as_ref().is_some_and(|plan| (plan.seconds / path.seconds - 1.0).abs() < 1e-9),
-                "the search and the rules agree: {} and {path:?}",
-                found.as_ref().map_or(f64::NAN, |plan| plan.seconds)
-            );
-            if found.is_none() && !is_expected {
-                solution.bound = solution.bound.min(*bound);
-            }
-            keep(solution, found);
+        if let Some(path) = path
+            && !checked(label, question, prices, &path, unit, micro_batch, solution)?
+        {
+            solution.bound = solution.bound.min(*bound);
         }
     }
     Ok(())
 }
 
-/// Keeps the faster plan.
-fn keep(solution: &mut Solution, plan: Option<Plan>) {
-    let best = solution.plan.as_ref().map_or(f64::INFINITY, |best| best.seconds);
-    if let Some(plan) = plan.filter(|plan| plan.seconds < best) {
-        solution.plan = Some(plan);
-    }
-}
-
-/// First devices with the largest weights that may be on the host.
-fn scenarios_of(
+/// Keeps the plan of a path. Returns whether it fits, as it does unless devices share the memory of the processor.
+fn checked(
+    label: &str,
     question: &Question<'_>,
-    model: &Model<'_>,
-    kinds: &[DeviceKind],
-    sizes: &Sizes,
-) -> Vec<Scenario> {
-    let mut largest: Vec<u64> = model.blocks.iter().map(|block| block.largest_fixed).collect();
-    largest.extend(model.blocks.iter().flat_map(|block| block.groups.iter().map(|group| group.largest)));
-    largest.push(0);
-    largest.sort_unstable();
-    largest.dedup();
-    let of_kind = |(first, kind): (usize, &DeviceKind)| {
-        let largest = match copies(&kind.device, sizes.micro_batch) {
-            _ if question.has_one_memory() => vec![0],
-            true => largest.clone(),
-            false => vec![0, u64::MAX],
-        };
-        largest.into_iter().map(move |largest| Scenario { first, largest })
-    };
-    kinds.iter().enumerate().flat_map(of_kind).collect()
+    prices: &Prices<'_>,
+    path: &Path,
+    unit: Unit,
+    micro_batch: u64,
+    solution: &mut Solution,
+) -> Result<bool> {
+    let mut setting = plan::setting(question, prices, unit, path, micro_batch);
+    let mut found = Plan::of(label, question, setting.clone())?;
+    if found.is_none() && setting.overrides.is_empty() {
+        setting.overrides.extend(plan::without_effect(&place(question.structure, &setting)));
+        found = Plan::of(label, question, setting)?;
+    }
+    // The one memory of a chip holds both sides, which no scenario changes.
+    let is_expected = question.has_one_memory() && found.is_none();
+    debug_assert!(
+        is_expected || found.as_ref().is_some_and(|plan| (plan.seconds / path.seconds - 1.0).abs() < 1e-9),
+        "the search and the rules agree: {} and {path:?}",
+        found.as_ref().map_or(f64::NAN, |plan| plan.seconds)
+    );
+    let fits = found.is_some() || is_expected;
+    solution.keep(found);
+    Ok(fits)
 }
 
 fn not_measured(label: &str, device: &str) -> InputError {

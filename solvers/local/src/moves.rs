@@ -4,6 +4,7 @@
 //! move gives a device the projections of one more layer that save most, twice a change of device included, as long as that
 //! makes the plan faster.
 
+use stagewright_core::solver::Stop;
 use stagewright_formats::Result;
 use stagewright_llamacpp::constants::HOP;
 use stagewright_llamacpp::memory::{MARGIN, Memory};
@@ -35,24 +36,32 @@ struct Move {
 ///
 /// # Errors
 /// If the memory of the model is not followed (L007, L009).
-pub(crate) fn improved(
+pub(crate) fn improve(
     label: &str,
     question: &Question<'_>,
     model: &Model<'_>,
     setting: Setting,
     moved: Option<&Moved>,
     largest: u64,
+    stop: &Stop,
 ) -> Result<Option<Plan>> {
-    let moving = Moving { label, question, model, largest };
+    let given = moved.is_none().then(|| elsewhere(model, &place(question.structure, &setting)));
+    let mut setting = setting;
+    // Overrides of a rule may move more than projections, which go back to their slots.
+    let is_overridden = !std::mem::take(&mut setting.overrides).is_empty();
     let mut placement = place(question.structure, &setting);
-    for (&slot, away) in moved.into_iter().flatten() {
+    if is_overridden {
+        setting.overrides = vec![Override::AllExperts];
+    }
+    for (&slot, away) in moved.or(given.as_ref()).into_iter().flatten() {
         for (position, group) in model.blocks[slot].groups.iter().enumerate() {
             if let Some((_, location)) = away.iter().find(|known| known.0 == group.module) {
-                moving.put(&mut placement, slot, position, *location);
+                put(model, &mut placement, slot, position, *location);
             }
         }
     }
     let mut best = None;
+    let moving = Moving { label, question, model, largest, stop };
     let Some(mut plan) = moving.judged(setting, placement)? else { return Ok(None) };
     moving.run(&mut plan, &mut best)?;
     for device in question.devices {
@@ -73,7 +82,9 @@ pub(crate) fn improved(
 /// A setting with one more device, which has no slots.
 fn with_device(setting: &Setting, device: &Device) -> Setting {
     let mut shares = setting.shares.clone();
-    shares.resize(setting.devices.len(), 1.0);
+    if shares.is_empty() {
+        shares = vec![1.0; setting.devices.len()];
+    }
     shares.push(0.0);
     let devices: Vec<Device> = setting.devices.iter().chain([device]).cloned().collect();
     // Without devices all slots are on the host.
@@ -88,15 +99,17 @@ struct Moving<'a> {
     question: &'a Question<'a>,
     model: &'a Model<'a>,
     largest: u64,
+    stop: &'a Stop,
+}
+
+/// Puts a projection somewhere.
+fn put(model: &Model<'_>, placement: &mut Placement, slot: usize, position: usize, location: Location) {
+    for &tensor in &model.blocks[slot].groups[position].tensors {
+        placement.tensors[tensor] = Some(location);
+    }
 }
 
 impl Moving<'_> {
-    fn put(&self, placement: &mut Placement, slot: usize, position: usize, location: Location) {
-        for &tensor in &self.model.blocks[slot].groups[position].tensors {
-            placement.tensors[tensor] = Some(location);
-        }
-    }
-
     /// A plan that fits its devices once no larger weight is on the host than may be.
     fn judged(&self, mut setting: Setting, placement: Placement) -> Result<Option<Plan>> {
         let structure = self.question.structure;
@@ -120,7 +133,7 @@ impl Moving<'_> {
         let any = !setting.overrides.is_empty();
         setting.overrides = overrides(self.model, host_slots, elsewhere(self.model, &plan.placement));
         if any && setting.overrides.is_empty() {
-            setting.overrides.extend(without_effect(&setting));
+            setting.overrides.extend(without_effect(&plan.placement));
         }
         let found = Plan::of(self.label, self.question, setting)?;
         debug_assert!(
@@ -144,8 +157,8 @@ impl Moving<'_> {
                 *best = Some(plan.clone());
             }
             match self.moved(plan)? {
-                Some(faster) => *plan = faster,
-                None => return Ok(()),
+                Some(faster) if self.stop.reason().is_none() => *plan = faster,
+                _ => return Ok(()),
             }
         }
     }
@@ -161,7 +174,7 @@ impl Moving<'_> {
                 for &slot in &chosen.slots[..count] {
                     let positions = 0..self.model.blocks[slot].groups.len();
                     for position in positions.filter(|position| chosen.projections >> position & 1 == 1) {
-                        self.put(&mut placement, slot, position, Location::Device(chosen.target));
+                        put(self.model, &mut placement, slot, position, Location::Device(chosen.target));
                     }
                 }
                 let found = self.judged(plan.setting.clone(), placement)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use stagewright_llamacpp::setting::Pattern;
-use stagewright_llamacpp::{Device, DeviceId, Location, Override, Setting};
+use stagewright_llamacpp::{Device, Location, Override, Placement, Setting};
 
 use crate::chain::choices;
 use crate::model::{Block, Model};
@@ -141,10 +141,8 @@ fn pattern(slots: &[usize], modules: &[&str]) -> Pattern {
 
 /// An override that moves nothing, since the norm of the output is where the output is. Any override ends the pipelining of
 /// micro-batches and the memory that it takes.
-pub(crate) fn without_effect(setting: &Setting) -> Option<Override> {
-    // Devices after the output's have no slots.
-    let has_slots = |device: &usize| setting.shares.get(*device).is_none_or(|&share| share > 0.0);
-    let last = DeviceId::new((0..setting.devices.len()).rev().find(has_slots)?);
+pub(crate) fn without_effect(placement: &Placement) -> Option<Override> {
+    let target = Some(placement.output()).filter(|output| *output != Location::Host)?;
     let pattern = Pattern::new(r"output_norm\.").ok()?;
-    Some(Override::Tensors { pattern, target: Location::Device(last) })
+    Some(Override::Tensors { pattern, target })
 }

@@ -209,12 +209,17 @@ impl<'a> Prices<'a> {
         device.memory.checked_sub(parts.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// Bytes that a first device without slots leaves, which multiplies large batches for the others; `None` if it does not
-    /// help or has no room. `start` is the first slot that is not on the host.
+    /// Bytes that a first device without slots leaves, which multiplies large batches in place of the others; `None` if there are no
+    /// such batches or it has no room. `start` is the first slot that is not on the host.
     pub(crate) fn idle_room(&self, start: usize) -> Option<u64> {
-        let helps = copies(&self.kinds[self.scenario.first].device, self.sizes.micro_batch);
-        let room = || self.room(self.scenario.first, start..start, true, 0);
-        (helps && self.scenario.largest > 0).then(room).flatten()
+        let device = &self.kinds[self.scenario.first].device;
+        match self.sizes.micro_batch >= LARGE_BATCH && self.scenario.largest > 0 {
+            true if copies(device, self.sizes.micro_batch) => {
+                self.room(self.scenario.first, start..start, true, 0)
+            }
+            true => device.memory.checked_sub(device.context_bytes().saturating_add(MARGIN)),
+            false => None,
+        }
     }
 
     /// Seconds that a kind of device earns for free bytes, with whole projections of `unit` or with parts of some.
@@ -228,7 +233,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Seconds that kinds of devices earn without slots, as [`Prices::earned`].
+    /// Seconds that a device of each kind earns without slots, with whole projections of `unit` or with parts of some.
     pub(crate) fn earned_idle(&self, unit: Option<Unit>) -> Vec<f64> {
         let free = |device: &Device| device.memory.saturating_sub(device.context_bytes() + MARGIN);
         let kinds = self.kinds.iter().enumerate();
@@ -275,8 +280,31 @@ impl<'a> Prices<'a> {
 }
 
 /// Whether room for copies of weights of the host is needed on a device that is the first.
-pub(crate) fn copies(device: &Device, micro_batch: u64) -> bool {
+fn copies(device: &Device, micro_batch: u64) -> bool {
     device.class.is_cuda() && micro_batch >= LARGE_BATCH
+}
+
+/// First devices with the largest weights that may be on the host.
+pub(crate) fn scenarios_of(
+    question: &Question<'_>,
+    model: &Model<'_>,
+    kinds: &[DeviceKind],
+    sizes: &Sizes,
+) -> Vec<Scenario> {
+    let mut largest: Vec<u64> = model.blocks.iter().map(|block| block.largest_fixed).collect();
+    largest.extend(model.blocks.iter().flat_map(|block| block.groups.iter().map(|group| group.largest)));
+    largest.push(0);
+    largest.sort_unstable();
+    largest.dedup();
+    let of_kind = |(first, kind): (usize, &DeviceKind)| {
+        let largest = match copies(&kind.device, sizes.micro_batch) {
+            _ if question.has_one_memory() => vec![0],
+            true => largest.clone(),
+            false => vec![0, u64::MAX],
+        };
+        largest.into_iter().map(move |largest| Scenario { first, largest })
+    };
+    kinds.iter().enumerate().flat_map(of_kind).collect()
 }
 
 /// Sums of the first values, from none to all.

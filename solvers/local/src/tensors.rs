@@ -124,24 +124,19 @@ impl<'a> Tensors<'a> {
     }
 
     /// The fewest seconds of projections that a slot does not keep, a bit each: on the host, at `crossing` seconds a slot, or on
-    /// other devices.
+    /// other devices, at two changes of device a slot.
     fn fewest(&self, away: &[Away], rest: u16, crossing: f64) -> f64 {
-        let back = 2.0 * self.count() * HOP;
-        let of_sent = |sent: u16| {
-            let mut seconds = if sent == 0 { 0.0 } else { back };
-            seconds += if sent == rest { 0.0 } else { crossing };
-            for (position, away) in away.iter().enumerate().filter(|(position, _)| rest >> position & 1 == 1)
-            {
-                seconds += if sent >> position & 1 == 1 { away.device } else { away.host };
-            }
-            seconds
-        };
-        if self.guests.is_none() {
-            return of_sent(0);
+        if rest == 0 {
+            return 0.0;
         }
-        // All parts of the rest, from the whole to none.
-        let parts = std::iter::successors(Some(rest), |&sent| (sent > 0).then(|| (sent - 1) & rest));
-        parts.map(of_sent).fold(f64::INFINITY, f64::min)
+        let back = 2.0 * self.count() * HOP;
+        let sum = |seconds: fn(&Away) -> f64| -> f64 {
+            let rest = away.iter().enumerate().filter(|(position, _)| rest >> position & 1 == 1);
+            rest.map(|(_, away)| seconds(away)).sum()
+        };
+        let on_host = crossing + sum(|away| away.host);
+        let on_devices = back + sum(|away| away.device);
+        on_host.min(on_devices).min(back + crossing + sum(|away| away.host.min(away.device)))
     }
 
     /// Seconds of a slot on the host, infinite if it may not be there.
@@ -214,7 +209,7 @@ impl<'a> Tensors<'a> {
                 .map(|home| (on(Some(&home.device)), self.count() * home.device.rates.expert_layer));
             let homes: Vec<(Vec<f64>, f64)> = homes.collect();
             for sent in 1..=all_kept(block) {
-                let bytes = kept_bytes(block, sent) as f64;
+                let bytes = kept_bytes(block, sent).max(1) as f64;
                 let gain = |elsewhere: &[f64], extra: f64| {
                     let sent = (0..there.len()).filter(|position| sent >> position & 1 == 1);
                     let gain: f64 = sent.map(|position| elsewhere[position] - there[position]).sum();
@@ -252,7 +247,8 @@ fn held(block: &Block, kept: u16) -> Held {
 /// Bytes of projections.
 fn kept_bytes(block: &Block, kept: u16) -> u64 {
     let groups = block.groups.iter().enumerate();
-    groups.map(|(position, group)| u64::from(kept >> position & 1) * group.bytes).sum()
+    let bytes = groups.map(|(position, group)| u64::from(kept >> position & 1) * group.bytes);
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// Drops choices of the same bytes that are no better. Others stay even if they are slower with more bytes, which RAM may

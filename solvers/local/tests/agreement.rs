@@ -40,12 +40,14 @@ fn devices(random: &mut ChaCha8Rng, count: usize, bytes: u64) -> Vec<Device> {
             continue;
         }
         let class = classes[random.random_range(0..classes.len())];
-        let share = random.random_range(0.1..0.9);
+        // Some have no room for a slot.
+        let share = if random.random_bool(0.1) { 0.0 } else { random.random_range(0.1..0.9) };
+        let peak = 50e12 * random.random_range(0.2..1.0);
         let taken = MARGIN + random.random_range(0..48) * MIB + if class.is_cuda() { 512 * MIB } else { 0 };
         let memory = taken + (share * bytes as f64) as u64;
         // As slow as the models are small, so that bytes count and not changes of device alone.
         let bandwidth = 1e9 * random.random_range(1.0..10.0);
-        devices.push(Device::new(&format!("CUDA{index}"), class, memory, bandwidth, 50e12));
+        devices.push(Device::new(&format!("CUDA{index}"), class, memory, bandwidth, peak));
     }
     devices
 }

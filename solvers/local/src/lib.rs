@@ -154,7 +154,7 @@ pub fn solve(label: &str, question: &Question<'_>, context: &mut Context<'_>) ->
         let is_met = tolerance::gap(plan.seconds, solution.bound) == 0.0;
         solution.bound = if is_met { plan.seconds } else { solution.bound.min(plan.seconds) };
     }
-    // A search that was ended may have proved its plan, or that there is none, all the same.
+    // A bound that is met is a proof, whatever ended the search.
     if solution.bound >= solution.plan.as_ref().map_or(f64::INFINITY, |plan| plan.seconds) {
         solution.stop = None;
     }

@@ -163,7 +163,7 @@ impl<'a> Prices<'a> {
             host_rotary: tensors.tensors(&model.rotary, false, None),
             hop: question.goal.generated().0 as f64 * HOP,
             memory: question.host.memory,
-            host_output: tensors.tensors(&model.output, true, None),
+            host_output: tensors.tensors(&model.output, true, None) + tensors.count() * question.host.layer,
             fixed,
             movable,
             guests,

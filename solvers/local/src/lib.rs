@@ -269,6 +269,13 @@ fn checked(
         found.as_ref().map_or(f64::NAN, |plan| plan.seconds)
     );
     let fits = found.is_some() || is_expected;
+    if let Some(plan) = &found
+        && let Some(setting) = plan::without_idle_first(&plan.setting)
+        && let Some(plan) = Plan::of(label, question, setting)?
+    {
+        // At equal speed without it.
+        solution.keep(Some(plan));
+    }
     solution.keep(found);
     Ok(fits)
 }

@@ -139,6 +139,18 @@ fn pattern(slots: &[usize], modules: &[&str]) -> Pattern {
     Pattern::new(&text).expect("names and numbers form a pattern")
 }
 
+/// The setting without a first device that has no slots; `None` if the first has some, or if overrides name devices.
+pub(crate) fn without_idle_first(setting: &Setting) -> Option<Setting> {
+    let is_to_device =
+        |exception: &Override| matches!(exception, Override::Tensors { target: Location::Device(_), .. });
+    if setting.shares.first() != Some(&0.0) || setting.overrides.iter().any(is_to_device) {
+        return None;
+    }
+    let devices: Vec<Device> = setting.devices.iter().skip(1).cloned().collect();
+    let shares = if devices.len() > 1 { setting.shares[1..].to_vec() } else { Vec::new() };
+    Some(Setting { devices: devices.into(), shares, ..setting.clone() })
+}
+
 /// An override that moves nothing, since the norm of the output is where the output is. Any override ends the pipelining of
 /// micro-batches and the memory that it takes.
 pub(crate) fn without_effect(placement: &Placement) -> Option<Override> {

@@ -116,7 +116,7 @@ fn a_plan_on_three_devices_has_all_sections() {
             "No plan is better by more than",
             "<dt>context</dt><dd>512 tokens in f16, micro-batches of 512</dd>",
             "<dt>layers on devices</dt><dd>6 of 7, the output among them</dd>",
-            "and with projections on the device of their layer or in RAM",
+            "wherever their projections are",
             "<code>llama-server -ot &#39;blk\\.3\\.=CPU&#39; -v ",
             "-c 512</code>",
             "title=\"layer 3 on CUDA1; ffn_&lt;up&gt;, ffn_down_exps on CPU; ffn_gate, ffn_down_exps on CUDA2\"\

@@ -123,9 +123,8 @@ impl Elsewhere<'_> {
             if is_close || (is_cut && bound.is_ascended) {
                 return Ok(bound.seconds);
             }
-            let ended = context.end(best, bound.seconds.min(solution.bound).max(0.0));
-            if ended.is_some() {
-                solution.stop = ended;
+            // The bound of one micro-batch says nothing of a target gap.
+            if context.stop().reason().is_some() {
                 return Ok(bound.seconds);
             }
             if !is_cut {

@@ -216,10 +216,8 @@ fn device_plans(
         if *bound >= best {
             break;
         }
-        let ended = match &solution.plan {
-            Some(plan) => context.end(plan.seconds, bound.min(solution.bound)),
-            None => context.stop().reason(),
-        };
+        // A target gap is not looked at: this bound leaves out plans with projections elsewhere.
+        let ended = context.stop().reason();
         if ended.is_some() {
             solution.stop = ended;
             solution.bound = solution.bound.min(*bound);

@@ -435,8 +435,11 @@ fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
     if let Some(value) = class.memory_bandwidth {
         check(positive(value), "memory_bandwidth", value, "a finite number above 0", path)?;
     }
-    if let Some(value) = class.efficiency {
-        check(value > 0.0 && value <= 1.0, "efficiency", value, "a share above 0 and at most 1", path)?;
+    for (name, share) in
+        [("efficiency", class.efficiency), ("training_efficiency", class.training_efficiency)]
+    {
+        let Some(value) = share else { continue };
+        check(value > 0.0 && value <= 1.0, name, value, "a share above 0 and at most 1", path)?;
     }
     for (index, fit) in class.fits.iter().enumerate() {
         let path = format!("{path}.fits[{index}]");

@@ -66,6 +66,12 @@ fn facts_of(device: &Device) -> String {
         ("memory", device.memory_bytes.map_or("chosen by its owner".into(), bytes_closely)),
         ("source", device.memory_source.clone().unwrap_or_default()),
         ("efficiency", format!("{} of the peak, an estimate", datasheet(estimates.efficiency))),
+        (
+            "training",
+            estimates.training_efficiency.map_or(String::new(), |share| {
+                format!("{} of the peak by the products of a training step, an estimate", datasheet(share))
+            }),
+        ),
         ("launch", format!("{} for an operator, an estimate", seconds(estimates.launch_overhead_s))),
         ("basis", estimates.basis.clone()),
     ];

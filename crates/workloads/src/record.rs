@@ -129,6 +129,8 @@ pub(crate) struct Record {
     pub(crate) pieces: Vec<Piece>,
     /// Number of experts that a dispatch sends rows to, if an output serves several experts.
     pub(crate) experts: Option<NonZeroU32>,
+    /// Whether a softmax hides the scores of later tokens.
+    pub(crate) causal: bool,
     /// Parameters as stored; in the number format of the tape if `None`.
     pub(crate) stored: Option<Stored>,
     /// Precision of the computation; that of the tape if `None`.
@@ -155,6 +157,7 @@ impl Record {
             pass_through: Vec::new(),
             pieces: Vec::new(),
             experts: None,
+            causal: false,
             stored: None,
             precision: None,
             kernel: None,

@@ -56,6 +56,7 @@ fn forward(tape: &Tape) -> Draft {
             precision: Some(operator.precision),
             launches: (operator.kind == INPUT || operator.is_idle).then_some(0.0),
             experts: operator.experts,
+            causal: operator.causal,
             ..OperatorDocument::named(operator.name.clone())
         });
     }

@@ -59,6 +59,8 @@ pub(crate) struct Operator {
     pub(crate) weight_bytes: f64,
     /// Number of experts that a dispatch sends rows to, if an output serves several experts.
     pub(crate) experts: Option<NonZeroU32>,
+    /// Whether a softmax hides the scores of later tokens.
+    pub(crate) causal: bool,
     /// Bytes that the operator's parameters occupy.
     pub(crate) held: f64,
     /// Precision of the computation.
@@ -291,6 +293,7 @@ impl Tape {
             pieces: record.pieces,
             weight_bytes,
             experts: record.experts,
+            causal: record.causal,
             held,
             precision: record.precision.unwrap_or(self.precision),
             kernel: record.kernel,

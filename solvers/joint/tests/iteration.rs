@@ -253,6 +253,7 @@ impl Case {
                 microbatch: None,
                 schedules: self.request.schedules.clone(),
                 recompute_workspace: RecomputeWorkspace::Max,
+                runtime: None,
                 value_s: Some(0.0),
             },
             bound: JointBoundDocument { value_s: None, source: "none".into() },

@@ -76,6 +76,7 @@ impl Graph {
             microbatch: given.microbatch,
             schedules,
             recompute_workspace: RecomputeWorkspace::Max,
+            runtime: None,
             value_s: None,
         };
         let names = layers::layer_names(&graph);

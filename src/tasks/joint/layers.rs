@@ -122,6 +122,7 @@ impl Layers {
             microbatch: None,
             schedules: Vec::new(),
             recompute_workspace: workspace,
+            runtime: None,
             value_s: None,
         };
         Ok(Layers {

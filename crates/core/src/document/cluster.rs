@@ -73,6 +73,10 @@ pub struct ClassDocument {
     /// Achieved share of the peak, in (0, 1]; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
+    /// Share of the peak that the products of a training step reach, in (0, 1], for joint plans of a runtime; `efficiency`
+    /// if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training_efficiency: Option<f64>,
     /// Closed forms of the seconds of library kernels; of several for a kernel and a precision, the first applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fits: Vec<KernelFitDocument>,

@@ -302,6 +302,10 @@ pub struct OperatorDocument {
     /// leads to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<NonZeroU32>,
+    /// Whether a `softmax` hides the scores of later tokens, so that a kernel of the whole attention computes half of
+    /// its products.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub causal: bool,
     /// Bytes of workspace while the operator runs. In version 2 a device needs the maximum over time, in version 1 the
     /// sum over its operators.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -380,6 +384,7 @@ impl OperatorDocument {
             optimizer_bytes: 0.0,
             activation_bytes: 0.0,
             experts: None,
+            causal: false,
             workspace_bytes: 0.0,
         }
     }

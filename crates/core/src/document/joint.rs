@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ClusterDocument, ModelOptionsDocument, OriginDocument, PlanStatus, Schedule, SourcesDocument,
-    ThroughputDocument,
+    ClusterDocument, ModelOptionsDocument, OriginDocument, PlanStatus, RuntimeDocument, Schedule,
+    SourcesDocument, ThroughputDocument,
 };
 
 /// The value of `schema` in a joint plan.
@@ -81,6 +81,10 @@ pub struct JointObjectiveDocument {
     pub schedules: Vec<Schedule>,
     /// How the workspaces of recomputed layers combine.
     pub recompute_workspace: RecomputeWorkspace,
+    /// Constants of the runtime that trains the model; absent for an ideal runtime, in which nothing overlaps and nothing
+    /// is lost, and for `time-per-sample`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<RuntimeDocument>,
     /// Value in seconds; null without a plan.
     pub value_s: Option<f64>,
 }

@@ -34,6 +34,7 @@ mod piper;
 mod plan;
 mod problem;
 mod role;
+mod runtime;
 mod selection;
 mod strategies;
 
@@ -74,6 +75,7 @@ pub use plan::{
 };
 pub use problem::{PROBLEM_SCHEMA, ProblemDocument};
 pub use role::{Role, role};
+pub use runtime::RuntimeDocument;
 pub use selection::{RequirementsDocument, SecondGoal, SecondGoalDocument};
 pub use strategies::{
     FORBIDDEN_COST, STRATEGY_PLAN_SCHEMA, StrategiesDocument, StrategyBoundDocument,

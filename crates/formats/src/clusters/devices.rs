@@ -39,6 +39,9 @@ pub struct Estimates {
     pub launch_overhead_s: f64,
     /// Fraction of the peak that is reached, in (0, 1].
     pub efficiency: f64,
+    /// Fraction of the peak that the products of a training step reach, in (0, 1], if published runs tell.
+    #[serde(default)]
+    pub training_efficiency: Option<f64>,
     /// Basis of both estimates.
     pub basis: String,
 }
@@ -208,6 +211,7 @@ impl Device {
             memory_bandwidth: self.memory_bandwidth,
             launch_overhead_s: estimates.launch_overhead_s,
             efficiency: Some(estimates.efficiency),
+            training_efficiency: estimates.training_efficiency,
             fits: self.fits_at(precision).collect(),
             source: Some(format!(
                 "{title} at {precision}. {source}. Launch overhead and efficiency are estimates: {}",

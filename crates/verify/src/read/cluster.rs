@@ -153,6 +153,9 @@ fn class_figures(name: &str, class: &ClassDocument) -> Result<(), CheckError> {
     if let Some(efficiency) = class.efficiency {
         share(efficiency, || format!("efficiency of class {name:?}"))?;
     }
+    if let Some(efficiency) = class.training_efficiency {
+        share(efficiency, || format!("training_efficiency of class {name:?}"))?;
+    }
     for fit in &class.fits {
         let name_of = |field: &str| format!("{field} of a fit of class {name:?}");
         rate(fit.flops, || name_of("flops"))?;

@@ -20,12 +20,14 @@ pub(crate) struct Attention {
     pub(crate) output_bias: bool,
     /// Whether queries and keys get rotary position embeddings.
     pub(crate) rotary: bool,
+    /// Whether a token attends only to itself and to those before it.
+    pub(crate) causal: bool,
 }
 
 impl Attention {
     /// Attention of the original transformer: equally many key and query heads, biases everywhere.
     pub(crate) fn plain(heads: u64, width: u64) -> Attention {
-        Attention { heads, shared: heads, width, bias: true, output_bias: true, rotary: false }
+        Attention { heads, shared: heads, width, bias: true, output_bias: true, rotary: false, causal: false }
     }
 
     /// Attention of `[batch, steps, …]` over a memory of `[batch, length, …]`, which may be `x` itself. The
@@ -44,7 +46,8 @@ impl Attention {
             key = tape.rotate("key_rotary", key);
         }
         let weights = tape.contract("scores", query, key, self.width, [batch, self.heads, steps, length]);
-        let weights = tape.softmax("softmax", weights);
+        let softmax = if self.causal { Tape::causal_softmax } else { Tape::softmax };
+        let weights = softmax(tape, "softmax", weights);
         let mixed = [batch, steps, self.heads * self.width];
         let mixed = tape.contract("context", weights, value, length, mixed);
         let out = x.last();
@@ -61,11 +64,11 @@ pub(crate) fn feed_forward(tape: &mut Tape, x: Tensor, inner: u64, activation: A
 
 /// A layer of GPT-2 and ViT: attention with heads of width `head`, and a feed-forward block of four times the width,
 /// each after a normalisation and added to its input.
-pub(crate) fn layer(tape: &mut Tape, x: Tensor, head: u64) -> Tensor {
+pub(crate) fn layer(tape: &mut Tape, x: Tensor, head: u64, causal: bool) -> Tensor {
     let hidden = x.last();
     let x = tape.scope("attention", |tape| {
         let y = tape.layer_norm("norm", x);
-        let y = Attention::plain(hidden / head, head).record(tape, y, y);
+        let y = Attention { causal, ..Attention::plain(hidden / head, head) }.record(tape, y, y);
         tape.add("add", y, x)
     });
     tape.scope("feed_forward", |tape| {

@@ -162,7 +162,7 @@ fn attention(tape: &mut Tape, x: Tensor, heads: u64, query_rank: Option<u64>) ->
     let key = tape.concat("key_join", &[parts[0], rotary], 3);
 
     let weights = tape.contract("scores", query, key, width, [batch, heads, steps, steps]);
-    let weights = tape.softmax("softmax", weights);
+    let weights = tape.causal_softmax("softmax", weights);
     let mixed = tape.contract("context", weights, parts[1], steps, [batch, steps, heads * VALUE]);
     tape.project("output", mixed, x.last())
 }

@@ -68,7 +68,7 @@ fn record(tape: &mut Tape, gpt: &Gpt, sizes: &Sizes) -> Result<(), WorkloadError
         (tape.add_table("positions", x, gpt.context.max(steps)), words)
     });
     for number in 0..sizes.layers(gpt.layers)? {
-        x = tape.scope(format!("decoder.layer.{number}"), |tape| layer(tape, x, gpt.head));
+        x = tape.scope(format!("decoder.layer.{number}"), |tape| layer(tape, x, gpt.head, true));
     }
     tape.scope("head", |tape| {
         let x = tape.layer_norm("norm", x);

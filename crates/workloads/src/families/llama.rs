@@ -92,7 +92,8 @@ fn record(tape: &mut Tape, llama: &Llama, sizes: &Sizes) -> Result<(), WorkloadE
     let inner = (llama.inner * hidden).div_ceil(llama.hidden);
     let heads = hidden / HEAD;
     let shared = llama.shared.unwrap_or(heads);
-    let attention = Attention { heads, shared, width: HEAD, bias: false, output_bias: false, rotary: true };
+    let attention =
+        Attention { heads, shared, width: HEAD, bias: false, output_bias: false, rotary: true, causal: true };
     let tokens = tape.indices("tokens", [batch, steps]);
     let mut x = tape
         .scope("embeddings", |tape| tape.embedding("tokens", tokens, vocabulary, [batch, steps, hidden]).0);

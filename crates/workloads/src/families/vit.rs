@@ -58,7 +58,7 @@ fn record(tape: &mut Tape, vit: &Vit, sizes: &Sizes) -> Result<(), WorkloadError
         tape.add_table("positions", x, patches + 1)
     });
     for number in 0..sizes.layers(vit.layers)? {
-        x = tape.scope(format!("encoder.layer.{number}"), |tape| layer(tape, x, head));
+        x = tape.scope(format!("encoder.layer.{number}"), |tape| layer(tape, x, head, false));
     }
     tape.scope("head", |tape| {
         let x = tape.layer_norm("norm", x);

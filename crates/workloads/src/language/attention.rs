@@ -236,9 +236,10 @@ impl Draw<'_> {
         let all: Vec<Tensor> = [query].iter().chain(keys).chain(beside).copied().collect();
         let record = contract(&all, 2.0 * scores * core.key as f64, product);
         let weights = self.push(&format!("{base}.scores"), record, shape, Cached::default());
-        let record = Record::new("softmax", [weights])
+        let mut record = Record::new("softmax", [weights])
             .flop(SOFTMAX * scores)
             .piece(Piece::whole(4.0 * scores, &[Read::Output]));
+        record.causal = core.is_causal;
         let weights = self.push(&format!("{base}.softmax"), record, shape, Cached::default());
         let out = query.shape.with_last(core.heads.saturating_mul(core.value));
         let product = Product { batch, m, n: core.value as f64, k: core.seen };

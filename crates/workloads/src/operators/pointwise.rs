@@ -49,10 +49,12 @@ impl Tape {
 
     /// Softmax over the last dimension, scaling and masking included.
     pub(crate) fn softmax(&mut self, name: &str, x: Tensor) -> Tensor {
-        let record = Record::new("softmax", [x])
-            .flop(6.0 * x.elements())
-            .piece(Piece::whole(4.0 * x.elements(), &[Read::Output]));
-        self.record(name, record, x.shape)
+        self.record(name, softmax(x), x.shape)
+    }
+
+    /// Softmax of attention scores of which those of later tokens are hidden.
+    pub(crate) fn causal_softmax(&mut self, name: &str, x: Tensor) -> Tensor {
+        self.record(name, Record { causal: true, ..softmax(x) }, x.shape)
     }
 
     /// The sum of two tensors; the second may be broadcast to the shape of the first.
@@ -93,4 +95,10 @@ impl Tape {
             .piece(Piece::of_weights(width, x.elements(), &[]));
         self.record(name, record, x.shape)
     }
+}
+
+fn softmax(x: Tensor) -> Record {
+    Record::new("softmax", [x])
+        .flop(6.0 * x.elements())
+        .piece(Piece::whole(4.0 * x.elements(), &[Read::Output]))
 }

@@ -58,6 +58,7 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
             microbatch: None,
             schedules: vec![schedule],
             recompute_workspace: RecomputeWorkspace::Max,
+            runtime: None,
             value_s: Some(24.0),
         },
         bound: JointBoundDocument { value_s: Some(18.0), source: "bound".into() },

@@ -1,0 +1,55 @@
+//! Constants of a runtime that trains a model.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Constants of a runtime that trains a model: what it overlaps, what it keeps in memory, and what its host takes. The
+/// section *Runtimes* of `docs/joint.md` has the formulas.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuntimeDocument {
+    /// Name of the runtime.
+    pub name: String,
+    /// Source of the constants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Whether norms, residuals and other operators on whole tokens are divided over a tensor-parallel group.
+    pub sequence_parallel: bool,
+    /// Whether an attention runs in one kernel.
+    pub fused_attention: bool,
+    /// Rate of the products of an attention in one kernel, over that of other products.
+    pub attention: f64,
+    /// Share of the memory bandwidth that operators reach, at most 1.
+    pub memory: f64,
+    /// Times that an operator other than a product moves its bytes.
+    pub passes: f64,
+    /// Times that a norm moves its bytes and keeps its result.
+    pub norms: f64,
+    /// Share of the bandwidth of a link in a server that collectives and transfers reach, at most 1.
+    pub link: f64,
+    /// Share of the bandwidth of a link between servers that collectives and transfers reach, at most 1.
+    pub network: f64,
+    /// Share of the seconds of tensor-parallel collectives that no compute hides; more than 1 if they take longer.
+    pub tensor: f64,
+    /// Share of the shorter of compute and collectives that remains if they overlap, at most 1, at ZeRO 2 and 3.
+    pub contention: f64,
+    /// Seconds of the host for the forward pass of a layer.
+    pub host_s: f64,
+    /// Additional seconds of the host for the forward pass of a layer in a pipeline over several servers, for each device
+    /// of a tensor-parallel group to the power of 1.25.
+    pub pipeline_host_s: f64,
+    /// Seconds of an iteration outside its passes, reductions and updates.
+    pub iteration_s: f64,
+    /// Bytes of a gradient that are reduced, over those of the gradient in the graph.
+    pub reduction: f64,
+    /// Bytes of a gradient that are kept, over those of the gradient in the graph.
+    pub gradients: f64,
+    /// Collectives over copies for each layer.
+    pub buckets: f64,
+    /// Workspace of a loss, over the bytes that it reads.
+    pub loss: f64,
+    /// Whether every device of a tensor-parallel group has the workspace of the whole loss.
+    pub whole_loss: bool,
+    /// Bytes of a device outside the plan: contexts, communicators and buffers.
+    pub reserve_bytes: f64,
+}

@@ -405,6 +405,7 @@ mod tests {
             memory_bandwidth: Some(4.0),
             launch_overhead_s: 0.5,
             efficiency: Some(0.5),
+            training_efficiency: None,
             fits: Vec::new(),
             source: None,
         }

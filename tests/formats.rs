@@ -164,6 +164,7 @@ fn cluster() -> ClusterDocument {
         memory_bandwidth: Some(0.1 + 0.2),
         launch_overhead_s: 1e-6,
         efficiency: None,
+        training_efficiency: Some(0.75),
         fits: Vec::new(),
         source: Some("a \"data sheet\"".to_owned()),
     };

@@ -215,7 +215,7 @@ impl Case {
             schedules = vec![Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble];
         }
         let global_batch = [1, 2, 2, 4][rng.random_range(0..4)];
-        let request = Request { parallel, global_batch, microbatch: None, schedules };
+        let request = Request { parallel, global_batch, microbatch: None, schedules, runtime: None };
         let mut graph = random_graph(rng);
         relate(&mut graph, number);
         Case { graph, cluster: random_cluster(rng), request }

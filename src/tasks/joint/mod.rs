@@ -402,6 +402,7 @@ fn request_of(objective: &JointObjectiveDocument) -> iteration::Request {
             true => vec![Schedule::OneFOneB],
             false => objective.schedules.clone(),
         },
+        runtime: objective.runtime.clone(),
     }
 }
 

@@ -19,7 +19,10 @@ impl Problem {
         match self.given(Parallelism::Tp) {
             None => vec![1],
             Some(Some(degree)) => Some(degree).filter(divides).into_iter().collect(),
-            Some(None) => (1..=pool.server.min(MAX_TENSOR)).filter(divides).collect(),
+            Some(None) => {
+                let most = if self.runtime.is_ideal { pool.server } else { pool.devices };
+                (1..=most.min(MAX_TENSOR)).filter(divides).collect()
+            }
         }
     }
 
@@ -113,7 +116,9 @@ impl Problem {
 
     /// Names a size that a degree of tensor parallelism on a kind must divide and does not, if any.
     fn undivided_by_tensors(&self, pool: &Pool, degree: u32) -> Option<String> {
-        if !pool.server.is_multiple_of(degree) {
+        // Under a runtime a group may be several whole servers.
+        let is_whole = !self.runtime.is_ideal && degree.is_multiple_of(pool.server) && degree <= pool.devices;
+        if !is_whole && !pool.server.is_multiple_of(degree) {
             return Some(format!("the {} devices of a server of kind {}", pool.server, pool.name));
         }
         let heads = self.model.heads.iter().find(|heads| !heads.is_multiple_of(degree))?;

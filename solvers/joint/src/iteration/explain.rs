@@ -5,6 +5,7 @@ use std::ops::Range;
 use stagewright_core::document::{JointPartsDocument, Schedule};
 
 use super::model::Layer;
+use super::runtime::Reach;
 use super::space::{Combination, Costs, Space};
 use super::table::{Configuration, Degrees, InFlight};
 
@@ -38,7 +39,7 @@ impl Space<'_> {
         }
         let mut least: Option<(f64, String)> = None;
         for combination in combinations {
-            let costs = self.costs(combination);
+            let costs = self.costs(combination, Reach::Device);
             for kind in 0..self.pools.len() {
                 let Some(shortage) = self.shortage_on(combination, &costs, kind) else { continue };
                 if least.as_ref().is_none_or(|least| shortage.needed < least.0) {
@@ -146,8 +147,13 @@ impl Space<'_> {
     }
 
     /// Times and bytes of stages by part.
-    pub(crate) fn parts(&self, combination: &Combination, stages: &[Listed]) -> Vec<JointPartsDocument> {
-        let costs = self.costs(combination);
+    pub(crate) fn parts(
+        &self,
+        combination: &Combination,
+        reach: Reach,
+        stages: &[Listed],
+    ) -> Vec<JointPartsDocument> {
+        let costs = self.costs(combination, reach);
         let parts_of = |Listed { layers, pool, in_flight, configurations }: &Listed| {
             let mut sum = JointPartsDocument::default();
             for (layer, &wanted) in self.model.layers[layers.clone()].iter().zip(configurations) {

@@ -13,7 +13,8 @@ use super::chunks::Chunks;
 use super::closed_form;
 use super::fluid::{Alike, Fluid};
 use super::program::{Pipeline, Placed, Solved};
-use super::space::{Combination, Costs, Space};
+use super::runtime::Reach;
+use super::space::{Combination, Costs, Extents, Space};
 use super::table::{LayerCosts, StageCosts, receive};
 
 /// Maximum number of passes of a pipeline whose plans are searched; longer pipelines only have a bound.
@@ -41,7 +42,11 @@ impl Interleaving {
 
 impl Space<'_> {
     /// All interleavings of a combination, with their bounds.
-    pub(super) fn interleavings(&self, combination: &Combination, costs: &Costs) -> Vec<(f64, Interleaving)> {
+    pub(super) fn interleavings(
+        &self,
+        combination: &Combination,
+        costs: &Extents,
+    ) -> Vec<(f64, Interleaving)> {
         let layers = self.model.layers.len();
         let mut found = Vec::new();
         for pool in 0..self.pools.len() {
@@ -50,10 +55,12 @@ impl Space<'_> {
             if devices.is_empty() {
                 continue;
             }
-            let whole = Whole::new(self, combination, costs, pool);
+            let [between, inside] = [Reach::Servers, Reach::Server]
+                .map(|reach| Whole::new(self, combination, costs.of(reach), pool));
             for devices in devices.filter(|&devices| combination.microbatches.is_multiple_of(devices)) {
                 for chunks in 2..=layers as u32 / devices {
                     let shape = Interleaving { pool, devices, chunks };
+                    let whole = if self.is_inside(combination, shape) { &inside } else { &between };
                     let bound = whole.bound(self, combination, shape);
                     found.extend(bound.map(|bound| (bound, shape)));
                 }
@@ -71,14 +78,15 @@ impl Space<'_> {
     pub(super) fn interleave(
         &self,
         combination: &Combination,
-        costs: &Costs,
+        costs: &Extents,
         shape: Interleaving,
         bound: f64,
         cutoff: f64,
         stop: &Stop,
     ) -> Solved {
         let none = |bound: f64| Solved { bound, pipeline: None, is_stopped: stop.reason().is_some() };
-        let Some(search) = Search::new(self, combination, costs, shape) else { return none(bound) };
+        let reach = if self.is_inside(combination, shape) { Reach::Server } else { Reach::Servers };
+        let Some(search) = Search::new(self, combination, costs.of(reach), shape) else { return none(bound) };
         let bound = search.bound(bound, cutoff);
         if bound >= cutoff {
             return none(bound);
@@ -103,7 +111,8 @@ impl Whole {
         let layers = || space.model.layers.iter().map(|layer| &costs[pool][&layer.class]);
         let seconds = |layer: &LayerCosts| layer.forward + layer.configurations[0].behind();
         let degrees = combination.degrees_on(pool);
-        let links = [space.pools[pool].network, space.pools[pool].link];
+        let [inside, between] = space.pools[pool].links(space.runtime);
+        let links = [between, inside];
         Whole {
             state: layers().map(|layer| layer.state).sum(),
             work: layers().map(seconds).sum(),
@@ -154,8 +163,8 @@ impl<'s> Search<'s> {
     ) -> Option<Search<'s>> {
         let Interleaving { pool, devices, .. } = shape;
         let layers = space.model.layers.iter().map(|layer| &costs[pool][&layer.class]).collect();
-        let of_pool = &space.pools[pool];
-        let link = if space.is_inside(combination, shape) { of_pool.link } else { of_pool.network };
+        let [inside, between] = space.pools[pool].links(space.runtime);
+        let link = if space.is_inside(combination, shape) { inside } else { between };
         let degrees = combination.degrees_on(pool);
         let count = space.model.layers.len();
         let receives = [0, 1]

@@ -2,9 +2,10 @@
 
 use stagewright_core::document::{JointPartsDocument, LinkDocument};
 
-use super::collective::{exchange, gather, reduce};
-use super::model::{Divided, Layer, Update, Work};
-use super::pool::Pool;
+use super::collective::{self, exchange, gather, reduce};
+use super::model::{Activations, Divided, Layer, Pieces, Rates, Update};
+use super::pool::{Group, Pool};
+use super::runtime::{Reach, Setting};
 use super::sharding::{Conversion, Layout, Need};
 use super::table::{Configuration, Degrees, LayerCosts};
 
@@ -15,12 +16,16 @@ pub(super) struct LayerShard<'l> {
     kind: usize,
     pool: &'l Pool,
     degrees: Degrees,
+    setting: Setting<'l>,
     /// Work on a microbatch, as a share of the work on the whole batch of the graph.
     share: f64,
 }
 
 /// Seconds of a microbatch on a layer.
-struct Times {
+struct Times<'r> {
+    setting: Setting<'r>,
+    /// Seconds of the host for a forward pass.
+    host: f64,
     /// Seconds of the forward operators, and of those among them that are not products.
     forward: f64,
     no_products: f64,
@@ -39,61 +44,76 @@ struct Times {
 /// Seconds of the collectives over the copies of a layer, by the stage of ZeRO.
 struct CopyTimes {
     /// Gathers of parameters, in each of the two passes.
-    gathers: f64,
+    gathers: [f64; 2],
     /// Scatters of gradients, with the weight gradients.
     scatters: f64,
     /// Collectives after the last microbatch.
     last: f64,
 }
 
-impl Times {
+impl Times<'_> {
+    /// Transfers of activations that the compute of a pass does not hide.
+    fn exposed(&self) -> f64 {
+        self.conversions + self.exchanges
+    }
+
     fn forward(&self) -> f64 {
-        self.forward + self.conversions + self.exchanges + self.copies.gathers
+        let mixed = self.setting.runtime.mix(self.forward, self.copies.gathers[0]);
+        (mixed + self.exposed()).max(self.host)
     }
 
-    fn backward(&self) -> f64 {
-        self.input_gradients + self.conversions + self.exchanges + self.copies.gathers
+    /// The backward pass without weight gradients, and the weight gradients. Together they take as long as a whole
+    /// backward pass: a configuration that separates them is never slower than one that recomputes.
+    fn apart(&self) -> (f64, f64) {
+        let rest = self.input_gradients + self.exposed() + self.copies.gathers[1];
+        let weight = self.weight_gradients + self.gathered_again + self.copies.scatters;
+        let whole = self.whole_backward(0);
+        let share = if weight > 0.0 { weight / (rest + weight) } else { 0.0 };
+        (whole * (1.0 - share), whole * share)
     }
 
-    fn weight(&self) -> f64 {
-        self.weight_gradients + self.gathered_again + self.copies.scatters
-    }
-
-    /// The part of the forward pass that a configuration recomputes in the backward pass.
-    fn recomputed(&self, configuration: usize) -> f64 {
-        match configuration {
-            0 => 0.0,
-            1 => self.no_products,
-            _ => self.forward + self.conversions + self.exchanges,
-        }
+    /// The backward pass with weight gradients, and with what a configuration recomputes of the forward pass.
+    fn whole_backward(&self, configuration: usize) -> f64 {
+        let (recomputed, again, passes) = match configuration {
+            0 => (0.0, 0.0, 2.0),
+            1 => (self.no_products, 0.0, 2.0),
+            _ => (self.forward, self.exposed(), 3.0),
+        };
+        let compute = self.input_gradients + self.weight_gradients + recomputed;
+        let mixed = self.setting.runtime.mix(compute, self.copies.gathers[1] + self.copies.scatters);
+        (mixed + self.exposed() + again + self.gathered_again).max(passes * self.host)
     }
 }
 
 impl<'l> LayerShard<'l> {
-    /// The shard of `layer`, in a graph with a batch of `samples`, on a device of `pool`, the kind with index `kind`.
+    /// The shard of `layer`, in a graph with a batch of `samples`, on a device of `pool`, the kind with index `kind`, in
+    /// a runtime and a pipeline.
     pub(super) fn new(
         samples: f64,
         layer: &'l Layer,
         kind: usize,
         pool: &'l Pool,
         degrees: Degrees,
+        setting: Setting<'l>,
     ) -> LayerShard<'l> {
         let share = f64::from(degrees.microbatch) / (samples * f64::from(degrees.tensor));
-        LayerShard { layer, kind, pool, degrees, share }
+        LayerShard { layer, kind, pool, degrees, setting, share }
     }
 
     /// Costs of the layer. `allowed` lists the configurations of numbered layers, the fastest first; `is_split` states
     /// whether weight gradients run separately from the backward pass. O(operators of the layer).
     pub(super) fn costs(&self, allowed: &[usize], is_split: bool) -> LayerCosts {
         let (layer, zero) = (self.layer, self.degrees.zero);
+        let Setting { runtime, reach, .. } = self.setting;
+        let is_whole = runtime.gathers_once(reach, zero);
         let times = self.times();
         let parts = JointPartsDocument {
             compute_s: times.forward + times.input_gradients + times.weight_gradients,
             tensor_s: 2.0 * times.conversions + times.gathered_again,
             expert_s: 2.0 * times.exchanges,
-            zero_s: 2.0 * times.copies.gathers + times.copies.scatters,
-            parameter_bytes: self.bytes(&layer.parameters, zero >= 3),
-            gradient_bytes: self.bytes(&layer.gradients, zero >= 2),
+            zero_s: times.copies.gathers.iter().sum::<f64>() + times.copies.scatters,
+            parameter_bytes: self.bytes(&layer.parameters, zero >= 3 && !is_whole),
+            gradient_bytes: runtime.gradients * self.bytes(&layer.gradients, zero >= 2 && !is_whole),
             optimizer_bytes: self.bytes(&layer.states, zero >= 1),
             ..JointPartsDocument::default()
         };
@@ -108,23 +128,50 @@ impl<'l> LayerShard<'l> {
         }
     }
 
-    fn times(&self) -> Times {
+    fn times(&self) -> Times<'l> {
         let (layer, kind) = (self.layer, self.kind);
+        let Setting { runtime, reach, .. } = self.setting;
         let no_products = layer.forward[kind].iter().filter(|(_, is_product)| !is_product);
         Times {
-            forward: self.seconds(layer.forward[kind].iter().map(|(work, _)| work)),
-            no_products: self.seconds(no_products.map(|(work, _)| work)),
+            setting: self.setting,
+            host: runtime.host(reach, self.degrees.tensor),
+            forward: self.seconds(layer.forward[kind].iter().map(|(pieces, _)| pieces)),
+            no_products: self.seconds(no_products.map(|(pieces, _)| pieces)),
             input_gradients: self.seconds(&layer.backward[kind]),
             weight_gradients: self.seconds(&layer.weights[kind]),
-            conversions: layer.conversions.iter().map(|conversion| self.convert(conversion)).sum(),
+            conversions: runtime.tensor
+                * layer.conversions.iter().map(|conversion| self.convert(conversion)).sum::<f64>(),
             gathered_again: self.gather_again(),
             exchanges: self.exchanges(),
             copies: self.copy_times(),
         }
     }
 
-    fn seconds<'w>(&self, works: impl IntoIterator<Item = &'w Work>) -> f64 {
-        works.into_iter().map(|work| work.seconds(self.share)).sum()
+    fn seconds<'w>(&self, operators: impl IntoIterator<Item = &'w Pieces>) -> f64 {
+        let rates = self.rates();
+        let seconds = |pieces: &Pieces| {
+            let share = if pieces.in_sequence { self.share * self.undivided() } else { self.share };
+            pieces.work.seconds(share, rates)
+        };
+        operators.into_iter().map(seconds).sum()
+    }
+
+    fn rates(&self) -> Rates<'l> {
+        Rates { runtime: self.setting.runtime, efficiency: self.pool.efficiency }
+    }
+
+    /// Size of a part of the sequence on a device, over that with sequence parallelism.
+    fn undivided(&self) -> f64 {
+        match self.setting.runtime.sequence_parallel {
+            true => 1.0,
+            false => f64::from(self.degrees.tensor),
+        }
+    }
+
+    /// The rate in a group of devices that are `stride` apart, within `span` devices.
+    fn link(&self, devices: u32, stride: u64, span: u64) -> LinkDocument {
+        let group = Group { devices: devices.into(), stride, span };
+        self.pool.link_of(self.setting.runtime, group)
     }
 
     /// Bytes of a whole tensor for a microbatch.
@@ -138,7 +185,7 @@ impl<'l> LayerShard<'l> {
         if devices == 1 {
             return 0.0;
         }
-        let (link, bytes) = (self.pool.link_of(devices.into()), self.whole(conversion));
+        let (link, bytes) = (self.link(devices, 1, devices.into()), self.whole(conversion));
         match (conversion.from, conversion.to) {
             (Layout::Sequence, Need::Columns) | (Layout::Columns, Need::Sequence) => {
                 exchange(link, devices, bytes)
@@ -151,7 +198,10 @@ impl<'l> LayerShard<'l> {
     /// Time to gather the inputs of products again for their weight gradients.
     fn gather_again(&self) -> f64 {
         let devices = self.degrees.tensor;
-        let link = self.pool.link_of(devices.into());
+        if !self.setting.runtime.is_ideal {
+            return 0.0;
+        }
+        let link = self.link(devices, 1, devices.into());
         let gathered = self.layer.conversions.iter().filter(|conversion| conversion.to == Need::Whole);
         gathered.map(|conversion| gather(link, devices, self.whole(conversion))).sum()
     }
@@ -162,28 +212,46 @@ impl<'l> LayerShard<'l> {
         if expert == 1 {
             return 0.0;
         }
-        let link = self.pool.link_of(u64::from(tensor) * u64::from(expert));
+        let tensor = u64::from(tensor);
+        let link = self.link(expert, tensor, tensor * u64::from(expert));
         let exchanged = |bytes: &f64| exchange(link, expert, bytes * self.share * f64::from(expert));
         self.layer.exchanges.iter().filter(|&&bytes| bytes > 0.0).map(exchanged).sum()
     }
 
     fn copy_times(&self) -> CopyTimes {
         let Layer { parameters, gradients, .. } = self.layer;
-        let over_copies = |divided: &Divided, collective: Collective| self.over_copies(divided, collective);
-        let (gathers, scatters, last) = match self.degrees.zero {
-            0 => (0.0, 0.0, over_copies(gradients, reduce)),
-            1 => (0.0, 0.0, over_copies(gradients, gather) + over_copies(parameters, gather)),
-            2 => (0.0, over_copies(gradients, gather), over_copies(parameters, gather)),
-            _ => (over_copies(parameters, gather), over_copies(gradients, gather), 0.0),
-        };
-        CopyTimes { gathers, scatters, last }
+        let Setting { runtime, reach, microbatches } = self.setting;
+        let gather = |divided: &Divided| self.over_copies(divided, 1.0, gather);
+        let scatter = || self.over_copies(gradients, runtime.reduction, collective::gather);
+        match self.degrees.zero {
+            0 => {
+                let last = self.over_copies(gradients, runtime.reduction, reduce);
+                CopyTimes { gathers: [0.0; 2], scatters: 0.0, last }
+            }
+            1 => CopyTimes { gathers: [0.0; 2], scatters: 0.0, last: scatter() + gather(parameters) },
+            2 => CopyTimes { gathers: [0.0; 2], scatters: scatter(), last: gather(parameters) },
+            zero if runtime.gathers_once(reach, zero) => {
+                let m = f64::from(microbatches);
+                CopyTimes { gathers: [gather(parameters) / m, 0.0], scatters: scatter() / m, last: 0.0 }
+            }
+            _ => CopyTimes { gathers: [gather(parameters); 2], scatters: scatter(), last: 0.0 },
+        }
     }
 
-    /// Time of a collective over the copies of the layer's state on each device.
-    fn over_copies(&self, divided: &Divided, collective: Collective) -> f64 {
-        let link = self.pool.link_of(u64::from(self.degrees.tensor) * u64::from(self.degrees.data));
-        let moved = self.shards(divided).into_iter().filter(|&(bytes, copies)| bytes > 0.0 && copies > 1);
-        moved.map(|(bytes, copies)| collective(link, copies, bytes)).sum()
+    /// Time of a collective over the copies of the layer's state on each device, of `scale` times its bytes.
+    fn over_copies(&self, divided: &Divided, scale: f64, collective: Collective) -> f64 {
+        let Degrees { tensor, data, expert, .. } = self.degrees;
+        let (tensor, span) = (u64::from(tensor), u64::from(tensor) * u64::from(data));
+        let strides = [tensor, tensor * u64::from(expert)];
+        let moved = self.shards(divided).into_iter().zip(strides);
+        let moved = moved.filter(|&((bytes, copies), _)| bytes > 0.0 && copies > 1);
+        moved
+            .map(|((bytes, copies), stride)| {
+                let mut link = self.link(copies, stride, span);
+                link.latency_s *= self.setting.runtime.buckets;
+                collective(link, copies, bytes * scale)
+            })
+            .sum()
     }
 
     /// Bytes on a device, divided over the copies if `over_copies`.
@@ -217,7 +285,7 @@ impl<'l> LayerShard<'l> {
         if self.degrees.zero > 0 {
             part /= f64::from(self.copies(update.is_expert));
         }
-        update.work.seconds(1.0) * part
+        update.work.seconds(1.0, self.rates()) * part
     }
 
     /// Configurations that the layer may have.
@@ -236,28 +304,52 @@ impl<'l> LayerShard<'l> {
 
     /// The configuration with an index, with weight gradients separate from the backward pass or included in it.
     fn configuration(&self, times: &Times, index: usize, is_apart: bool) -> Configuration {
-        let parameters = match self.degrees.zero {
-            3 => self.bytes(&self.layer.parameters, false),
-            _ => 0.0,
-        };
-        let own = self.layer.workspace * self.share + parameters;
-        let (backward, weight) = (times.backward(), times.weight());
+        let (backward, weight) = if is_apart { times.apart() } else { (times.whole_backward(index), 0.0) };
         Configuration {
             index: index as u32,
-            backward: if is_apart { backward } else { backward + weight + times.recomputed(index) },
-            weight: if is_apart { weight } else { 0.0 },
+            backward,
+            weight,
             is_apart,
             activations: self.kept(index) * self.share,
-            workspace: own + (self.kept(0) - self.kept(index)).max(0.0) * self.share,
+            workspace: self.workspace() + (self.kept(0) - self.kept(index)).max(0.0) * self.share,
         }
     }
 
-    /// Bytes of activations that a configuration keeps, for the whole batch of the graph.
+    /// Bytes that a layer works on, without what it recomputes.
+    fn workspace(&self) -> f64 {
+        let Setting { runtime, reach, .. } = self.setting;
+        let Degrees { tensor, zero, .. } = self.degrees;
+        let of_sequence = self.share * f64::from(tensor);
+        let mut bytes = self.layer.workspace * self.share;
+        let loss = runtime.loss * self.layer.loss;
+        bytes += loss * if runtime.whole_loss { of_sequence } else { self.share };
+        if !runtime.is_ideal && tensor > 1 {
+            // A gathered input, and its gradient.
+            let whole = self.layer.conversions.iter().filter(|conversion| conversion.to == Need::Whole);
+            bytes += 2.0 * of_sequence * whole.map(|conversion| conversion.bytes).fold(0.0, f64::max);
+        }
+        bytes
+            + match zero {
+                3 if runtime.is_ideal => self.bytes(&self.layer.parameters, false),
+                // The parameters of the next layer are gathered while a layer runs.
+                3 if reach == Reach::Device => {
+                    2.0 * self.bytes(&self.layer.parameters, false)
+                        + runtime.reduction * self.bytes(&self.layer.gradients, false)
+                }
+                _ => 0.0,
+            }
+    }
+
+    /// Bytes of activations that a configuration keeps, for the whole batch of the graph, times the degree of tensor
+    /// parallelism where a device has all of them.
     fn kept(&self, configuration: usize) -> f64 {
+        let Layer { saved, products, inputs, normed, .. } = self.layer;
+        let extra = self.setting.runtime.norms - 1.0;
+        let bytes = |[divided, whole]: &Activations| divided + whole * self.undivided();
         match configuration {
-            0 => self.layer.saved,
-            1 => self.layer.inputs + self.layer.products,
-            _ => self.layer.inputs,
+            0 => bytes(saved) + extra * bytes(normed),
+            1 => bytes(inputs) + bytes(products),
+            _ => bytes(inputs),
         }
     }
 }

@@ -8,27 +8,79 @@ use stagewright_core::document::{ClassDocument, GraphDocument, OperatorDocument,
 
 use super::error::ModelError;
 use super::network::{Network, Operator, is_product};
+use super::runtime::Runtime;
 use super::sharding::{Conversion, Sharding};
 
 /// Maximum number of layers.
 const MAX_LAYERS: usize = 2048;
 
-/// Time of an operator as a function of its share of the work.
+/// Work of an operator on a class of devices.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Work {
-    /// Seconds of arithmetic, or measured seconds.
-    pub(crate) compute: f64,
-    /// Seconds of memory traffic.
-    pub(crate) traffic: f64,
-    /// Seconds of launches.
-    pub(crate) overhead: f64,
+pub(crate) enum Work {
+    /// Measured seconds.
+    Measured(f64),
+    Estimated {
+        sort: Sort,
+        flop: f64,
+        /// FLOP per second, at most.
+        peak: f64,
+        /// Seconds of memory traffic.
+        traffic: f64,
+        /// Seconds of launches.
+        overhead: f64,
+    },
+}
+
+/// Sorts of operators that runtimes run differently.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Sort {
+    Product,
+    /// A product in the kernel of an attention, and whether the attention is causal.
+    Attention(bool),
+    Norm,
+    Update,
+    Other,
+}
+
+/// No work, in the kernel of another operator.
+const NO_WORK: Work = Work::Measured(0.0);
+
+/// Rates of a device in a runtime.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rates<'r> {
+    pub(crate) runtime: &'r Runtime,
+    /// Share of the peak that products reach.
+    pub(crate) efficiency: f64,
 }
 
 impl Work {
     /// Seconds of `share` of the work.
-    pub(crate) fn seconds(&self, share: f64) -> f64 {
-        self.overhead + (self.compute * share).max(self.traffic * share)
+    pub(crate) fn seconds(&self, share: f64, rates: Rates<'_>) -> f64 {
+        let Rates { runtime, efficiency } = rates;
+        let (sort, flop, peak, traffic, overhead) = match *self {
+            Work::Measured(seconds) => return seconds * share,
+            Work::Estimated { sort, flop, peak, traffic, overhead } => (sort, flop, peak, traffic, overhead),
+        };
+        let (computed, passes) = match sort {
+            Sort::Product | Sort::Update => (1.0, 1.0),
+            Sort::Attention(is_causal) => (if is_causal && !runtime.is_ideal { 0.5 } else { 1.0 }, 1.0),
+            Sort::Norm => (1.0, runtime.passes * runtime.norms),
+            Sort::Other => (1.0, runtime.passes),
+        };
+        let slowness = if matches!(sort, Sort::Attention(_)) { runtime.attention } else { 1.0 };
+        let compute = flop * computed / (peak * efficiency * slowness);
+        let traffic = traffic * passes / runtime.memory;
+        let launches = if runtime.is_ideal { overhead } else { 0.0 };
+        launches + (compute * share).max(traffic * share)
     }
+}
+
+/// An operator of a pass.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pieces {
+    pub(crate) work: Work,
+    /// Whether it works on parts of the sequence in a tensor-parallel group.
+    pub(crate) in_sequence: bool,
 }
 
 /// An update, and how it is divided.
@@ -42,6 +94,9 @@ pub(crate) struct Update {
 /// Bytes by how they are divided: `[expert][split]`.
 pub(crate) type Divided = [[f64; 2]; 2];
 
+/// Bytes of activations: of tensors divided by columns, heads or vocabulary, and of all others.
+pub(crate) type Activations = [f64; 2];
+
 /// A layer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Layer {
@@ -51,10 +106,10 @@ pub(crate) struct Layer {
     /// Index of the first layer with the same figures.
     pub(crate) class: usize,
     /// Forward operators by device class, and whether each is a product.
-    pub(crate) forward: Vec<Vec<(Work, bool)>>,
+    pub(crate) forward: Vec<Vec<(Pieces, bool)>>,
     /// Backward operators other than weight gradients, and weight gradients, by device class.
-    pub(crate) backward: Vec<Vec<Work>>,
-    pub(crate) weights: Vec<Vec<Work>>,
+    pub(crate) backward: Vec<Vec<Pieces>>,
+    pub(crate) weights: Vec<Vec<Pieces>>,
     pub(crate) updates: Vec<Vec<Update>>,
     pub(crate) conversions: Vec<Conversion>,
     /// Bytes that experts read from a dispatch, or that a combine reads from experts, with one entry for each
@@ -66,9 +121,13 @@ pub(crate) struct Layer {
     pub(crate) gradients: Divided,
     pub(crate) states: Divided,
     /// Bytes of activations: for the backward pass, of outputs of products, and of inputs from other layers.
-    pub(crate) saved: f64,
-    pub(crate) products: f64,
-    pub(crate) inputs: f64,
+    pub(crate) saved: Activations,
+    pub(crate) products: Activations,
+    pub(crate) inputs: Activations,
+    /// Bytes of the results of norms.
+    pub(crate) normed: Activations,
+    /// Bytes that losses read.
+    pub(crate) loss: f64,
     /// Maximum bytes that a backward operator works on.
     pub(crate) workspace: f64,
 }
@@ -90,9 +149,11 @@ impl Layer {
             parameters: Divided::default(),
             gradients: Divided::default(),
             states: Divided::default(),
-            saved: 0.0,
-            products: 0.0,
-            inputs: 0.0,
+            saved: Activations::default(),
+            products: Activations::default(),
+            inputs: Activations::default(),
+            normed: Activations::default(),
+            loss: 0.0,
             workspace: 0.0,
         }
     }
@@ -115,7 +176,8 @@ pub(crate) struct Model {
 pub(crate) type Classes<'c> = [(&'c str, &'c ClassDocument)];
 
 impl Model {
-    /// Layers of a graph; `names` has the layer of every operator, if it has one, and whether the layer is numbered.
+    /// Layers of a graph; `names` has the layer of every operator, if it has one, and whether the layer is numbered;
+    /// `is_fused` states whether an attention runs in one kernel.
     ///
     /// # Errors
     /// If the graph is not a training graph, its layers have no order, or an operator has no time on a class.
@@ -123,8 +185,9 @@ impl Model {
         graph: &GraphDocument,
         names: &[Option<(String, bool)>],
         classes: &Classes<'_>,
+        is_fused: bool,
     ) -> Result<Model, ModelError> {
-        let network = Network::new(graph)?;
+        let network = Network::new(graph, is_fused)?;
         let (listed, layer_of) = assign(&network, names)?;
         let sharding = Sharding::new(&network, &layer_of);
         let is_expert = experts(&network);
@@ -132,6 +195,7 @@ impl Model {
         let division = Division {
             is_split: network.colocated(&sharding.is_split),
             is_expert: network.colocated(&is_expert),
+            in_sequence: network.colocated(&sharding.in_sequence),
         };
         let blank = |(name, is_numbered)| Layer::new(name, is_numbered, classes.len());
         let mut layers: Vec<Layer> = listed.into_iter().map(blank).collect();
@@ -142,7 +206,7 @@ impl Model {
             layers[layer_of[operator]].conversions.extend(conversions);
         }
         exchanges(&network, &is_expert, &layer_of, &mut layers);
-        activations(&network, &layer_of, &mut layers);
+        activations(&network, &sharding.is_whole, &layer_of, &mut layers);
         let crossing = crossing(&network, &layer_of, layers.len());
         classify(&mut layers);
         let (samples, heads) = (network.samples(), network.heads());
@@ -155,10 +219,11 @@ impl Model {
     }
 }
 
-/// How the bytes of every operator are divided.
+/// How the bytes and the work of every operator are divided.
 struct Division {
     is_split: Vec<bool>,
     is_expert: Vec<bool>,
+    in_sequence: Vec<bool>,
 }
 
 /// Adds the work and bytes of the operators to their layers.
@@ -178,14 +243,16 @@ fn operators(
         layer.states[usize::from(is_expert)][usize::from(is_split)] += document.optimizer_bytes;
         for (block, &(name, class)) in classes.iter().enumerate() {
             let work = work(network, operator, name, class)?;
+            let in_sequence = division.in_sequence[operator] && !network.is_product(operator);
+            let pieces = Pieces { work, in_sequence };
             match network.pass(operator) {
-                Pass::Forward => layer.forward[block].push((work, is_product(document))),
-                Pass::Backward if is_weight_gradient[operator] => layer.weights[block].push(work),
-                Pass::Backward => layer.backward[block].push(work),
+                Pass::Forward => layer.forward[block].push((pieces, is_product(document))),
+                Pass::Backward if is_weight_gradient[operator] => layer.weights[block].push(pieces),
+                Pass::Backward => layer.backward[block].push(pieces),
                 Pass::Update => layer.updates[block].push(Update { work, is_split, is_expert }),
             }
             if network.is_repeated[operator] {
-                layer.backward[block].push(work);
+                layer.backward[block].push(pieces);
             }
         }
     }
@@ -335,10 +402,10 @@ fn work(
 ) -> Result<Work, ModelError> {
     let document: &OperatorDocument = network.document(operator);
     if network.is_inner[operator] && network.pass(operator) != Pass::Update {
-        return Ok(Work { compute: 0.0, traffic: 0.0, overhead: 0.0 });
+        return Ok(NO_WORK);
     }
     if let Some(&seconds) = document.seconds.get(name) {
-        return Ok(Work { compute: seconds, traffic: 0.0, overhead: 0.0 });
+        return Ok(Work::Measured(seconds));
     }
     let unpriced = || ModelError::Unpriced { name: document.name.clone(), class: name.into() };
     if document.unsupported.iter().any(|class| class == name)
@@ -347,17 +414,23 @@ fn work(
         return Err(unpriced());
     }
     let peak = document.precision.and_then(|precision| class.peaks.get(&precision).copied());
-    let compute = match document.flop.filter(|&flop| flop > 0.0) {
-        Some(flop) => {
-            flop / (peak.or(class.peak_flops).ok_or_else(unpriced)? * class.efficiency.unwrap_or(1.0))
-        }
-        None => 0.0,
+    let (flop, peak) = match document.flop.filter(|&flop| flop > 0.0) {
+        Some(flop) => (flop, peak.or(class.peak_flops).ok_or_else(unpriced)?),
+        None => (0.0, 1.0),
     };
     let traffic = match network.moved(operator) {
         moved if moved > 0.0 => moved / class.memory_bandwidth.ok_or_else(unpriced)?,
         _ => 0.0,
     };
-    Ok(Work { compute, traffic, overhead: document.launches.unwrap_or(1.0) * class.launch_overhead_s })
+    let sort = match network.causal[operator] {
+        _ if network.pass(operator) == Pass::Update => Sort::Update,
+        Some(is_causal) => Sort::Attention(is_causal),
+        None if network.is_product(operator) => Sort::Product,
+        None if network.is_norm(operator) => Sort::Norm,
+        None => Sort::Other,
+    };
+    let overhead = document.launches.unwrap_or(1.0) * class.launch_overhead_s;
+    Ok(Work::Estimated { sort, flop, peak, traffic, overhead })
 }
 
 /// Adds the bytes that are exchanged between dispatches, experts and combines.
@@ -386,14 +459,14 @@ fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], laye
 }
 
 /// Adds the bytes of activations and of workspace.
-fn activations(network: &Network<'_>, layer_of: &[usize], layers: &mut [Layer]) {
+fn activations(network: &Network<'_>, is_whole: &[bool], layer_of: &[usize], layers: &mut [Layer]) {
     let is_forward = |operator: Operator| network.pass(operator) == Pass::Forward;
-    for tensor in 0..network.tensors() {
+    for (tensor, &is_whole) in is_whole.iter().enumerate() {
         let producer = network.producer(tensor);
         if network.is_kept[tensor] || !is_forward(producer) {
             continue;
         }
-        let bytes = network.bytes(tensor);
+        let (bytes, whole) = (network.bytes(tensor), usize::from(is_whole));
         let mut saving = BTreeSet::new();
         let mut reading = BTreeSet::new();
         for &reader in network.consumers(tensor) {
@@ -407,16 +480,27 @@ fn activations(network: &Network<'_>, layer_of: &[usize], layers: &mut [Layer]) 
                 _ => {}
             }
         }
-        saving.into_iter().for_each(|layer| layers[layer].saved += bytes);
-        reading.into_iter().for_each(|layer| layers[layer].inputs += bytes);
+        saving.into_iter().for_each(|layer| layers[layer].saved[whole] += bytes);
+        reading.into_iter().for_each(|layer| layers[layer].inputs[whole] += bytes);
         if is_product(network.document(producer)) {
-            layers[layer_of[producer]].products += network.size(tensor);
+            layers[layer_of[producer]].products[whole] += network.size(tensor);
         }
     }
     for operator in 0..network.operators() {
         let layer = &mut layers[layer_of[operator]];
         if is_forward(operator) {
-            layer.saved += network.document(operator).activation_bytes;
+            layer.saved[0] += network.document(operator).activation_bytes;
+            let largest = network
+                .outputs(operator)
+                .iter()
+                .max_by(|&&a, &&b| network.bytes(a).total_cmp(&network.bytes(b)));
+            if let Some(&tensor) = largest.filter(|_| network.is_norm(operator)) {
+                layer.normed[usize::from(is_whole[tensor])] += network.bytes(tensor);
+            }
+            if network.is_kind(operator, "loss") {
+                layer.loss +=
+                    network.inputs(operator).iter().map(|&tensor| network.size(tensor)).sum::<f64>();
+            }
         }
         if network.pass(operator) != Pass::Backward {
             continue;

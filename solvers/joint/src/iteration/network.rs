@@ -31,8 +31,12 @@ pub(crate) struct Network<'g> {
     pub(crate) is_inner: Vec<bool>,
     /// Whether a tensor never leaves an attention kernel.
     pub(crate) is_kept: Vec<bool>,
-    /// Whether an operator is the first product of an attention, which runs again in the backward pass.
+    /// Whether an operator is the first product of an attention.
+    is_scores: Vec<bool>,
+    /// Whether an operator is the first product of an attention in one kernel, which runs again in the backward pass.
     pub(crate) is_repeated: Vec<bool>,
+    /// For every product in an attention kernel, also of the backward pass, whether the attention is causal.
+    pub(crate) causal: Vec<Option<bool>>,
 }
 
 /// Operators of an attention.
@@ -43,6 +47,8 @@ struct Attention {
     inner: Vec<Operator>,
     /// Products after the softmax.
     contexts: Vec<Operator>,
+    /// Whether the softmax hides later tokens.
+    is_causal: bool,
 }
 
 /// Side of an operator.
@@ -64,11 +70,12 @@ fn by_name(graph: &GraphDocument) -> Result<BTreeMap<&str, Operator>, ModelError
 }
 
 impl<'g> Network<'g> {
-    /// Reads the operators and tensors of a training graph. O(operators + pins, times their logarithms).
+    /// Reads the operators and tensors of a training graph; `is_fused` states whether an attention runs in one kernel.
+    /// O(operators + pins, times their logarithms).
     ///
     /// # Errors
     /// If names repeat or do not exist, the forward pass has a cycle, or there is no backward pass.
-    pub(crate) fn new(graph: &'g GraphDocument) -> Result<Network<'g>, ModelError> {
+    pub(crate) fn new(graph: &'g GraphDocument, is_fused: bool) -> Result<Network<'g>, ModelError> {
         let count = graph.operators.len();
         let by_name = by_name(graph)?;
         let find =
@@ -109,14 +116,16 @@ impl<'g> Network<'g> {
             first: (0..count).collect(),
             is_inner: vec![false; count],
             is_kept: vec![false; graph.tensors.len()],
+            is_scores: vec![false; count],
             is_repeated: vec![false; count],
+            causal: vec![None; count],
         };
         network.sort()?;
         network.first = network.first_colocated();
         if !graph.operators.iter().any(|operator| operator.pass == Pass::Backward) {
             return Err(ModelError::NoBackward);
         }
-        network.find_attention();
+        network.find_attention(is_fused);
         Ok(network)
     }
 
@@ -170,19 +179,34 @@ impl<'g> Network<'g> {
 
     /// Finds the operators that run inside attention kernels: the elementwise operators and the softmax between two
     /// products without parameters, and their backward operators.
-    fn find_attention(&mut self) {
+    fn find_attention(&mut self, is_fused: bool) {
         let softmaxes = self.forward.iter().filter(|&&operator| self.is_kind(operator, "softmax"));
         let attentions: Vec<Attention> =
             softmaxes.filter_map(|&softmax| self.attention_around(softmax)).collect();
+        for &product in attentions.iter().flat_map(|attention| &attention.scores) {
+            self.is_scores[product] = true;
+        }
+        if !is_fused {
+            return;
+        }
         // Products on either side of a softmax.
         let mut is_side = vec![false; self.operators()];
-        for Attention { scores, inner, contexts } in attentions {
-            scores.iter().chain(&contexts).for_each(|&product| is_side[product] = true);
+        let mut is_causal = vec![false; self.operators()];
+        for Attention { scores, inner, contexts, is_causal: hides } in attentions {
+            for &product in scores.iter().chain(&contexts) {
+                is_side[product] = true;
+                is_causal[product] |= hides;
+            }
             inner.into_iter().for_each(|operator| self.is_inner[operator] = true);
             scores.into_iter().for_each(|product| self.is_repeated[product] = true);
         }
         self.is_inner = self.colocated(&self.is_inner);
         let is_side = self.colocated(&is_side);
+        let is_causal = self.colocated(&is_causal);
+        for operator in 0..self.operators() {
+            self.causal[operator] =
+                Some(is_causal[operator]).filter(|_| is_side[operator] && self.is_product(operator));
+        }
         for tensor in 0..self.tensors() {
             let producer = self.producer[tensor];
             let is_read_inside = self.consumers[tensor].iter().any(|&reader| self.is_inner[reader]);
@@ -204,7 +228,8 @@ impl<'g> Network<'g> {
         let to_contexts =
             behind.into_iter().filter(|&operator| self.leads(operator, Side::Behind, &contexts));
         let inner = from_scores.chain(to_contexts).chain([softmax]).collect();
-        Some(Attention { scores, inner, contexts })
+        let is_causal = self.document(softmax).causal;
+        Some(Attention { scores, inner, contexts, is_causal })
     }
 
     /// Elementwise operators on a side of a softmax, and the products without parameters at which they end.
@@ -352,6 +377,21 @@ impl<'g> Network<'g> {
         self.kinds[operator] == kind
     }
 
+    /// Whether an operator is a product, or a backward operator of one.
+    pub(crate) fn is_product(&self, operator: Operator) -> bool {
+        self.forward_kind(operator).is_some_and(|kind| role(kind) == Role::Product)
+    }
+
+    /// Whether an operator is a norm, or a backward operator of one.
+    pub(crate) fn is_norm(&self, operator: Operator) -> bool {
+        self.forward_kind(operator).is_some_and(|kind| kind.contains("norm"))
+    }
+
+    /// The kind of an operator up to `grad`, which names what the backward operator of a kind computes.
+    fn forward_kind(&self, operator: Operator) -> Option<&str> {
+        self.kinds[operator].split("grad").next()
+    }
+
     /// Whether an operator reads parameters, its own or shared ones.
     pub(crate) fn has_parameters(&self, operator: Operator) -> bool {
         self.document(operator).parameter_bytes > 0.0 || self.reads_shared[operator]
@@ -407,7 +447,7 @@ impl<'g> Network<'g> {
         let Some(tokens) = self.graph.batch.and_then(|batch| batch.tokens) else { return Vec::new() };
         let tokens = tokens.get() as f64;
         let mut heads = BTreeSet::new();
-        for operator in (0..self.operators()).filter(|&operator| self.is_repeated[operator]) {
+        for operator in (0..self.operators()).filter(|&operator| self.is_scores[operator]) {
             let Some(precision) = self.document(operator).precision else { continue };
             let of_head = precision.bytes() * self.samples() * tokens * tokens;
             let largest =

@@ -5,6 +5,7 @@ use stagewright_core::memory::reserve;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use super::error::ModelError;
+use super::runtime::Runtime;
 
 /// Maximum number of kinds, since the dynamic program counts the stages on each.
 pub(crate) const MAX_KINDS: usize = 4;
@@ -17,6 +18,8 @@ pub(crate) struct Pool {
     pub(crate) devices: u32,
     /// Bytes that a plan may use on a device.
     pub(crate) capacity: f64,
+    /// Share of the peak that products reach.
+    pub(crate) efficiency: f64,
     /// Link between devices of a server.
     pub(crate) link: LinkDocument,
     /// Number of devices of a server.
@@ -25,10 +28,37 @@ pub(crate) struct Pool {
     pub(crate) network: LinkDocument,
 }
 
+/// Devices that communicate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group {
+    pub(crate) devices: u64,
+    /// Distance from a device of the group to the next.
+    pub(crate) stride: u64,
+    /// Consecutive devices that decide whether the group is inside a server.
+    pub(crate) span: u64,
+}
+
 impl Pool {
-    /// The link that a group of consecutive devices uses.
-    pub(crate) fn link_of(&self, devices: u64) -> LinkDocument {
-        if devices <= u64::from(self.server) { self.link } else { self.network }
+    /// The rate at which the devices of a group communicate.
+    pub(crate) fn link_of(&self, runtime: &Runtime, group: Group) -> LinkDocument {
+        let [inside, between] = self.links(runtime);
+        let server = u64::from(self.server);
+        if group.span <= server {
+            return inside;
+        }
+        if runtime.is_ideal {
+            return between;
+        }
+        // Rings use all ports of a server's devices.
+        let ports = (server / group.stride).max(1).min(group.devices) as f64;
+        LinkDocument { bandwidth: inside.bandwidth.min(ports * between.bandwidth), ..between }
+    }
+
+    /// The links of two devices in a server, and in different servers.
+    pub(crate) fn links(&self, runtime: &Runtime) -> [LinkDocument; 2] {
+        let reached =
+            |link: LinkDocument, share: f64| LinkDocument { bandwidth: link.bandwidth * share, ..link };
+        [reached(self.link, runtime.link), reached(self.network, runtime.network)]
     }
 }
 
@@ -48,6 +78,7 @@ pub(crate) fn slower(first: LinkDocument, second: LinkDocument) -> LinkDocument 
 pub(crate) fn pools<'c>(
     graph: &GraphDocument,
     cluster: &'c ClusterDocument,
+    runtime: &Runtime,
 ) -> Result<(Vec<Pool>, Vec<(&'c str, &'c ClassDocument)>), ModelError> {
     let kinds: Vec<_> = cluster.kinds.iter().filter(|kind| !kind.host && kind.count > 0).collect();
     if kinds.is_empty() || kinds.len() > MAX_KINDS {
@@ -73,10 +104,19 @@ pub(crate) fn pools<'c>(
             ));
         }
         classes.push((class.0.as_str(), class.1));
+        let ideal = class.1.efficiency.unwrap_or(1.0);
+        let reserve = match runtime.is_ideal {
+            true => reserve(graph, kind),
+            false => kind.reserve_bytes.unwrap_or(runtime.reserve_bytes),
+        };
         pools.push(Pool {
             name: kind.name.clone(),
             devices: kind.count,
-            capacity: (memory - reserve(graph, kind)).max(0.0) * (1.0 + MEMORY_RELATIVE),
+            capacity: (memory - reserve).max(0.0) * (1.0 + MEMORY_RELATIVE),
+            efficiency: match runtime.is_ideal {
+                true => ideal,
+                false => class.1.training_efficiency.unwrap_or(ideal),
+            },
             link,
             server,
             network,

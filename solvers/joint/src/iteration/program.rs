@@ -33,6 +33,7 @@ use stagewright_core::schedule::{StageTimes, iteration};
 use stagewright_core::stop::Stop;
 
 use super::pool::slower;
+use super::runtime::Reach;
 use super::space::{Combination, Costs, Space};
 use super::table::{Configuration, InFlight, LayerCosts, StageCosts, receive, stage};
 
@@ -82,8 +83,7 @@ pub(super) struct Program<'s> {
     costs: &'s Costs,
     /// The kind of all stages; `None` if stages are on several kinds.
     only: Option<usize>,
-    /// Whether all devices are in one server.
-    is_inside: bool,
+    reach: Reach,
     fewest: u32,
     most: u32,
     cutoff: f64,
@@ -157,7 +157,7 @@ impl<'s> Program<'s> {
         combination: &'s Combination,
         costs: &'s Costs,
         only: Option<usize>,
-        is_inside: bool,
+        reach: Reach,
         stages: RangeInclusive<u32>,
         cutoff: f64,
     ) -> Program<'s> {
@@ -166,7 +166,7 @@ impl<'s> Program<'s> {
             combination,
             costs,
             only,
-            is_inside,
+            reach,
             fewest: *stages.start(),
             most: *stages.end(),
             cutoff,
@@ -175,8 +175,8 @@ impl<'s> Program<'s> {
     }
 
     fn link(&self, pool: usize) -> LinkDocument {
-        let pool = &self.space.pools[pool];
-        if self.is_inside { pool.link } else { pool.network }
+        let [inside, between] = self.space.pools[pool].links(self.space.runtime);
+        if self.reach == Reach::Servers { between } else { inside }
     }
 
     /// Times of a stage with these layers, with `from` stages from it to the last.

@@ -2,6 +2,7 @@
 //! solved first, until no other can have a better plan.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -13,7 +14,8 @@ use super::closed_form;
 use super::interleaved::Interleaving;
 use super::model::Layer;
 use super::program::{Pipeline, Program, Solved};
-use super::space::{Combination, Costs, Space};
+use super::runtime::Reach;
+use super::space::{Combination, Costs, Extents, Space};
 use super::table::LayerCosts;
 
 /// Pipelines that are searched together.
@@ -28,17 +30,29 @@ enum Shape {
 impl Space<'_> {
     /// Shapes of the pipelines that a combination may have with a bound below the cutoff, in the order of their bounds.
     /// Under 1F1B, one program covers all pipelines, with the minimum of their bounds.
-    fn pipelines(&self, combination: &Combination, costs: &Costs, cutoff: f64) -> Vec<(f64, Shape)> {
+    fn pipelines(&self, combination: &Combination, costs: &Extents, cutoff: f64) -> Vec<(f64, Shape)> {
         let mut shapes = match combination.schedule {
             Schedule::Interleaved => {
                 let all = self.interleavings(combination, costs).into_iter();
                 all.map(|(bound, shape)| (bound, Shape::Interleaved(shape))).collect()
             }
             _ => {
-                let Some(work) = WholeModel::new(self, combination, costs) else { return Vec::new() };
-                let depths = combination.stages.map_or(1..=work.most, |stages| stages..=stages);
-                let bounds =
-                    depths.map(|depth| (work.bound(combination, depth), Shape::Stages(depth..=depth)));
+                let works = [Reach::Device, Reach::Server, Reach::Servers]
+                    .map(|reach| WholeModel::new(self, combination, costs.of(reach)));
+                let most = works.iter().flatten().map(|work| work.most).max().unwrap_or(0);
+                let inside = self.pools.iter().enumerate();
+                let inside =
+                    inside.map(|(kind, pool)| combination.most_inside(kind, pool)).max().unwrap_or(0);
+                let depths = combination.stages.map_or(1..=most, |stages| stages..=stages);
+                let bounds = depths.filter_map(|depth| {
+                    let [device, server, servers] = &works;
+                    let work = match depth {
+                        1 => device,
+                        _ if depth <= inside => server,
+                        _ => servers,
+                    };
+                    Some((work.as_ref()?.bound(combination, depth), Shape::Stages(depth..=depth)))
+                });
                 match combination.schedule {
                     Schedule::ZeroBubble => bounds.collect(),
                     _ => {
@@ -57,13 +71,13 @@ impl Space<'_> {
     /// A lower bound on all plans of a combination: the work of all layers, and the minimum time of the slowest stage.
     /// Infinite if the devices are too few or their memory too small for the states.
     pub(crate) fn bound(&self, combination: &Combination) -> f64 {
-        let shapes = self.pipelines(combination, &self.costs(combination), f64::INFINITY);
+        let shapes = self.pipelines(combination, &self.extents(combination), f64::INFINITY);
         shapes.first().map_or(f64::INFINITY, |shape| shape.0)
     }
 
     /// The best plan of a combination, if it is below the cutoff.
     pub(crate) fn solve(&self, combination: &Combination, cutoff: f64, stop: &Stop) -> Solved {
-        let costs = self.costs(combination);
+        let costs = self.extents(combination);
         let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
         for (bound, shape) in self.pipelines(combination, &costs, cutoff) {
             let known = best.pipeline.as_ref().map_or(cutoff, |best| best.value.min(cutoff));
@@ -94,20 +108,21 @@ impl Space<'_> {
     fn stages(
         &self,
         combination: &Combination,
-        costs: &Costs,
+        costs: &Extents,
         range: &RangeInclusive<u32>,
         cutoff: f64,
         stop: &Stop,
     ) -> Solved {
         let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
-        let mut solve = |only: Option<usize>, is_inside: bool, within: RangeInclusive<u32>| {
+        let mut solve = |only: Option<usize>, reach: Reach, within: RangeInclusive<u32>| {
             let fewest = *within.start().max(range.start());
             let last = *within.end().min(range.end());
             if fewest > last {
                 return;
             }
             let cutoff = best.pipeline.as_ref().map_or(cutoff, |best| best.value);
-            let program = Program::new(self, combination, costs, only, is_inside, fewest..=last, cutoff);
+            let program =
+                Program::new(self, combination, costs.of(reach), only, reach, fewest..=last, cutoff);
             let solved = program.solve(stop);
             best.is_stopped |= solved.is_stopped;
             best.bound = best.bound.min(solved.bound);
@@ -117,14 +132,17 @@ impl Space<'_> {
         };
         for (kind, pool) in self.pools.iter().enumerate() {
             // Transfers between stages stay in a server if all devices are in one.
-            let inside = combination.most_inside(kind, pool);
-            if inside > 0 {
-                solve(Some(kind), true, 1..=inside);
+            let inside = combination.most_inside(kind, pool).max(1);
+            // Pipelines with the same costs are searched together.
+            let first = if Arc::ptr_eq(&costs.device, &costs.server) { 1 } else { 2 };
+            if first == 2 {
+                solve(Some(kind), Reach::Device, 1..=1);
             }
-            solve(Some(kind), false, inside + 1..=u32::MAX);
+            solve(Some(kind), Reach::Server, first..=inside);
+            solve(Some(kind), Reach::Servers, inside + 1..=u32::MAX);
         }
         if self.pools.len() > 1 {
-            solve(None, false, 2..=u32::MAX);
+            solve(None, Reach::Servers, 2..=u32::MAX);
         }
         best
     }

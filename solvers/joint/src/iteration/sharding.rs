@@ -67,6 +67,10 @@ pub(crate) struct Sharding {
     pub(crate) is_split: Vec<bool>,
     /// Conversions that each operator is the first in its layer to need.
     pub(crate) conversions: Vec<Vec<Conversion>>,
+    /// Whether each operator works on parts of the sequence.
+    pub(crate) in_sequence: Vec<bool>,
+    /// Whether each tensor is not divided by columns, heads or vocabulary.
+    pub(crate) is_whole: Vec<bool>,
 }
 
 impl Sharding {
@@ -76,6 +80,7 @@ impl Sharding {
         let mut layout: Vec<Option<Layout>> = vec![None; network.tensors()];
         let mut is_split = vec![false; count];
         let mut conversions = vec![Vec::new(); count];
+        let mut in_sequence = vec![false; count];
         let mut converted = std::collections::BTreeSet::new();
         for &operator in network.forward_order() {
             let part = part(network, operator);
@@ -95,6 +100,7 @@ impl Sharding {
             };
             let has_parameters = network.has_parameters(operator);
             is_split[operator] = has_parameters && matches!(part, Part::Weights | Part::Embedding);
+            in_sequence[operator] = output == Layout::Sequence && !network.is_input(operator);
             for &tensor in network.outputs(operator) {
                 layout[tensor] = Some(output).filter(|_| !network.is_input(operator));
             }
@@ -110,7 +116,9 @@ impl Sharding {
                 }
             }
         }
-        Sharding { is_split, conversions }
+        let is_whole =
+            layout.iter().map(|layout| layout.is_some_and(|layout| layout != Layout::Columns)).collect();
+        Sharding { is_split, conversions, in_sequence, is_whole }
     }
 }
 

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointPartsDocument,
-    JointPlanDocument, JointStageDocument, Parallelism, Schedule,
+    ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointStageDocument,
+    Parallelism, RuntimeDocument, Schedule,
 };
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
 use super::error::ModelError;
-use super::explain::Listed;
 use super::model::Model;
 use super::pool::{Pool, pools};
 use super::program::{Pipeline, Placed};
+use super::runtime::Runtime;
 use super::search::search;
 use super::space::{Combination, Space};
-use super::table::{CONFIGURATIONS, Degrees, InFlight};
+use super::table::{CONFIGURATIONS, Degrees};
 
 /// Name of the solver.
 pub const NAME: &str = "joint";
@@ -38,6 +38,8 @@ pub struct Request {
     pub microbatch: Option<u32>,
     /// Schedules of the microbatches: 1F1B, interleaved 1F1B and zero-bubble.
     pub schedules: Vec<Schedule>,
+    /// Constants of the runtime; without them, of one that loses nothing and overlaps nothing.
+    pub runtime: Option<RuntimeDocument>,
 }
 
 /// A model, devices, and the features that a plan may use.
@@ -46,6 +48,7 @@ pub struct Problem {
     pub(super) model: Model,
     pub(super) pools: Vec<Pool>,
     pub(super) request: Request,
+    pub(super) runtime: Runtime,
 }
 
 impl Problem {
@@ -91,9 +94,10 @@ impl Problem {
                 _ => {}
             }
         }
-        let (pools, classes) = pools(graph, cluster)?;
-        let model = Model::new(graph, layers, &classes)?;
-        let problem = Problem { model, pools, request };
+        let runtime = Runtime::new(request.runtime.as_ref());
+        let (pools, classes) = pools(graph, cluster, &runtime)?;
+        let model = Model::new(graph, layers, &classes, runtime.fused_attention)?;
+        let problem = Problem { model, pools, request, runtime };
         let found = problem.tensors_of_all() * problem.shared_degrees().len();
         match found <= MAX_COMBINATIONS {
             true => Ok(problem),
@@ -110,51 +114,6 @@ impl Problem {
             layers[layer].1.push(operator);
         }
         layers
-    }
-
-    /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not a plan
-    /// for this model and cluster.
-    pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {
-        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, .. } =
-            plan.execution.clone()?;
-        if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {
-            return None;
-        }
-        let mut tensor = vec![1; self.pools.len()];
-        let mut stages = Vec::with_capacity(plan.stages.len());
-        let mut first = 0;
-        for stage in &plan.stages {
-            let pool = self.pools.iter().position(|pool| Some(&pool.name) == stage.kind.as_ref())?;
-            tensor[pool] = Some(stage.tensor).filter(|&degree| degree > 0)?;
-            let layers = self.model.layers.get(first..first + stage.layers.len())?;
-            let named = layers.iter().zip(&stage.layers);
-            let configurations = named.map(|(layer, listed)| {
-                let index = CONFIGURATIONS.iter().position(|&name| name == listed.configuration);
-                index.filter(|_| layer.name == listed.layer)
-            });
-            let configurations: Vec<usize> = configurations.collect::<Option<_>>()?;
-            let position = stages.len() as u32;
-            let in_flight = match schedule {
-                Schedule::Interleaved => InFlight { whole: stage.in_flight.into(), apart: 0.0 },
-                _ => InFlight::new(position, plan.stages.len() as u32, microbatches),
-            };
-            stages.push(Listed {
-                layers: first..first + stage.layers.len(),
-                pool,
-                in_flight,
-                configurations,
-            });
-            first += stage.layers.len();
-        }
-        let degrees = Degrees { microbatch, data, expert, zero, tensor: 1 };
-        let combination = Combination { degrees, tensor, microbatches, stages: None, schedule };
-        let space = Space::new(&self.model, &self.pools, (0..CONFIGURATIONS.len()).collect());
-        let mut parts = space.parts(&combination, &stages);
-        for (parts, stage) in parts.iter_mut().zip(&plan.stages) {
-            let known = parts.compute_s + parts.recompute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
-            parts.transfer_s = (stage.seconds - known).max(0.0);
-        }
-        Some(parts)
     }
 }
 
@@ -192,12 +151,15 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
         Some(None) => (0..CONFIGURATIONS.len()).collect(),
         Some(Some(given)) => vec![*given as usize],
     };
-    let space = Space::new(&problem.model, &problem.pools, allowed);
+    let space = Space::new(&problem.model, &problem.pools, &problem.runtime, allowed);
     let combinations = problem.combinations();
     let gap = context.limits.gap;
     let pool = context.pool()?;
     let (mut value, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
+    // The same for all plans, and in no cost of the search.
+    let always = problem.runtime.iteration_s;
     let found = search(&space, combinations, gap, &pool, &stop, |of_plan, of_bound| {
+        let (of_plan, of_bound) = (of_plan + always, of_bound + always);
         if of_plan < value {
             value = of_plan;
             context.emit(Event::Incumbent { value });
@@ -227,12 +189,13 @@ impl Problem {
         bound: f64,
         stopped: Option<StopReason>,
     ) -> Solution {
-        let bound = bound.min(pipeline.value);
-        let is_optimal = bound >= pipeline.value * (1.0 - OPTIMAL_RELATIVE);
+        let value = pipeline.value + self.runtime.iteration_s;
+        let bound = (bound + self.runtime.iteration_s).min(value);
+        let is_optimal = bound >= value * (1.0 - OPTIMAL_RELATIVE);
         let Degrees { microbatch, data, expert, zero, .. } = combination.degrees;
         Solution {
             status: if is_optimal { Status::Optimal } else { Status::Feasible },
-            value: Some(pipeline.value),
+            value: Some(value),
             bound: Some(round_down(bound)),
             execution: Some(JointExecutionDocument {
                 microbatch,
@@ -280,7 +243,7 @@ impl Problem {
         Solution {
             status: if is_proved { Status::Infeasible } else { Status::Unknown },
             value: None,
-            bound: Some(round_down(bound)).filter(|bound| bound.is_finite()),
+            bound: Some(round_down(bound + self.runtime.iteration_s)).filter(|bound| bound.is_finite()),
             execution: None,
             stages: Vec::new(),
             stop: stopped,

@@ -1,5 +1,7 @@
 //! The combinations of degrees that are searched, and the data common to them.
 
+use std::sync::Arc;
+
 use rand::Rng;
 use rustc_hash::FxHashMap;
 use stagewright_core::document::Schedule;
@@ -8,6 +10,7 @@ use stagewright_core::seed;
 use super::layer::LayerShard;
 use super::model::Model;
 use super::pool::Pool;
+use super::runtime::{Reach, Runtime, Setting};
 use super::table::{Degrees, LayerCosts};
 
 /// Degrees of a combination, with the tensor-parallel degree of every kind.
@@ -43,6 +46,7 @@ impl Combination {
 pub(crate) struct Space<'m> {
     pub(crate) model: &'m Model,
     pub(crate) pools: &'m [Pool],
+    pub(crate) runtime: &'m Runtime,
     /// Configurations that numbered layers may have.
     allowed: Vec<usize>,
     /// Index of every interval of layers among the distinct ones: `[first][end - first - 1]`.
@@ -52,9 +56,32 @@ pub(crate) struct Space<'m> {
 /// Costs of every layer class on every kind.
 pub(super) type Costs = Vec<FxHashMap<usize, LayerCosts>>;
 
+/// Costs by the extent of the pipeline.
+#[derive(Clone)]
+pub(super) struct Extents {
+    pub(super) device: Arc<Costs>,
+    pub(super) server: Arc<Costs>,
+    pub(super) servers: Arc<Costs>,
+}
+
+impl Extents {
+    pub(super) fn of(&self, reach: Reach) -> &Costs {
+        match reach {
+            Reach::Device => &self.device,
+            Reach::Server => &self.server,
+            Reach::Servers => &self.servers,
+        }
+    }
+}
+
 impl<'m> Space<'m> {
     /// Numbers the intervals of the layers. O(layers²).
-    pub(crate) fn new(model: &'m Model, pools: &'m [Pool], allowed: Vec<usize>) -> Space<'m> {
+    pub(crate) fn new(
+        model: &'m Model,
+        pools: &'m [Pool],
+        runtime: &'m Runtime,
+        allowed: Vec<usize>,
+    ) -> Space<'m> {
         // The layers of a stage commute, so an interval is determined by its number of layers of every class. The key
         // of an interval is a sum of random numbers, one for each class: two different intervals share a key with a
         // probability of 2⁻¹²⁸.
@@ -74,17 +101,30 @@ impl<'m> Space<'m> {
             numbers[first..].iter().map(number).collect()
         };
         let intervals = (0..numbers.len()).map(interval).collect();
-        Space { model, pools, allowed, intervals }
+        Space { model, pools, runtime, allowed, intervals }
     }
 
-    pub(super) fn costs(&self, combination: &Combination) -> Costs {
+    /// Costs for every extent of the pipeline; equal ones are shared.
+    pub(super) fn extents(&self, combination: &Combination) -> Extents {
+        let device = Arc::new(self.costs(combination, Reach::Device));
+        let is_alike = !self.runtime.gathers_once(Reach::Server, combination.degrees.zero);
+        let server = if is_alike { device.clone() } else { Arc::new(self.costs(combination, Reach::Server)) };
+        let servers = match self.runtime.pipeline_host_s {
+            0.0 => server.clone(),
+            _ => Arc::new(self.costs(combination, Reach::Servers)),
+        };
+        Extents { device, server, servers }
+    }
+
+    pub(super) fn costs(&self, combination: &Combination, reach: Reach) -> Costs {
+        let setting = Setting { runtime: self.runtime, reach, microbatches: combination.microbatches };
         let is_split = combination.schedule == Schedule::ZeroBubble;
         let on = |(kind, pool): (usize, &Pool)| {
             let mut costs = FxHashMap::default();
             for layer in &self.model.layers {
                 costs.entry(layer.class).or_insert_with(|| {
                     let degrees = combination.degrees_on(kind);
-                    LayerShard::new(self.model.samples, layer, kind, pool, degrees)
+                    LayerShard::new(self.model.samples, layer, kind, pool, degrees, setting)
                         .costs(&self.allowed, is_split)
                 });
             }

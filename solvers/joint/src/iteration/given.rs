@@ -1,0 +1,231 @@
+//! The parts of a given plan, and its price, whatever its degrees and cuts.
+
+use stagewright_core::document::{
+    JointExecutionDocument, JointPartsDocument, JointPlanDocument, RuntimeDocument, Schedule,
+};
+use stagewright_core::schedule::{StageTimes, Work, interleaved, iteration, orders};
+
+use super::explain::Listed;
+use super::pool::slower;
+use super::runtime::{Reach, Runtime};
+use super::solver::Problem;
+use super::space::{Combination, Space};
+use super::table::{CONFIGURATIONS, Configuration, Degrees, InFlight, LayerCosts, receive};
+
+/// Seconds of an iteration of a plan, and the memory of its fullest device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Price {
+    /// Seconds of an iteration.
+    pub seconds: f64,
+    /// Bytes in use on the device with the least memory left, without its reserve.
+    pub memory_bytes: f64,
+    /// Bytes that a plan may use on that device.
+    pub usable_bytes: f64,
+}
+
+/// A plan in the terms of the search.
+struct Given {
+    combination: Combination,
+    /// Number of devices of a pipeline.
+    devices: u32,
+    stages: Vec<Listed>,
+}
+
+/// Sums over the layers of a stage.
+#[derive(Default)]
+struct Sums {
+    times: StageTimes,
+    update: f64,
+    state: f64,
+    /// Bytes of a microbatch that are kept until the backward pass, and until separate weight gradients.
+    activations: [f64; 2],
+    workspace: f64,
+}
+
+impl Sums {
+    fn add(&mut self, layer: &LayerCosts, configuration: &Configuration) {
+        self.times.forward += layer.forward;
+        self.times.backward += configuration.backward;
+        self.times.weight += configuration.weight;
+        self.update += layer.update;
+        self.state += layer.state;
+        self.activations[usize::from(configuration.is_apart)] += configuration.activations;
+        self.workspace = self.workspace.max(configuration.workspace);
+    }
+}
+
+impl Problem {
+    /// The problem under another runtime, with other rates of products in place of those of the cluster, if given; `None`
+    /// if attentions run in other kernels, for which the problem must be read again.
+    pub fn with_runtime(
+        &self,
+        runtime: &RuntimeDocument,
+        training_efficiency: Option<f64>,
+    ) -> Option<Problem> {
+        let mut problem = self.clone();
+        problem.runtime = Runtime::new(Some(runtime));
+        if problem.runtime.fused_attention != self.runtime.fused_attention || self.runtime.is_ideal {
+            return None;
+        }
+        if let Some(efficiency) = training_efficiency {
+            problem.pools.iter_mut().for_each(|pool| pool.efficiency = efficiency);
+        }
+        Some(problem)
+    }
+
+    /// The price of a plan, which may have any degrees, cuts and configurations: seconds and bytes as the checker
+    /// derives them. `None` if it is not a plan for this model and cluster, or if its schedule has no order.
+    /// O(layers · operators of a layer + stages · microbatches).
+    pub fn price(&self, plan: &JointPlanDocument) -> Option<Price> {
+        let given = self.read_plan(plan)?;
+        let space = self.space();
+        let costs = space.costs(&given.combination, self.reach(&given));
+        let mut sums = Vec::with_capacity(given.stages.len());
+        for stage in &given.stages {
+            let mut sum = Sums::default();
+            for (layer, &index) in self.model.layers[stage.layers.clone()].iter().zip(&stage.configurations) {
+                let layer = &costs[stage.pool][&layer.class];
+                let has_index = |configuration: &&Configuration| configuration.index as usize == index;
+                sum.add(layer, layer.configurations.iter().find(has_index)?);
+            }
+            sums.push(sum);
+        }
+        self.add_transfers(&given, &mut sums);
+        let times: Vec<StageTimes> = sums.iter().map(|sum| sum.times).collect();
+        let (devices, m) = (given.devices, given.combination.microbatches);
+        let passes = match given.combination.schedule {
+            Schedule::Interleaved => interleaved(&times, devices, m).ok()?,
+            schedule => iteration(schedule, &times, m),
+        };
+        let mut updates = vec![0.0; devices as usize];
+        for (stage, sum) in sums.iter().enumerate() {
+            updates[stage % devices as usize] += sum.update;
+        }
+        let update = updates.into_iter().fold(0.0, f64::max);
+        let (memory_bytes, usable_bytes) = self.memory(&given, &sums)?;
+        let seconds = passes + update + self.runtime.iteration_s;
+        Some(Price { seconds, memory_bytes, usable_bytes })
+    }
+
+    /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not a plan
+    /// for this model and cluster.
+    pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {
+        let given = self.read_plan(plan)?;
+        let mut parts = self.space().parts(&given.combination, self.reach(&given), &given.stages);
+        for (parts, stage) in parts.iter_mut().zip(&plan.stages) {
+            let known = parts.compute_s + parts.recompute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
+            parts.transfer_s = (stage.seconds - known).max(0.0);
+        }
+        Some(parts)
+    }
+
+    /// The space of all plans, with every configuration.
+    fn space(&self) -> Space<'_> {
+        Space::new(&self.model, &self.pools, &self.runtime, (0..CONFIGURATIONS.len()).collect())
+    }
+
+    fn read_plan(&self, plan: &JointPlanDocument) -> Option<Given> {
+        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, chunks } =
+            plan.execution.clone()?;
+        if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {
+            return None;
+        }
+        let chunks = if schedule == Schedule::Interleaved { chunks } else { 1 };
+        let count = u32::try_from(plan.stages.len()).ok().filter(|&count| count > 0)?;
+        let devices = count.checked_div(chunks).filter(|devices| devices * chunks == count)?;
+        let mut tensor = vec![1; self.pools.len()];
+        let mut stages = Vec::with_capacity(plan.stages.len());
+        let mut first = 0;
+        for (stage, position) in plan.stages.iter().zip(0..) {
+            let pool = self.pools.iter().position(|pool| Some(&pool.name) == stage.kind.as_ref())?;
+            tensor[pool] = Some(stage.tensor).filter(|&degree| degree > 0)?;
+            let layers = self.model.layers.get(first..first + stage.layers.len())?;
+            let named = layers.iter().zip(&stage.layers);
+            let configurations = named.map(|(layer, listed)| {
+                let index = CONFIGURATIONS.iter().position(|&name| name == listed.configuration);
+                index.filter(|_| layer.name == listed.layer)
+            });
+            let configurations: Vec<usize> = configurations.collect::<Option<_>>()?;
+            let in_flight = match schedule {
+                Schedule::Interleaved => InFlight { whole: stage.in_flight.into(), apart: 0.0 },
+                _ => InFlight::new(position, count, microbatches),
+            };
+            let layers = first..first + stage.layers.len();
+            first = layers.end;
+            stages.push(Listed { layers, pool, in_flight, configurations });
+        }
+        let degrees = Degrees { microbatch, data, expert, zero, tensor: 1 };
+        let combination = Combination { degrees, tensor, microbatches, stages: None, schedule };
+        Some(Given { combination, devices, stages })
+    }
+
+    fn reach(&self, given: &Given) -> Reach {
+        let kind = given.stages[0].pool;
+        let inside = given.combination.most_inside(kind, &self.pools[kind]);
+        match given.devices {
+            1 => Reach::Device,
+            devices if devices <= inside && given.stages.iter().all(|stage| stage.pool == kind) => {
+                Reach::Server
+            }
+            _ => Reach::Servers,
+        }
+    }
+
+    /// Adds the transfers between stages to the passes that wait for them.
+    fn add_transfers(&self, given: &Given, sums: &mut [Sums]) {
+        let is_inside = self.reach(given) != Reach::Servers;
+        let link = |stage: &Listed| {
+            let [inside, between] = self.pools[stage.pool].links(&self.runtime);
+            if is_inside { inside } else { between }
+        };
+        for boundary in 1..given.stages.len() {
+            let [before, after] = [boundary - 1, boundary].map(|stage| &given.stages[stage]);
+            let shared = slower(link(before), link(after));
+            let seconds = |pass: usize, pool: usize| {
+                let degrees = given.combination.degrees_on(pool);
+                receive(&self.model, after.layers.start, pass, shared, degrees)
+            };
+            sums[boundary].times.forward += seconds(0, after.pool);
+            sums[boundary - 1].times.backward += seconds(1, before.pool);
+        }
+    }
+
+    /// Bytes in use on the device with the least left, and those that it has.
+    fn memory(&self, given: &Given, sums: &[Sums]) -> Option<(f64, f64)> {
+        let devices = given.devices as usize;
+        let kept: Vec<f64> = match given.combination.schedule {
+            Schedule::Interleaved => self.kept_interleaved(given, sums)?,
+            _ => {
+                let held = |(stage, sum): (&Listed, &Sums)| {
+                    let InFlight { whole, apart } = stage.in_flight;
+                    whole * sum.activations[0] + apart * sum.activations[1]
+                };
+                given.stages.iter().zip(sums).map(held).collect()
+            }
+        };
+        let used = (0..devices).map(|device| {
+            let own = || sums[device..].iter().step_by(devices);
+            let state: f64 = own().map(|sum| sum.state).sum();
+            let workspace = own().map(|sum| sum.workspace).fold(0.0, f64::max);
+            (state + kept[device] + workspace, self.pools[given.stages[device].pool].capacity)
+        });
+        used.min_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
+    }
+
+    /// The most bytes of activations on every device of an interleaved pipeline.
+    fn kept_interleaved(&self, given: &Given, sums: &[Sums]) -> Option<Vec<f64>> {
+        // All counts occur within three rounds of microbatches.
+        let timed = given.combination.microbatches.min(3 * given.devices);
+        let orders = orders(Schedule::Interleaved, given.devices, sums.len(), timed).ok()?;
+        let most = orders.iter().map(|order| {
+            let (mut kept, mut most) = (0.0, 0.0f64);
+            for task in order {
+                let bytes: f64 = sums[task.stage as usize].activations.iter().sum();
+                kept += if task.work == Work::Forward { bytes } else { -bytes };
+                most = most.max(kept);
+            }
+            most
+        });
+        Some(most.collect())
+    }
+}

@@ -103,6 +103,8 @@ pub struct ParallelOptions {
     pub global_batch: Option<u64>,
     /// Samples of a microbatch; `None` for any.
     pub microbatch: Option<u32>,
+    /// Runtime that trains the model: a name, or the path of a file.
+    pub runtime: Option<String>,
     /// Memory taken by layers that are recomputed, for a file of Piper.
     pub recompute_workspace: Option<RecomputeWorkspace>,
 }

@@ -64,6 +64,7 @@ pub mod placement;
 pub mod plan;
 mod readers;
 pub mod reference;
+pub mod runtimes;
 pub mod sibling;
 pub mod strategies;
 mod text;

@@ -62,5 +62,11 @@ stagewright_core::codes! {
         /// The global batch is from 1 to 131,072 samples, the microbatch and the degree of data parallelism divide it, degrees are at
         /// least 1, and the stage of ZeRO is from 0 to 3. Schedules are `1f1b`, `interleaved` and `zero-bubble`.
         J010,
+
+        /// runtime that does not exist, or constant out of range
+        ///
+        /// `--runtime` is one of the names that its help lists, `ideal`, or a file with all constants of a runtime, as they are in the
+        /// `runtime` of a joint plan. Shares are above 0 and at most 1; the message says the range of the constant.
+        J011,
     }
 }

@@ -1,18 +1,20 @@
 //! Joint plans of a training graph, which minimise the time of an iteration.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointObjectiveDocument, JointObjectiveKind,
     JointPartsDocument, JointPlanDocument, ModelOptionsDocument, OriginDocument, Parallelism, Pass,
-    PlanStatus, RecomputeWorkspace, Schedule, SourcesDocument,
+    PlanStatus, RecomputeWorkspace, RuntimeDocument, Schedule, SourcesDocument,
 };
 use stagewright_core::graph::Graph as CoreGraph;
 use stagewright_core::solver::Context;
 use stagewright_core::tolerance;
 use stagewright_costs::Coverage;
-use stagewright_formats::layers;
+use stagewright_formats::{layers, runtimes};
+use stagewright_joint::code::J011;
 use stagewright_joint::iteration;
 use stagewright_report::joint::JointFigures;
 use stagewright_report::throughput::joint_throughput;
@@ -20,6 +22,7 @@ use stagewright_report::throughput::joint_throughput;
 use super::{bound_document, failed, refused, request_of};
 use crate::code::U001;
 use crate::failure::{Failure, Result};
+use crate::files;
 use crate::reading::{self, Place};
 use crate::tasks::options::no_effect;
 use crate::tasks::placement::Documents;
@@ -76,7 +79,7 @@ impl Graph {
             microbatch: given.microbatch,
             schedules,
             recompute_workspace: RecomputeWorkspace::Max,
-            runtime: None,
+            runtime: runtime(given.runtime.as_deref(), &place)?,
             value_s: None,
         };
         let names = layers::layer_names(&graph);
@@ -173,6 +176,29 @@ impl Graph {
             stages: Vec::new(),
         }
     }
+}
+
+/// The runtime of a name or a file; `None` if it is the ideal one.
+///
+/// # Errors
+/// A name of no runtime (J011), or a file that is none.
+fn runtime(given: Option<&str>, place: &Place) -> Result<Option<RuntimeDocument>> {
+    let name = given.unwrap_or(runtimes::DEFAULT);
+    if name == runtimes::IDEAL {
+        return Ok(None);
+    }
+    if let Some(runtime) = runtimes::runtime(name) {
+        return Ok(Some(runtime.clone()));
+    }
+    if name.contains(['.', '/', '\\']) {
+        let bytes = files::whole(Path::new(name), name)?;
+        return Ok(Some(runtimes::import_runtime(name, &bytes)?));
+    }
+    let known = runtimes::runtimes().iter().map(|runtime| runtime.name.as_str());
+    let known: Vec<&str> = known.chain([runtimes::IDEAL]).collect();
+    Err(Failure::new(J011, format!("there is no runtime `{name}`"))
+        .at(place("runtime"))
+        .help(format!("give one of {}, or a file", known.join(", "))))
 }
 
 /// Tokens of a sample of a model, if known.

@@ -70,6 +70,7 @@ impl Layers {
         let without = [
             ("costs", !request.costs.is_empty(), "leave it out"),
             ("microbatch", given.microbatch.is_some(), "leave it out"),
+            ("runtime", given.runtime.is_some(), "leave it out: the file has measured times"),
             (
                 "schedule",
                 !request.objective.schedule.is_empty(),

@@ -410,6 +410,7 @@ fn request_of(objective: &JointObjectiveDocument) -> iteration::Request {
 fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure {
     let at = match error {
         iteration::ModelError::Schedules => place("schedule"),
+        iteration::ModelError::Runtime { .. } => place("runtime"),
         iteration::ModelError::Range { .. } | iteration::ModelError::Combinations { .. } => place("parallel"),
         iteration::ModelError::Kind { .. } | iteration::ModelError::Kinds { .. } => place("cluster"),
         _ => label.to_owned(),

@@ -414,6 +414,16 @@ pub const OPTIONS: &[OptionRecord] = &[
         .with("parallel"),
     option(
         Group::Joint,
+        "runtime",
+        JOINT,
+        Text("RUNTIME"),
+        "Runtime whose overlaps, memory and host determine a joint plan: megatron, torchtitan, fsdp, deepspeed, nanotron, \
+         scaling, eager, or ideal, which loses nothing and overlaps nothing; or a file with the constants of one",
+    )
+    .by_default("megatron")
+    .with("parallel"),
+    option(
+        Group::Joint,
         "recompute_workspace",
         JOINT,
         Of(&[named("max"), named("sum")]),

@@ -53,3 +53,31 @@ pub struct RuntimeDocument {
     /// Bytes of a device outside the plan: contexts, communicators and buffers.
     pub reserve_bytes: f64,
 }
+
+impl RuntimeDocument {
+    /// The first constant that is out of range: its name, its value, and the range.
+    pub fn fault(&self) -> Option<(&'static str, f64, &'static str)> {
+        let positive = [("attention", self.attention), ("passes", self.passes)];
+        let shares = [("memory", self.memory), ("link", self.link), ("network", self.network)];
+        let amounts = [
+            ("tensor", self.tensor),
+            ("host_s", self.host_s),
+            ("pipeline_host_s", self.pipeline_host_s),
+            ("iteration_s", self.iteration_s),
+            ("reduction", self.reduction),
+            ("gradients", self.gradients),
+            ("buckets", self.buckets),
+            ("loss", self.loss),
+            ("reserve_bytes", self.reserve_bytes),
+        ];
+        let find = |constants: &[(&'static str, f64)], least: f64, most: f64, range: &'static str| {
+            let is_out = |&&(_, value): &&(&str, f64)| !(value >= least && value <= most);
+            constants.iter().find(is_out).map(|&(name, value)| (name, value, range))
+        };
+        find(&positive, f64::MIN_POSITIVE, f64::MAX, "a finite number above 0")
+            .or_else(|| find(&shares, f64::MIN_POSITIVE, 1.0, "above 0 and at most 1"))
+            .or_else(|| find(&[("contention", self.contention)], 0.0, 1.0, "0 to 1"))
+            .or_else(|| find(&[("norms", self.norms)], 1.0, f64::MAX, "a finite number of at least 1"))
+            .or_else(|| find(&amounts, 0.0, f64::MAX, "a finite number of at least 0"))
+    }
+}

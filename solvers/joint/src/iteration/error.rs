@@ -82,6 +82,16 @@ pub enum ModelError {
         /// Allowed range.
         range: &'static str,
     },
+    /// A constant of the runtime that is out of range.
+    #[error("the constant `{name}` of the runtime is {value}, but must be {range}")]
+    Runtime {
+        /// Name of the constant.
+        name: &'static str,
+        /// Value of the constant.
+        value: f64,
+        /// Allowed range.
+        range: &'static str,
+    },
     /// A missing schedule, or one that joint plans do not support.
     #[error(
         "the schedules of a joint plan are 1f1b, interleaved and zero-bubble, and at least one of them is needed"
@@ -98,6 +108,7 @@ impl ModelError {
             ModelError::Kind { .. } | ModelError::Unpriced { .. } => J008,
             ModelError::Kinds { .. } | ModelError::Layers { .. } | ModelError::Combinations { .. } => J009,
             ModelError::Range { .. } | ModelError::Schedules => J010,
+            ModelError::Runtime { .. } => J011,
         }
         .into()
     }
@@ -117,7 +128,7 @@ impl ModelError {
             ModelError::Kinds { .. } => "give a cluster of one to four kinds",
             ModelError::Combinations { .. } => "give degrees, such as tp=8 and zero=1, or --microbatch",
             ModelError::Layers { .. } => "give operators layers, so that they are planned together",
-            ModelError::Range { .. } => "correct the number",
+            ModelError::Range { .. } | ModelError::Runtime { .. } => "correct the number",
             ModelError::Schedules => "give one or more of these",
         }
     }

@@ -94,6 +94,9 @@ impl Problem {
                 _ => {}
             }
         }
+        if let Some((name, value, range)) = request.runtime.as_ref().and_then(RuntimeDocument::fault) {
+            return Err(ModelError::Runtime { name, value, range });
+        }
         let runtime = Runtime::new(request.runtime.as_ref());
         let (pools, classes) = pools(graph, cluster, &runtime)?;
         let model = Model::new(graph, layers, &classes, runtime.fused_attention)?;

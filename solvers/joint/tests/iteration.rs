@@ -8,13 +8,13 @@ use stagewright_core::document::{
     BatchDocument, CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GRAPH_SCHEMA_2, GraphDocument,
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, KindDocument,
-    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, Schedule,
+    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, RuntimeDocument, Schedule,
     ServerDocument, TensorDocument,
 };
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
 use stagewright_joint::iteration::{Problem, Request, Solution, solve};
-use stagewright_verify::{JointVerdict, check_joint};
+use stagewright_verify::{JointReport, JointVerdict, check_joint};
 
 /// A graph that is built from forward operators, one by one, with a backward operator for each.
 #[derive(Default)]
@@ -184,6 +184,34 @@ fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
     cluster
 }
 
+/// Constants of a runtime, some of which change nothing.
+fn random_runtime(rng: &mut impl Rng) -> RuntimeDocument {
+    let mut pick = |values: [f64; 3]| values[rng.random_range(0..3)];
+    RuntimeDocument {
+        name: "random".into(),
+        source: None,
+        sequence_parallel: pick([0.0, 1.0, 1.0]) > 0.5,
+        fused_attention: pick([0.0, 1.0, 1.0]) > 0.5,
+        attention: pick([0.5, 1.0, 2.0]),
+        memory: pick([0.5, 0.7, 1.0]),
+        passes: pick([1.0, 2.0, 3.0]),
+        norms: pick([1.0, 1.0, 4.0]),
+        link: pick([0.4, 0.6, 1.0]),
+        network: pick([0.4, 0.6, 1.0]),
+        tensor: pick([0.4, 1.0, 1.7]),
+        contention: pick([0.0, 0.2, 1.0]),
+        host_s: pick([0.0, 3.0, 30.0]),
+        pipeline_host_s: pick([0.0, 0.0, 5.0]),
+        iteration_s: pick([0.0, 1.0, 20.0]),
+        reduction: pick([1.0, 1.0, 2.0]),
+        gradients: pick([0.5, 1.0, 2.0]),
+        buckets: pick([0.25, 0.5, 1.0]),
+        loss: pick([0.0, 1.0, 3.5]),
+        whole_loss: pick([0.0, 0.0, 1.0]) > 0.5,
+        reserve_bytes: pick([0.0, 50.0, 300.0]),
+    }
+}
+
 /// Names of the layers as planned, in their order.
 fn layer_names(graph: &GraphDocument) -> Vec<Option<(String, bool)>> {
     let name = |operator: &OperatorDocument| {
@@ -197,6 +225,7 @@ struct Case {
     graph: GraphDocument,
     cluster: ClusterDocument,
     request: Request,
+    problem: Problem,
 }
 
 impl Case {
@@ -215,16 +244,27 @@ impl Case {
             schedules = vec![Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble];
         }
         let global_batch = [1, 2, 2, 4][rng.random_range(0..4)];
-        let request = Request { parallel, global_batch, microbatch: None, schedules, runtime: None };
         let mut graph = random_graph(rng);
         relate(&mut graph, number);
-        Case { graph, cluster: random_cluster(rng), request }
+        let mut cluster = random_cluster(rng);
+        let rng = &mut seed::stream(35, number);
+        let runtime = rng.random_bool(0.6).then(|| random_runtime(rng));
+        for operator in graph.operators.iter_mut().filter(|operator| operator.kind.as_deref() == Some("softmax")) {
+            operator.causal = rng.random_bool(0.5);
+        }
+        for class in cluster.classes.values_mut() {
+            class.training_efficiency = [None, Some(0.5)][usize::from(rng.random_bool(0.5))];
+        }
+        for kind in cluster.kinds.iter_mut().filter(|_| rng.random_bool(0.5)) {
+            kind.reserve_bytes = None;
+        }
+        let request = Request { parallel, global_batch, microbatch: None, schedules, runtime };
+        let problem = Problem::new(&graph, &layer_names(&graph), &cluster, request.clone());
+        let problem = problem.unwrap_or_else(|error| panic!("{error}"));
+        Case { graph, cluster, request, problem }
     }
 
     fn solve(&self) -> Solution {
-        let Case { graph, cluster, request } = self;
-        let problem = Problem::new(graph, &layer_names(graph), cluster, request.clone());
-        let problem = problem.unwrap_or_else(|error| panic!("{error}"));
         let mut observer = Silent;
         let mut context = Context::new(
             Settings {
@@ -234,7 +274,7 @@ impl Case {
             },
             &mut observer,
         );
-        solve(&problem, &mut context).expect("a solution")
+        solve(&self.problem, &mut context).expect("a solution")
     }
 
     /// A plan document; figures that the checker derives are left at zero.
@@ -253,7 +293,7 @@ impl Case {
                 microbatch: None,
                 schedules: self.request.schedules.clone(),
                 recompute_workspace: RecomputeWorkspace::Max,
-                runtime: None,
+                runtime: self.request.runtime.clone(),
                 value_s: Some(0.0),
             },
             bound: JointBoundDocument { value_s: None, source: "none".into() },
@@ -272,8 +312,20 @@ impl Case {
     /// The value of a plan by the checker, if it is feasible.
     fn value(&self, plan: &JointPlanDocument) -> Option<f64> {
         let report = check_joint(&self.graph, &self.cluster, plan).expect("documents");
+        self.compare_price(plan, &report);
         let broken = report.violations.iter().any(|violation| violation.kind() != "figure");
         report.value_s.filter(|_| !broken)
+    }
+
+    /// Compares the price of a plan with the figures of the checker, if the plan has any.
+    fn compare_price(&self, plan: &JointPlanDocument, report: &JointReport) {
+        let same = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs());
+        let Some(value) = report.value_s else { return };
+        let price = self.problem.price(plan).expect("a plan with figures has a price");
+        assert!(same(price.seconds, value), "{} and {value}: {plan:?}", price.seconds);
+        let most = report.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max);
+        let is_listed = report.stages.iter().any(|stage| same(stage.memory_bytes, price.memory_bytes));
+        assert!(is_listed && price.memory_bytes <= most * (1.0 + 1e-9), "{} and {most}", price.memory_bytes);
     }
 
     /// Minimum value over all plans, infinite if there is none, and the plan of maximum value.

@@ -1,16 +1,18 @@
 //! The parts of a given plan, and its price, whatever its degrees and cuts.
 
+use rustc_hash::FxHashMap;
 use stagewright_core::document::{
     JointExecutionDocument, JointPartsDocument, JointPlanDocument, RuntimeDocument, Schedule,
 };
 use stagewright_core::schedule::{StageTimes, Work, interleaved, iteration, orders};
 
 use super::explain::Listed;
+use super::layer::LayerShard;
 use super::pool::slower;
-use super::runtime::{Reach, Runtime};
+use super::runtime::{Reach, Runtime, Setting};
 use super::solver::Problem;
 use super::space::{Combination, Space};
-use super::table::{CONFIGURATIONS, Configuration, Degrees, InFlight, LayerCosts, receive};
+use super::table::{CONFIGURATIONS, Degrees, InFlight, LayerCosts, receive};
 
 /// Seconds of an iteration of a plan, and the memory of its fullest device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,7 +45,9 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, layer: &LayerCosts, configuration: &Configuration) {
+    /// Adds a layer with one configuration.
+    fn add(&mut self, layer: &LayerCosts) {
+        let configuration = &layer.configurations[0];
         self.times.forward += layer.forward;
         self.times.backward += configuration.backward;
         self.times.weight += configuration.weight;
@@ -78,18 +82,7 @@ impl Problem {
     /// O(layers · operators of a layer + stages · microbatches).
     pub fn price(&self, plan: &JointPlanDocument) -> Option<Price> {
         let given = self.read_plan(plan)?;
-        let space = self.space();
-        let costs = space.costs(&given.combination, self.reach(&given));
-        let mut sums = Vec::with_capacity(given.stages.len());
-        for stage in &given.stages {
-            let mut sum = Sums::default();
-            for (layer, &index) in self.model.layers[stage.layers.clone()].iter().zip(&stage.configurations) {
-                let layer = &costs[stage.pool][&layer.class];
-                let has_index = |configuration: &&Configuration| configuration.index as usize == index;
-                sum.add(layer, layer.configurations.iter().find(has_index)?);
-            }
-            sums.push(sum);
-        }
+        let mut sums = self.sums(&given);
         self.add_transfers(&given, &mut sums);
         let times: Vec<StageTimes> = sums.iter().map(|sum| sum.times).collect();
         let (devices, m) = (given.devices, given.combination.microbatches);
@@ -111,7 +104,9 @@ impl Problem {
     /// for this model and cluster.
     pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {
         let given = self.read_plan(plan)?;
-        let mut parts = self.space().parts(&given.combination, self.reach(&given), &given.stages);
+        let allowed = (0..CONFIGURATIONS.len()).collect();
+        let space = Space::new(&self.model, &self.pools, &self.runtime, allowed);
+        let mut parts = space.parts(&given.combination, self.reach(&given), &given.stages);
         for (parts, stage) in parts.iter_mut().zip(&plan.stages) {
             let known = parts.compute_s + parts.recompute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
             parts.transfer_s = (stage.seconds - known).max(0.0);
@@ -119,9 +114,25 @@ impl Problem {
         Some(parts)
     }
 
-    /// The space of all plans, with every configuration.
-    fn space(&self) -> Space<'_> {
-        Space::new(&self.model, &self.pools, &self.runtime, (0..CONFIGURATIONS.len()).collect())
+    /// The sums of every stage, without transfers.
+    fn sums(&self, given: &Given) -> Vec<Sums> {
+        let Combination { microbatches, schedule, .. } = given.combination;
+        let setting = Setting { runtime: &self.runtime, reach: self.reach(given), microbatches };
+        let mut known: FxHashMap<(usize, usize, usize), LayerCosts> = FxHashMap::default();
+        let of_stage = |Listed { layers, pool, configurations, .. }: &Listed| {
+            let (kind, of_kind) = (*pool, &self.pools[*pool]);
+            let mut sum = Sums::default();
+            for (layer, &index) in self.model.layers[layers.clone()].iter().zip(configurations) {
+                let costs = known.entry((kind, layer.class, index)).or_insert_with(|| {
+                    let degrees = given.combination.degrees_on(kind);
+                    let shard = LayerShard::new(self.model.samples, layer, kind, of_kind, degrees, setting);
+                    shard.costs(&[index], schedule == Schedule::ZeroBubble)
+                });
+                sum.add(costs);
+            }
+            sum
+        };
+        given.stages.iter().map(of_stage).collect()
     }
 
     fn read_plan(&self, plan: &JointPlanDocument) -> Option<Given> {

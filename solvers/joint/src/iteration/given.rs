@@ -59,20 +59,17 @@ impl Sums {
 }
 
 impl Problem {
-    /// The problem under another runtime, with other rates of products in place of those of the cluster, if given; `None`
-    /// if attentions run in other kernels, for which the problem must be read again.
-    pub fn with_runtime(
-        &self,
-        runtime: &RuntimeDocument,
-        training_efficiency: Option<f64>,
-    ) -> Option<Problem> {
+    /// The problem under another runtime, with other shares of the peak for the products on every kind, in the order
+    /// of the cluster, if any are given; `None` if attentions run in other kernels, for which the problem must be read
+    /// again.
+    pub fn with_runtime(&self, runtime: &RuntimeDocument, training_efficiency: &[f64]) -> Option<Problem> {
         let mut problem = self.clone();
         problem.runtime = Runtime::new(Some(runtime));
         if problem.runtime.fused_attention != self.runtime.fused_attention || self.runtime.is_ideal {
             return None;
         }
-        if let Some(efficiency) = training_efficiency {
-            problem.pools.iter_mut().for_each(|pool| pool.efficiency = efficiency);
+        for (pool, &efficiency) in problem.pools.iter_mut().zip(training_efficiency) {
+            pool.efficiency = efficiency;
         }
         Some(problem)
     }

@@ -1,6 +1,7 @@
 //! The solve: the combinations of degrees, and the answer.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use stagewright_core::document::{
     ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointStageDocument,
@@ -45,7 +46,7 @@ pub struct Request {
 /// A model, devices, and the features that a plan may use.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    pub(super) model: Model,
+    pub(super) model: Arc<Model>,
     pub(super) pools: Vec<Pool>,
     pub(super) request: Request,
     pub(super) runtime: Runtime,
@@ -100,7 +101,7 @@ impl Problem {
         let runtime = Runtime::new(request.runtime.as_ref());
         let (pools, classes) = pools(graph, cluster, &runtime)?;
         let model = Model::new(graph, layers, &classes, runtime.fused_attention)?;
-        let problem = Problem { model, pools, request, runtime };
+        let problem = Problem { model: Arc::new(model), pools, request, runtime };
         let found = problem.tensors_of_all() * problem.shared_degrees().len();
         match found <= MAX_COMBINATIONS {
             true => Ok(problem),

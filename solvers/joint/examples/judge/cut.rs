@@ -1,0 +1,65 @@
+//! The layers of every stage, as runtimes cut them.
+
+use stagewright_core::document::Schedule;
+
+use super::rows::Run;
+
+/// Number of numbered layers of every stage.
+///
+/// Megatron cuts evenly, and counts the table of tokens and the head as layers if the number of layers cannot be divided; nanotron
+/// fills the stages in turn by their parameters.
+///
+/// # Errors
+/// A reason, if there are fewer layers than stages.
+pub(crate) fn cut(run: &Run) -> Result<Vec<u64>, String> {
+    let chunks = if run.schedule == Ok(Schedule::Interleaved) { u64::from(run.chunks) } else { 1 };
+    let stages = u64::from(run.pipeline).saturating_mul(chunks);
+    let layers = run.model.layers;
+    let few = || "fewer layers than stages".to_owned();
+    if stages == 0 || stages > layers.saturating_add(2) {
+        return Err(few());
+    }
+    if stages > 1 && run.runtime == Some("nanotron") {
+        return by_parameters(run, stages).ok_or_else(few);
+    }
+    let most = layers.div_ceil(stages);
+    let all_but_last = (stages - 1) * most;
+    let mut counts = vec![most; stages as usize];
+    let last = counts.len() - 1;
+    if layers.is_multiple_of(stages) {
+        return Ok(counts);
+    }
+    if (layers + 2).is_multiple_of(stages) {
+        counts.fill((layers + 2) / stages);
+        // A cut into one stage is even.
+        counts[0] -= 1;
+        counts[last] -= 1;
+    } else if all_but_last < layers {
+        counts[last] = layers - all_but_last;
+    } else if stages < layers {
+        counts[(layers % stages) as usize..].fill(layers / stages);
+    } else {
+        return Err(few());
+    }
+    Ok(counts)
+}
+
+/// A stage ends with the block that exceeds its share of the parameters; `None` if a stage has no block.
+fn by_parameters(run: &Run, stages: u64) -> Option<Vec<u64>> {
+    let model = &run.model;
+    let (hidden, layers) = (model.hidden as f64, model.layers as usize);
+    let layer = 4.0 * hidden * hidden + 3.0 * model.inner as f64 * hidden;
+    let head = model.vocabulary as f64 * hidden;
+    let blocks = [0.0].into_iter().chain(vec![layer; layers]).chain([0.0, head, 0.0]);
+    let total = layer * layers as f64 + head;
+    let (mut counts, mut stage, mut sum) = (vec![0; stages as usize], 0, 0.0);
+    for (index, block) in blocks.enumerate() {
+        sum += block;
+        counts[stage] += u64::from((1..=layers).contains(&index));
+        if sum > total * (stage + 1) as f64 / stages as f64 && stage + 1 < counts.len() {
+            stage += 1;
+        }
+    }
+    let is_filled = counts[..counts.len() - 1].iter().all(|&count| count > 0);
+    (stage + 1 == counts.len() && is_filled).then_some(counts)
+}

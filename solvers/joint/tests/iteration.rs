@@ -196,6 +196,7 @@ fn random_runtime(rng: &mut impl Rng) -> RuntimeDocument {
         memory: pick([0.5, 0.7, 1.0]),
         passes: pick([1.0, 2.0, 3.0]),
         norms: pick([1.0, 1.0, 4.0]),
+        scores: pick([1.0, 1.0, 3.0]),
         link: pick([0.4, 0.6, 1.0]),
         network: pick([0.4, 0.6, 1.0]),
         tensor: pick([0.4, 1.0, 1.7]),

@@ -25,6 +25,8 @@ pub struct RuntimeDocument {
     pub passes: f64,
     /// Times that a norm moves its bytes and keeps its result.
     pub norms: f64,
+    /// Times that the softmax of an attention that does not run in one kernel moves its bytes and keeps its result.
+    pub scores: f64,
     /// Share of the bandwidth of a link in a server that collectives and transfers reach, at most 1.
     pub link: f64,
     /// Share of the bandwidth of a link between servers that collectives and transfers reach, at most 1.
@@ -77,7 +79,7 @@ impl RuntimeDocument {
         find(&positive, f64::MIN_POSITIVE, f64::MAX, "a finite number above 0")
             .or_else(|| find(&shares, f64::MIN_POSITIVE, 1.0, "above 0 and at most 1"))
             .or_else(|| find(&[("contention", self.contention)], 0.0, 1.0, "0 to 1"))
-            .or_else(|| find(&[("norms", self.norms)], 1.0, f64::MAX, "a finite number of at least 1"))
+            .or_else(|| find(&[("norms", self.norms), ("scores", self.scores)], 1.0, f64::MAX, "a finite number of at least 1"))
             .or_else(|| find(&amounts, 0.0, f64::MAX, "a finite number of at least 0"))
     }
 }

@@ -106,7 +106,7 @@ fn problem(
     machines: &Machines,
     problems: &mut Problems,
 ) -> Result<Arc<Problem>, String> {
-    let is_fused = run.kernel != Kernel::Unfused;
+    let is_fused = run.kernel > Kernel::Unfused;
     let key = format!("{:?} {:?} {is_fused}", run.drawn(), machines.cluster);
     if let Some(known) = problems.get(&key) {
         return Ok(known.clone());
@@ -141,7 +141,7 @@ fn execution(run: &Run, schedule: Schedule) -> Result<JointExecutionDocument, St
 ///
 /// Selective recomputation of Megatron repeats the scores, which an attention in one kernel never keeps.
 fn configuration(run: &Run, index: usize) -> &'static str {
-    let keeps_scores = run.kernel == Kernel::Unfused || run.runtime == Some("torchtitan");
+    let keeps_scores = run.kernel <= Kernel::Unfused || run.runtime == Some("torchtitan");
     match run.recompute {
         Recompute::Full => "full",
         Recompute::Half if index.is_multiple_of(2) => "full",

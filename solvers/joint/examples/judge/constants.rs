@@ -23,12 +23,14 @@ pub(crate) struct Constants {
     pub(crate) low_power: f64,
     /// Rate of FlashAttention 1 over FlashAttention 2.
     pub(crate) flash1: f64,
+    /// Traffic of a softmax of several operators over that of one.
+    pub(crate) plain: f64,
 }
 
 impl Constants {
     /// The shipped constants.
     pub(crate) fn shipped() -> Constants {
-        Constants { runtimes: runtimes().to_vec(), old: 0.7, new: 0.7, low_power: 0.37, flash1: 0.54 }
+        Constants { runtimes: runtimes().to_vec(), old: 0.7, new: 0.7, low_power: 0.37, flash1: 0.54, plain: 1.8 }
     }
 
     /// Share of the peak that GPUs of a generation reach in training.
@@ -51,7 +53,8 @@ impl Constants {
         let of_device = if is_new && run.kernel < Kernel::Flash3 { OLDER_KERNEL } else { 1.0 };
         RuntimeDocument {
             sequence_parallel: run.sequence_parallel,
-            fused_attention: run.kernel != Kernel::Unfused,
+            fused_attention: run.kernel > Kernel::Unfused,
+            scores: profile.scores * if run.kernel == Kernel::Plain { self.plain } else { 1.0 },
             attention: profile.attention * of_kernel * of_device,
             norms: if run.fused_norms && profile.name == "scaling" { 1.0 } else { profile.norms },
             reduction: if run.is_pure { 1.0 } else { profile.reduction },

@@ -16,11 +16,11 @@ pub(crate) fn cut(run: &Run) -> Result<Vec<u64>, String> {
     let stages = u64::from(run.pipeline).saturating_mul(chunks);
     let layers = run.model.layers;
     let few = || "fewer layers than stages".to_owned();
-    if stages == 0 || stages > layers.saturating_add(2) {
-        return Err(few());
-    }
     if stages > 1 && run.runtime == Some("nanotron") {
         return by_parameters(run, stages).ok_or_else(few);
+    }
+    if stages == 0 || stages > layers.saturating_add(2) {
+        return Err(few());
     }
     let most = layers.div_ceil(stages);
     let all_but_last = (stages - 1) * most;
@@ -60,6 +60,9 @@ fn by_parameters(run: &Run, stages: u64) -> Option<Vec<u64>> {
             stage += 1;
         }
     }
-    let is_filled = counts[..counts.len() - 1].iter().all(|&count| count > 0);
-    (stage + 1 == counts.len() && is_filled).then_some(counts)
+    // The last stages may be empty, and a stage may hold the head alone; stages in between that are empty are left out.
+    let last = counts.len() - 1;
+    let is_empty = |&(index, &count): &(usize, &u64)| count == 0 && index != 0 && index != last;
+    let filled = counts.iter().enumerate().filter(|stage| !is_empty(stage));
+    Some(filled.map(|(_, &count)| count).collect())
 }

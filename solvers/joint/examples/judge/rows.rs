@@ -11,6 +11,8 @@ use super::runs;
 /// Kernel of attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kernel {
+    /// Scores are in memory, and their scaling, mask and softmax are operators of their own.
+    Plain,
     /// Scores are in memory.
     Unfused,
     /// FlashAttention 1, also in Triton.

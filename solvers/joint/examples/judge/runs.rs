@@ -232,7 +232,8 @@ pub(super) fn hagemann(row: Hagemann, _: usize) -> Result<Run, String> {
     let kernel = match row.kernel.as_str() {
         "flash_attention2" | "flash_attention2 + RMS kernel" => Kernel::Flash2,
         "flash_attentionv1.0.8" => Kernel::Flash1,
-        "torch" | "fused" => Kernel::Unfused,
+        "torch" => Kernel::Plain,
+        "fused" => Kernel::Unfused,
         other => return Err(format!("kernel: `{other}` is not known")),
     };
     let model = Model::llama(layers, hidden, heads, inner, 128_000);

@@ -131,6 +131,7 @@ pub(crate) fn all() -> Vec<Slot> {
             Place::Other(|constants| &mut constants.low_power),
         ),
         ratio("attention", 0.2, 1.5, Place::Runtime(|runtime| &mut runtime.attention, &[])),
+        ratio("plain softmax", 1.0, 5.0, Place::Other(|constants| &mut constants.plain)),
         ratio("FlashAttention 1", 0.3, 1.0, Place::Other(|constants| &mut constants.flash1)),
         ratio("link", 0.1, 0.95, Place::Runtime(|runtime| &mut runtime.link, &[])),
         ratio("network", 0.3, 0.98, Place::Runtime(|runtime| &mut runtime.network, &[])),

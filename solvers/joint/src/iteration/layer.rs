@@ -134,7 +134,7 @@ impl<'l> LayerShard<'l> {
         let no_products = layer.forward[kind].iter().filter(|(_, is_product)| !is_product);
         Times {
             setting: self.setting,
-            host: runtime.host(reach, self.degrees.tensor),
+            host: if layer.is_numbered { runtime.host(reach, self.degrees.tensor) } else { 0.0 },
             forward: self.seconds(layer.forward[kind].iter().map(|(pieces, _)| pieces)),
             no_products: self.seconds(no_products.map(|(pieces, _)| pieces)),
             input_gradients: self.seconds(&layer.backward[kind]),
@@ -249,6 +249,10 @@ impl<'l> LayerShard<'l> {
             .map(|((bytes, copies), stride)| {
                 let mut link = self.link(copies, stride, span);
                 link.latency_s *= self.setting.runtime.buckets;
+                if !self.setting.runtime.is_ideal && std::ptr::fn_addr_eq(collective, reduce as Collective) {
+                    // Trees replace rings where latency counts.
+                    link.latency_s /= 2.0;
+                }
                 collective(link, copies, bytes * scale)
             })
             .sum()
@@ -343,11 +347,14 @@ impl<'l> LayerShard<'l> {
     /// Bytes of activations that a configuration keeps, for the whole batch of the graph, times the degree of tensor
     /// parallelism where a device has all of them.
     fn kept(&self, configuration: usize) -> f64 {
-        let Layer { saved, products, inputs, normed, .. } = self.layer;
-        let extra = self.setting.runtime.norms - 1.0;
+        let Layer { saved, products, inputs, normed, scored, .. } = self.layer;
+        let runtime = self.setting.runtime;
         let bytes = |[divided, whole]: &Activations| divided + whole * self.undivided();
         match configuration {
-            0 => bytes(saved) + extra * bytes(normed),
+            0 => {
+                let extra = (runtime.norms - 1.0) * bytes(normed) + (runtime.scores - 1.0) * scored;
+                bytes(saved) + extra
+            }
             1 => bytes(inputs) + bytes(products),
             _ => bytes(inputs),
         }

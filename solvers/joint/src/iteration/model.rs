@@ -38,6 +38,8 @@ pub(crate) enum Sort {
     /// A product in the kernel of an attention, and whether the attention is causal.
     Attention(bool),
     Norm,
+    /// The softmax of an attention that does not run in one kernel.
+    Scores,
     Update,
     Other,
 }
@@ -65,6 +67,7 @@ impl Work {
             Sort::Product | Sort::Update => (1.0, 1.0),
             Sort::Attention(is_causal) => (if is_causal && !runtime.is_ideal { 0.5 } else { 1.0 }, 1.0),
             Sort::Norm => (1.0, runtime.passes * runtime.norms),
+            Sort::Scores => (1.0, runtime.scores),
             Sort::Other => (1.0, runtime.passes),
         };
         let slowness = if matches!(sort, Sort::Attention(_)) { runtime.attention } else { 1.0 };
@@ -126,6 +129,8 @@ pub(crate) struct Layer {
     pub(crate) inputs: Activations,
     /// Bytes of the results of norms.
     pub(crate) normed: Activations,
+    /// Bytes of the results of softmaxes of attentions that do not run in one kernel.
+    pub(crate) scored: f64,
     /// Bytes that losses read.
     pub(crate) loss: f64,
     /// Maximum bytes that a backward operator works on.
@@ -153,6 +158,7 @@ impl Layer {
             products: Activations::default(),
             inputs: Activations::default(),
             normed: Activations::default(),
+            scored: 0.0,
             loss: 0.0,
             workspace: 0.0,
         }
@@ -427,6 +433,7 @@ fn work(
         Some(is_causal) => Sort::Attention(is_causal),
         None if network.is_product(operator) => Sort::Product,
         None if network.is_norm(operator) => Sort::Norm,
+        None if network.is_apart[operator] => Sort::Scores,
         None => Sort::Other,
     };
     let overhead = document.launches.unwrap_or(1.0) * class.launch_overhead_s;
@@ -496,6 +503,9 @@ fn activations(network: &Network<'_>, is_whole: &[bool], layer_of: &[usize], lay
                 .max_by(|&&a, &&b| network.bytes(a).total_cmp(&network.bytes(b)));
             if let Some(&tensor) = largest.filter(|_| network.is_norm(operator)) {
                 layer.normed[usize::from(is_whole[tensor])] += network.bytes(tensor);
+            }
+            if let Some(&tensor) = largest.filter(|_| network.is_apart[operator]) {
+                layer.scored += network.bytes(tensor);
             }
             if network.is_kind(operator, "loss") {
                 layer.loss +=

@@ -35,6 +35,8 @@ pub(crate) struct Network<'g> {
     is_scores: Vec<bool>,
     /// Whether an operator is the first product of an attention in one kernel, which runs again in the backward pass.
     pub(crate) is_repeated: Vec<bool>,
+    /// Whether an operator is the softmax of an attention that does not run in one kernel, or a backward operator of it.
+    pub(crate) is_apart: Vec<bool>,
     /// For every product in an attention kernel, also of the backward pass, whether the attention is causal.
     pub(crate) causal: Vec<Option<bool>>,
 }
@@ -118,6 +120,7 @@ impl<'g> Network<'g> {
             is_kept: vec![false; graph.tensors.len()],
             is_scores: vec![false; count],
             is_repeated: vec![false; count],
+            is_apart: vec![false; count],
             causal: vec![None; count],
         };
         network.sort()?;
@@ -181,12 +184,19 @@ impl<'g> Network<'g> {
     /// products without parameters, and their backward operators.
     fn find_attention(&mut self, is_fused: bool) {
         let softmaxes = self.forward.iter().filter(|&&operator| self.is_kind(operator, "softmax"));
-        let attentions: Vec<Attention> =
-            softmaxes.filter_map(|&softmax| self.attention_around(softmax)).collect();
+        let mut is_apart = vec![false; self.operators()];
+        let mut attentions = Vec::new();
+        for &softmax in softmaxes {
+            if let Some(attention) = self.attention_around(softmax) {
+                is_apart[softmax] = true;
+                attentions.push(attention);
+            }
+        }
         for &product in attentions.iter().flat_map(|attention| &attention.scores) {
             self.is_scores[product] = true;
         }
         if !is_fused {
+            self.is_apart = self.colocated(&is_apart);
             return;
         }
         // Products on either side of a softmax.

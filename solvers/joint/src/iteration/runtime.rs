@@ -22,6 +22,7 @@ impl Runtime {
             memory: 1.0,
             passes: 1.0,
             norms: 1.0,
+            scores: 1.0,
             link: 1.0,
             network: 1.0,
             tensor: 1.0,

@@ -138,6 +138,7 @@ impl Choices<'_> {
                 memory_bandwidth: choices.maybe(|choices| choices.number() + 1.0),
                 launch_overhead_s: choices.number(),
                 efficiency: choices.maybe(|choices| if choices.rarely() { 2.0 } else { 0.5 }),
+                training_efficiency: choices.maybe(|choices| if choices.rarely() { 2.0 } else { 0.75 }),
                 fits: Vec::new(),
                 source: None,
             };

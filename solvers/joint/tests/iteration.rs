@@ -8,8 +8,8 @@ use stagewright_core::document::{
     BatchDocument, CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GRAPH_SCHEMA_2, GraphDocument,
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, KindDocument,
-    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, RuntimeDocument, Schedule,
-    ServerDocument, TensorDocument,
+    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, RuntimeDocument,
+    Schedule, ServerDocument, TensorDocument,
 };
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
@@ -250,7 +250,9 @@ impl Case {
         let mut cluster = random_cluster(rng);
         let rng = &mut seed::stream(35, number);
         let runtime = rng.random_bool(0.6).then(|| random_runtime(rng));
-        for operator in graph.operators.iter_mut().filter(|operator| operator.kind.as_deref() == Some("softmax")) {
+        for operator in
+            graph.operators.iter_mut().filter(|operator| operator.kind.as_deref() == Some("softmax"))
+        {
             operator.causal = rng.random_bool(0.5);
         }
         for class in cluster.classes.values_mut() {

@@ -79,7 +79,14 @@ impl RuntimeDocument {
         find(&positive, f64::MIN_POSITIVE, f64::MAX, "a finite number above 0")
             .or_else(|| find(&shares, f64::MIN_POSITIVE, 1.0, "above 0 and at most 1"))
             .or_else(|| find(&[("contention", self.contention)], 0.0, 1.0, "0 to 1"))
-            .or_else(|| find(&[("norms", self.norms), ("scores", self.scores)], 1.0, f64::MAX, "a finite number of at least 1"))
+            .or_else(|| {
+                find(
+                    &[("norms", self.norms), ("scores", self.scores)],
+                    1.0,
+                    f64::MAX,
+                    "a finite number of at least 1",
+                )
+            })
             .or_else(|| find(&amounts, 0.0, f64::MAX, "a finite number of at least 0"))
     }
 }

@@ -88,7 +88,8 @@ impl Case {
         let runtime = constants.runtime(self);
         let generations = self.machines.generations.iter();
         let efficiency: Vec<f64> = generations.map(|&generation| constants.efficiency(generation)).collect();
-        let problem = self.problem.with_runtime(&runtime, &efficiency).ok_or("the problem is of another kernel")?;
+        let problem =
+            self.problem.with_runtime(&runtime, &efficiency).ok_or("the problem is of another kernel")?;
         let price = problem.price(&self.plan).ok_or("the plan has no price")?;
         Ok(Price { seconds: price.seconds, memory_bytes: price.memory_bytes + runtime.reserve_bytes })
     }
@@ -114,7 +115,8 @@ fn problem(
     let any = runtimes::runtime(runtimes::DEFAULT).cloned();
     let runtime = any.map(|any| RuntimeDocument { fused_attention: is_fused, ..any });
     let schedules = vec![Schedule::OneFOneB];
-    let request = Request { parallel: BTreeMap::new(), global_batch: 1, microbatch: None, schedules, runtime };
+    let request =
+        Request { parallel: BTreeMap::new(), global_batch: 1, microbatch: None, schedules, runtime };
     let problem = Problem::new(&drawing.graph, &layer_names(&drawing.graph), &machines.cluster, request);
     let problem = Arc::new(problem.map_err(|error| error.to_string())?);
     Ok(problems.entry(key).or_insert(problem).clone())

@@ -30,7 +30,14 @@ pub(crate) struct Constants {
 impl Constants {
     /// The shipped constants.
     pub(crate) fn shipped() -> Constants {
-        Constants { runtimes: runtimes().to_vec(), old: 0.7, new: 0.7, low_power: 0.37, flash1: 0.54, plain: 1.8 }
+        Constants {
+            runtimes: runtimes().to_vec(),
+            old: 0.69,
+            new: 0.65,
+            low_power: 0.35,
+            flash1: 0.5,
+            plain: 1.9,
+        }
     }
 
     /// Share of the peak that GPUs of a generation reach in training.

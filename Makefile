@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -69,6 +69,12 @@ screenshot: setup
 RUNS ?= $(SHARED)/data/local-runs/measured.csv
 judge-local: rust
 	$(CARGO) run --quiet -p stagewright-llamacpp --example judge -- $(OPTIONS) $(RUNS)
+
+# Judges the time and memory that joint plans predict by published training runs: RUNS is a folder with the files of
+# published-runs. OPTIONS=--rows prints every run, --fit fits the constants, --leave-one-out fits them without each source in turn.
+judge-joint: RUNS = $(SHARED)/data/published-runs
+judge-joint: rust
+	$(CARGO) run --quiet -p stagewright-joint --example judge -- $(OPTIONS) $(RUNS)
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

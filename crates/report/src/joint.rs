@@ -38,6 +38,15 @@ pub fn parallel(objective: &JointObjectiveDocument) -> String {
     listed.collect::<Vec<_>>().join(", ")
 }
 
+/// Name of the runtime that a plan is for; `None` for measured times per sample.
+pub fn runtime(objective: &JointObjectiveDocument) -> Option<&str> {
+    match (objective.kind, &objective.runtime) {
+        (JointObjectiveKind::TimePerSample, _) => None,
+        (JointObjectiveKind::Iteration, Some(runtime)) => Some(&runtime.name),
+        (JointObjectiveKind::Iteration, None) => Some("ideal"),
+    }
+}
+
 /// Schedules that a plan may have.
 pub fn schedules(objective: &JointObjectiveDocument) -> String {
     let names: Vec<&str> = objective.schedules.iter().map(|schedule| schedule.name()).collect();
@@ -83,7 +92,8 @@ pub(super) fn kind_of<'c>(
 /// Memory of a device of a stage that a plan may use, in bytes; `None` if it is unlimited or not known.
 pub fn limit(plan: &JointPlanDocument, stage: &JointStageDocument) -> Option<f64> {
     let kind = kind_of(stage, plan.cluster.as_ref()?)?;
-    Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
+    let by_runtime = plan.objective.runtime.as_ref().map_or(0.0, |runtime| runtime.reserve_bytes);
+    Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(by_runtime)).max(0.0))
 }
 
 /// A value with its throughput, in samples and tokens per second if they are known.

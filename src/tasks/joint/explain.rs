@@ -31,6 +31,8 @@ struct Document<'p> {
     value_s: f64,
     /// Seconds that the slowest device of the pipeline is idle.
     bubble_s: f64,
+    /// Seconds of an iteration outside its passes, reductions and updates.
+    outside_s: f64,
     /// Index of the slowest device, by the position of its first stage.
     slowest: usize,
     stages: Vec<Stage<'p>>,
@@ -176,10 +178,12 @@ fn document<'p>(
     };
     let slowest =
         (0..devices.min(plan.stages.len())).max_by(|&a, &b| busy(a).total_cmp(&busy(b))).unwrap_or(0);
+    let outside_s = plan.objective.runtime.as_ref().map_or(0.0, |runtime| runtime.iteration_s);
     Document {
         schema: SCHEMA,
         value_s: value,
-        bubble_s: (value - busy(slowest)).max(0.0),
+        bubble_s: (value - busy(slowest) - outside_s).max(0.0),
+        outside_s,
         slowest,
         stages: plan.stages.iter().zip(parts).map(stage).collect(),
         what_ifs,
@@ -203,13 +207,14 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     lines.extend(document.cluster.map(|cluster| ("cluster", cluster.text())));
     lines.extend(document.sources.map(|shares| ("costs", table::sources(shares))));
     lines.push((name, stages.join(", ")));
-    let parts: [Part; 6] = [
+    let parts: [Part; 7] = [
         ("compute", |parts| parts.compute_s),
         ("recomputation", |parts| parts.recompute_s),
         ("tensor parallelism", |parts| parts.tensor_s),
         ("experts", |parts| parts.expert_s),
         ("ZeRO", |parts| parts.zero_s),
         ("transfers", |parts| parts.transfer_s),
+        ("waiting for the host", |parts| parts.host_s),
     ];
     for (name, part) in parts {
         let part: f64 = of_slowest().map(|stage| part(&document.stages[stage].parts)).sum();
@@ -219,6 +224,9 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     }
     lines.push(("synchronisation, update", share(update)));
     lines.push(("bubble", share(document.bubble_s)));
+    if document.outside_s > 0.0 {
+        lines.push(("outside the passes", share(document.outside_s)));
+    }
     let mut text = facts(lines, width);
     let columns = ["stage", "in use", "parameters", "gradients", "optimizer", "activations", "workspace"];
     let mut grid = Grid::new(columns.map(|name| (name, Column::Figures)));

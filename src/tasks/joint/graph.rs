@@ -214,6 +214,10 @@ pub(super) fn sources(
     coverage: &Coverage,
     plan: &JointPlanDocument,
 ) -> Option<SourcesDocument> {
+    // Closed forms of kernels have no part in joint plans.
+    let mut cluster = cluster.clone();
+    cluster.classes.values_mut().for_each(|class| class.fits.clear());
+    let cluster = &cluster;
     let mut layers = problem.layers().into_iter();
     let mut operators = Vec::new();
     for stage in &plan.stages {

@@ -18,6 +18,8 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
     let mut lines = vec![("model", visible(&plan.model).into_owned())];
     lines.push(("objective", joint::objective(&plan.objective)));
     lines.push(("parallel", joint::parallel(&plan.objective)));
+    let runtime = joint::runtime(&plan.objective);
+    lines.extend(runtime.map(|name| ("runtime", visible(name).into_owned())));
     if plan.objective.schedules.iter().any(|&schedule| schedule != Schedule::OneFOneB) {
         lines.push(("schedules", joint::schedules(&plan.objective)));
     }

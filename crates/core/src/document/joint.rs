@@ -265,8 +265,10 @@ pub struct JointPartsDocument {
     pub tensor_s: f64,
     /// Seconds of exchanges with experts.
     pub expert_s: f64,
-    /// Seconds of collectives over copies, at ZeRO 2 and 3.
+    /// Seconds of collectives over copies that no compute hides, at ZeRO 2 and 3.
     pub zero_s: f64,
+    /// Seconds that devices wait for the host.
+    pub host_s: f64,
     /// Seconds of transfers from other stages.
     pub transfer_s: f64,
     /// Bytes of parameters.

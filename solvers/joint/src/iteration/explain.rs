@@ -163,13 +163,15 @@ impl Space<'_> {
                 sum.tensor_s += parts.tensor_s;
                 sum.expert_s += parts.expert_s;
                 sum.zero_s += parts.zero_s;
+                sum.host_s += parts.host_s;
                 sum.parameter_bytes += parts.parameter_bytes;
                 sum.gradient_bytes += parts.gradient_bytes;
                 sum.optimizer_bytes += parts.optimizer_bytes;
                 if let Some(configuration) =
                     costs.configurations.iter().find(|configuration| configuration.index as usize == wanted)
                 {
-                    let both_passes = parts.compute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
+                    let both_passes =
+                        parts.compute_s + parts.tensor_s + parts.expert_s + parts.zero_s + parts.host_s;
                     sum.recompute_s += costs.forward + configuration.behind() - both_passes;
                     sum.activation_bytes += configuration.held(*in_flight);
                     sum.workspace_bytes = sum.workspace_bytes.max(configuration.workspace);

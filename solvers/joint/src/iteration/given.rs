@@ -105,7 +105,9 @@ impl Problem {
         let space = Space::new(&self.model, &self.pools, &self.runtime, allowed);
         let mut parts = space.parts(&given.combination, self.reach(&given), &given.stages);
         for (parts, stage) in parts.iter_mut().zip(&plan.stages) {
-            let known = parts.compute_s + parts.recompute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
+            let JointPartsDocument { compute_s, recompute_s, tensor_s, expert_s, zero_s, host_s, .. } =
+                *parts;
+            let known = compute_s + recompute_s + tensor_s + expert_s + zero_s + host_s;
             parts.transfer_s = (stage.seconds - known).max(0.0);
         }
         Some(parts)

@@ -22,6 +22,7 @@ pub(super) struct LayerShard<'l> {
 }
 
 /// Seconds of a microbatch on a layer.
+#[derive(Clone, Copy)]
 struct Times<'r> {
     setting: Setting<'r>,
     /// Seconds of the host for a forward pass.
@@ -42,6 +43,7 @@ struct Times<'r> {
 }
 
 /// Seconds of the collectives over the copies of a layer, by the stage of ZeRO.
+#[derive(Clone, Copy)]
 struct CopyTimes {
     /// Gathers of parameters, in each of the two passes.
     gathers: [f64; 2],
@@ -60,6 +62,20 @@ impl Times<'_> {
     fn forward(&self) -> f64 {
         let mixed = self.setting.runtime.mix(self.forward, self.copies.gathers[0]);
         (mixed + self.exposed()).max(self.host)
+    }
+
+    /// Collectives over copies that the compute of both passes does not hide.
+    fn exposed_copies(&self) -> f64 {
+        let backward = self.input_gradients + self.weight_gradients;
+        let exposed = |compute: f64, copies: f64| self.setting.runtime.mix(compute, copies) - compute;
+        exposed(self.forward, self.copies.gathers[0])
+            + exposed(backward, self.copies.gathers[1] + self.copies.scatters)
+    }
+
+    /// Seconds for which both passes wait for the host.
+    fn waits(&self) -> f64 {
+        let device = Times { host: 0.0, ..*self };
+        self.forward() - device.forward() + self.whole_backward(0) - device.whole_backward(0)
     }
 
     /// The backward pass without weight gradients, and the weight gradients. Together they take as long as a whole
@@ -111,7 +127,8 @@ impl<'l> LayerShard<'l> {
             compute_s: times.forward + times.input_gradients + times.weight_gradients,
             tensor_s: 2.0 * times.conversions + times.gathered_again,
             expert_s: 2.0 * times.exchanges,
-            zero_s: times.copies.gathers.iter().sum::<f64>() + times.copies.scatters,
+            zero_s: times.exposed_copies(),
+            host_s: times.waits(),
             parameter_bytes: self.bytes(&layer.parameters, zero >= 3 && !is_whole),
             gradient_bytes: runtime.gradients * self.bytes(&layer.gradients, zero >= 2 && !is_whole),
             optimizer_bytes: self.bytes(&layer.states, zero >= 1),

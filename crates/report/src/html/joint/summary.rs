@@ -58,6 +58,7 @@ fn degrees(page: &JointPage) -> Vec<(&'static str, String)> {
     } else if plan.objective.kind == JointObjectiveKind::TimePerSample && !plan.stages.is_empty() {
         rows.push(("dp", range(plan.stages.iter().map(|stage| stage.data))));
     }
+    rows.extend(joint::runtime(&plan.objective).map(|name| ("runtime", name.to_owned())));
     rows.push(("allowed", joint::parallel(&plan.objective)));
     if plan.objective.kind == JointObjectiveKind::Iteration {
         rows.push(("schedules allowed", joint::schedules(&plan.objective)));

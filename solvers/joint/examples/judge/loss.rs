@@ -12,7 +12,7 @@ const MOST: f64 = 1.0;
 const SOFTNESS: f64 = 0.05;
 
 /// Weight of a run that is called infeasible by mistake, over that of a failed trial called feasible.
-const INFEASIBLE: f64 = 6.0;
+const INFEASIBLE: f64 = 3.0;
 
 /// Sources whose memory is not judged: their plans offload, or run on cards shared with a display.
 const WITHOUT_MEMORY: [&str; 2] = ["amp", "mist-l4"];

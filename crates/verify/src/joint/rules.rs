@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{
-    JOINT_PLAN_SCHEMA, JointObjectiveKind, JointPlanDocument, Parallelism, Schedule,
+    JOINT_PLAN_SCHEMA, JointObjectiveKind, JointPlanDocument, Parallelism, RuntimeDocument, Schedule,
 };
 
 use super::JointViolation;
@@ -23,7 +23,12 @@ pub(super) fn read_plan(plan: &JointPlanDocument, kind: JointObjectiveKind) -> R
     if plan.objective.global_batch == 0 {
         return Err(CheckError::Figure { what: "global_batch".into(), value: 0.0, range: "at least 1" });
     }
-    Ok(())
+    match plan.objective.runtime.as_ref().and_then(RuntimeDocument::fault) {
+        Some((name, value, range)) => {
+            Err(CheckError::Figure { what: format!("{name} of the runtime"), value, range })
+        }
+        None => Ok(()),
+    }
 }
 
 /// The parallelism that the objective allows.

@@ -19,7 +19,7 @@ pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
     let class = &kind.document.class;
     let is_derived = !operator.unsupported.contains(class) && !operator.seconds.contains_key(class);
     let fitted = kind.class.filter(|_| is_derived).and_then(|class| fitted(operator, class));
-    fitted.or_else(|| parts(operator, kind, 0.0).map(|parts| parts.work + parts.launch))
+    fitted.or_else(|| parts(operator, kind, &Terms::STATED).map(|parts| parts.work + parts.launch))
 }
 
 /// Seconds by the fits of a class: those of every kernel, plus those of moving the bytes that belong to no kernel at
@@ -124,9 +124,28 @@ pub(crate) struct Parts {
     pub(crate) launch: f64,
 }
 
-/// Parts of the seconds of an operator on a device of a kind; `None` if it can't run there. `unmoved` is the number of
-/// its moved bytes that stay within a kernel.
-pub(crate) fn parts(operator: &OperatorDocument, kind: &Kind, unmoved: f64) -> Option<Parts> {
+/// What the terms of the roofline model count of an operator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// Moved bytes that stay within a kernel.
+    pub(crate) unmoved: f64,
+    /// Factors of its FLOP, of the bytes that it moves, of the memory bandwidth, and of the time to launch its kernels.
+    pub(crate) flop: f64,
+    pub(crate) moved: f64,
+    pub(crate) bandwidth: f64,
+    pub(crate) launch: f64,
+    /// Whether it runs at the efficiency of products in training, if the class has one.
+    pub(crate) is_trained: bool,
+}
+
+impl Terms {
+    /// The operator as the documents state it.
+    pub(crate) const STATED: Terms =
+        Terms { unmoved: 0.0, flop: 1.0, moved: 1.0, bandwidth: 1.0, launch: 1.0, is_trained: false };
+}
+
+/// Parts of the seconds of an operator on a device of a kind; `None` if it can't run there.
+pub(crate) fn parts(operator: &OperatorDocument, kind: &Kind, terms: &Terms) -> Option<Parts> {
     let class = &kind.document.class;
     if operator.unsupported.contains(class) {
         return None;
@@ -137,16 +156,18 @@ pub(crate) fn parts(operator: &OperatorDocument, kind: &Kind, unmoved: f64) -> O
     if operator.flop.is_none() && operator.bytes_moved.is_none() {
         return None;
     }
-    roofline(operator, kind.class?, unmoved)
+    roofline(operator, kind.class?, terms)
 }
 
 /// The roofline model. A zero or absent amount takes no time; a positive one needs a rate.
-fn roofline(operator: &OperatorDocument, class: &ClassDocument, unmoved: f64) -> Option<Parts> {
-    let compute =
-        term(operator.flop, peak(operator, class).map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
-    let moved = operator.bytes_moved.map(|moved| moved - unmoved);
-    let traffic = term(moved, class.memory_bandwidth)?;
-    let launches = operator.launches.unwrap_or(1.0);
+fn roofline(operator: &OperatorDocument, class: &ClassDocument, terms: &Terms) -> Option<Parts> {
+    let trained = class.training_efficiency.filter(|_| terms.is_trained);
+    let efficiency = trained.or(class.efficiency).unwrap_or(1.0);
+    let flop = operator.flop.map(|flop| flop * terms.flop);
+    let compute = term(flop, peak(operator, class).map(|peak| peak * efficiency))?;
+    let moved = operator.bytes_moved.map(|moved| (moved - terms.unmoved) * terms.moved);
+    let traffic = term(moved, class.memory_bandwidth.map(|bandwidth| bandwidth * terms.bandwidth))?;
+    let launches = operator.launches.unwrap_or(1.0) * terms.launch;
     Some(Parts { work: compute.max(traffic), launch: launches * class.launch_overhead_s })
 }
 

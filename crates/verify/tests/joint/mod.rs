@@ -5,6 +5,7 @@ mod iteration;
 mod layers;
 mod parts;
 mod proof;
+mod runtimes;
 mod schedules;
 
 use serde_json::{Value, json};

@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use super::iteration::{check, cluster, graph, pipeline, split, stage};
 
-fn operator(name: &str, kind: &str, pass: &str, colocation: &str, moved: f64) -> Value {
+pub(super) fn operator(name: &str, kind: &str, pass: &str, colocation: &str, moved: f64) -> Value {
     json!({"name": name, "kind": kind, "pass": pass, "colocation": colocation, "layer": "block.0",
            "bytes_moved": moved})
 }
 
-fn tensor(producer: &str, consumers: &[&str], bytes: f64) -> Value {
+pub(super) fn tensor(producer: &str, consumers: &[&str], bytes: f64) -> Value {
     json!({"producer": producer, "consumers": consumers, "bytes": bytes})
 }
 
-fn moving() -> Value {
+pub(super) fn moving() -> Value {
     let mut cluster = cluster();
     cluster["classes"]["gpu"] = json!({"memory_bandwidth": 1.0});
     cluster
@@ -26,11 +26,11 @@ fn sound(graph: Value, cluster: Value, plan: Value) {
     assert!(report.holds(), "{:?}\n{:?}", report.violations, report.stages);
 }
 
-#[test]
-fn an_attention_runs_in_one_kernel() {
+/// A product, an attention and a loss.
+pub(super) fn attention() -> Value {
     let mut query = operator("query", "linear", "forward", "query", 10.0);
     query["parameter_bytes"] = json!(8);
-    let graph = json!({
+    json!({
         "schema": "stagewright.graph/2", "batch": {"samples": 1},
         "operators": [
             operator("x", "input", "forward", "x", 0.0),
@@ -56,14 +56,18 @@ fn an_attention_runs_in_one_kernel() {
             tensor("softmax.grad", &["scores.grad"], 6.0),
             tensor("scores.grad", &["query.grad"], 4.0),
         ],
-    });
+    })
+}
+
+#[test]
+fn an_attention_runs_in_one_kernel() {
     // Forward 10 + (20 − 6) + (16 − 6) + 3. Backward 5 + (22 − 12) + (14 − 6) + 9, and 14 to recompute the scores.
     // In memory are 2 + 4 + 4 bytes of activations, and 4 bytes of gradients at a time.
     let figures = [1.0, 83.0, 37.0, 0.0, 8.0 + 10.0 + 4.0, 8.0, 10.0];
     let only = stage(1, 1, figures, &[["block.0", "none"]]);
     let mut plan = super::plan("iteration", 1, &[], 83.0, json!([only]));
     plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 1, "expert": 1, "zero": 0});
-    sound(graph, moving(), plan);
+    sound(attention(), moving(), plan);
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn experts_are_divided_among_copies() {
 }
 
 /// The graph of [`experts_are_divided_among_copies`] with four experts in its two outputs.
-fn grouped(stated: u32) -> Value {
+pub(super) fn grouped(stated: u32) -> Value {
     let expert = |name: &str| {
         let mut operator = operator(name, "linear", "forward", name, 2.0);
         operator["parameter_bytes"] = json!(12);

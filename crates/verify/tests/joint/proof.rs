@@ -9,7 +9,7 @@ use stagewright_core::document::{
 };
 use stagewright_verify::{JointVerdict, check_joint};
 
-use super::{iteration, schedules};
+use super::{iteration, runtimes, schedules};
 use crate::documents::read;
 
 /// Number of random problems.
@@ -42,7 +42,7 @@ struct Case {
 
 impl Case {
     /// A chain of products on up to three kinds of devices.
-    fn draw(draws: &mut Draws) -> Self {
+    fn draw(draws: &mut Draws, has_runtime: bool) -> Self {
         let kinds = [1, 1, 2, 2, 3][draws.below(5) as usize];
         let layers = 2 + draws.below(if kinds == 1 { 3 } else { 2 }) as usize;
         let is_alike = draws.below(2) == 0;
@@ -86,6 +86,7 @@ impl Case {
         parallel.insert(Parallelism::Pp, (draws.below(3) == 0).then_some(2));
         let mut plan: JointPlanDocument = read(super::plan("iteration", 4, &[], 1.0, json!([])));
         plan.objective.parallel = parallel;
+        plan.objective.runtime = has_runtime.then(|| read(runtime(draws)));
         plan.objective.schedules = match draws.below(4) {
             0 => vec![Schedule::OneFOneB],
             1 => vec![Schedule::ZeroBubble],
@@ -109,7 +110,12 @@ impl Case {
             Some(Some(given)) => vec![*given],
             Some(None) => any.to_vec(),
         };
-        let tensor = may_have(Parallelism::Tp, 1, &[1, 2]);
+        // Only with a runtime, a group may have the devices of two servers.
+        let tensor = may_have(
+            Parallelism::Tp,
+            1,
+            if self.plan.objective.runtime.is_some() { &[1, 2, 4] } else { &[1, 2] },
+        );
         let mut tensors: Vec<Vec<u32>> = vec![Vec::new()];
         for _ in &kinds {
             let longer = |degrees: &Vec<u32>| {
@@ -214,12 +220,36 @@ impl Case {
     }
 }
 
+/// A runtime whose constants matter beside the times of [`Case::draw`].
+fn runtime(draws: &mut Draws) -> Value {
+    let mut choose = |values: &[f64]| values[draws.below(values.len() as u64) as usize];
+    let mut runtime = runtimes::runtime(json!({
+        "memory": choose(&[1.0, 0.8]), "passes": choose(&[1.0, 2.0]), "link": choose(&[1.0, 0.7]),
+        "network": choose(&[1.0, 0.5]), "tensor": choose(&[0.5, 1.0, 1.5]), "contention": choose(&[0.0, 0.3, 1.0]),
+        "host_s": choose(&[0.0, 2.0, 6.0]), "pipeline_host_s": choose(&[0.0, 1.0, 3.0]),
+        "iteration_s": choose(&[0.0, 5.0, 200.0]), "reduction": choose(&[1.0, 2.0]),
+        "gradients": choose(&[1.0, 2.0]), "buckets": choose(&[1.0, 3.0]), "loss": choose(&[0.0, 0.5]),
+    }));
+    for name in ["sequence_parallel", "whole_loss"] {
+        runtime[name] = json!(draws.below(2) == 0);
+    }
+    runtime
+}
+
 #[test]
 fn no_bound_above_the_best_plan_is_proved() {
-    let mut draws = Draws(7);
+    bounds_are_sound(&mut Draws(7), false);
+}
+
+#[test]
+fn no_bound_above_the_best_plan_of_a_runtime_is_proved() {
+    bounds_are_sound(&mut Draws(11), true);
+}
+
+fn bounds_are_sound(draws: &mut Draws, has_runtime: bool) {
     let (mut cases, mut tight, mut near) = (0, 0, 0);
     while cases < CASES {
-        let case = Case::draw(&mut draws);
+        let case = Case::draw(draws, has_runtime);
         let Some([(best, _), (worst, plan)]) = case.extremes() else { continue };
         if worst < 1.02 * best {
             continue;

@@ -17,6 +17,12 @@ pub(super) fn all_reduce(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     2.0 * all_gather(devices, bytes, link)
 }
 
+/// Seconds of an all-reduce that has the latency of one collective: (n − 1) · α + 2 · (n − 1) / n · bytes / β. Trees
+/// replace rings where latency counts.
+pub(super) fn tree_all_reduce(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
+    all_gather(devices, 2.0 * bytes, link)
+}
+
 /// Seconds of an all-to-all: (n − 1) · α + (n − 1) / n · bytes / (n · β).
 pub(super) fn all_to_all(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     all_gather(devices, bytes / devices.max(1) as f64, link)

@@ -1,10 +1,10 @@
 //! The devices of the stages: their kinds, their number, and the links between them.
 
-use stagewright_core::document::{JointPlanDocument, LinkDocument};
+use stagewright_core::document::{JointPlanDocument, LinkDocument, RuntimeDocument};
 
 use crate::error::CheckError;
 use crate::joint::{JointViolation, rules};
-use crate::read::{Cluster, Kind, amount, rate};
+use crate::read::{self, Cluster, Kind, amount, rate};
 
 /// The devices of a stage.
 #[derive(Debug, Clone, Copy)]
@@ -14,29 +14,108 @@ pub(super) struct Devices<'a> {
     uplink: Option<&'a LinkDocument>,
     pub(super) tensor: u64,
     pub(super) data: u64,
+    pub(super) runtime: Option<&'a RuntimeDocument>,
+}
+
+/// Devices that communicate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    pub(super) count: u64,
+    /// Distance from one of them to the next.
+    pub(super) apart: u64,
+    /// Number of consecutive devices that decides whether the group is inside a server.
+    pub(super) span: u64,
+}
+
+/// A link as the cluster states it.
+#[derive(Debug, Clone, Copy)]
+struct Stated<'a> {
+    link: &'a LinkDocument,
+    is_between_servers: bool,
 }
 
 impl<'a> Devices<'a> {
     /// Devices of the kind with index `kind`.
-    pub(super) fn new(cluster: &'a Cluster<'a>, kind: usize, tensor: u64, data: u64) -> Self {
+    pub(super) fn new(
+        cluster: &'a Cluster<'a>,
+        runtime: Option<&'a RuntimeDocument>,
+        kind: usize,
+        tensor: u64,
+        data: u64,
+    ) -> Self {
         let kind = &cluster.kinds[kind];
         let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
-        Devices { kind, uplink, tensor, data }
+        Devices { kind, uplink, tensor, data, runtime }
     }
 
-    /// The link used by a communication group that spans `span` consecutive devices.
-    pub(super) fn link(&self, span: u64, needed_for: &str) -> Result<&'a LinkDocument, CheckError> {
+    /// Number of devices of a server; a kind without servers is a single server.
+    pub(super) fn of_server(&self) -> u64 {
         let document = self.kind.document;
-        match (&document.server, self.uplink, &document.link) {
-            (Some(server), _, _) if span > u64::from(server.devices) => Ok(&server.link),
-            // A kind in a group forms one server.
-            (None, Some(uplink), _) if span > u64::from(document.count) => Ok(uplink),
-            (_, _, Some(link)) => Ok(link),
-            (_, _, None) => {
-                let needed_for = needed_for.to_owned();
-                Err(CheckError::NoLink { kind: document.name.clone(), needed_for })
-            }
+        u64::from(document.server.map_or(document.count, |server| server.devices))
+    }
+
+    /// Bytes of a device that a plan may use; `None` if they are unlimited.
+    pub(super) fn usable_memory(&self, is_version_2: bool) -> Option<f64> {
+        let document = self.kind.document;
+        let Some(runtime) = self.runtime else { return read::usable_memory(document, is_version_2) };
+        let reserve = document.reserve_bytes.unwrap_or(runtime.reserve_bytes);
+        document.memory_bytes.map(|memory| (memory - reserve).max(0.0))
+    }
+
+    /// The link used by a group. A runtime uses the ports of all devices that the group has in a server.
+    pub(super) fn link(&self, group: Group, needed_for: &str) -> Result<LinkDocument, CheckError> {
+        let Group { count, apart, span } = group;
+        let one_port = self.port(span, needed_for)?;
+        let Some(runtime) = self.runtime else { return Ok(one_port) };
+        if !self.stated(span, needed_for)?.is_between_servers {
+            return Ok(one_port);
         }
+        let ports = (self.of_server() / apart.max(1)).max(1).min(count);
+        let inside = self.kind.document.link.map_or(f64::INFINITY, |link| link.bandwidth * runtime.link);
+        Ok(LinkDocument { bandwidth: inside.min(ports as f64 * one_port.bandwidth), ..one_port })
+    }
+
+    /// The link used by a transfer in a pipeline of `span` devices.
+    pub(super) fn port(&self, span: u64, needed_for: &str) -> Result<LinkDocument, CheckError> {
+        let Stated { link, is_between_servers } = self.stated(span, needed_for)?;
+        let reached = match (self.runtime, is_between_servers) {
+            (None, _) => return Ok(*link),
+            (Some(runtime), true) => runtime.network,
+            (Some(runtime), false) => runtime.link,
+        };
+        Ok(LinkDocument { bandwidth: link.bandwidth * reached, ..*link })
+    }
+
+    /// The link between devices that span `span` consecutive devices.
+    fn stated(&self, span: u64, needed_for: &str) -> Result<Stated<'a>, CheckError> {
+        let document = self.kind.document;
+        let is_between_servers = span > self.of_server();
+        let link = match (&document.server, self.uplink) {
+            (Some(server), _) if is_between_servers => Some(&server.link),
+            // A kind in a group forms one server.
+            (None, Some(uplink)) if is_between_servers => Some(uplink),
+            _ => document.link.as_ref(),
+        };
+        let no_link =
+            || CheckError::NoLink { kind: document.name.clone(), needed_for: needed_for.to_owned() };
+        Ok(Stated { link: link.ok_or_else(no_link)?, is_between_servers })
+    }
+}
+
+/// Checks a degree of tensor parallelism: it divides the devices of a server or, with a runtime, is a multiple of them of up
+/// to all devices of the kind. The error states the requirement.
+pub(super) fn allow_tensor(kind: &Kind, has_runtime: bool, tensor: u64) -> Result<(), String> {
+    let count = u64::from(kind.document.count);
+    let of_server = kind.document.server.map_or(count, |server| u64::from(server.devices).min(count));
+    let divides = of_server.checked_rem(tensor) == Some(0);
+    let is_multiple =
+        has_runtime && (1..=count).contains(&tensor) && tensor.checked_rem(of_server) == Some(0);
+    match has_runtime {
+        _ if divides || is_multiple => Ok(()),
+        true => {
+            Err(format!("a divisor of the {of_server} devices of a server, or a multiple of up to {count}"))
+        }
+        false => Err(format!("a divisor of the {of_server} devices of a server")),
     }
 }
 
@@ -67,13 +146,14 @@ pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
 /// parallelism that differ within a kind or do not divide the devices of its servers.
 pub(super) fn of_stages<'a>(
     cluster: &'a Cluster<'a>,
-    plan: &JointPlanDocument,
+    plan: &'a JointPlanDocument,
     violations: &mut Vec<JointViolation>,
 ) -> Vec<Devices<'a>> {
     let mut stages = Vec::with_capacity(plan.stages.len());
     let mut first_of: Vec<Option<u32>> = vec![None; cluster.kinds.len()];
     let mut used: Vec<Vec<(u32, u32)>> = vec![Vec::new(); cluster.kinds.len()];
     let pipeline = rules::pipeline(plan);
+    let runtime = plan.objective.runtime.as_ref();
     for (index, stage) in plan.stages.iter().enumerate() {
         let Some(kind) = stage.kind.as_ref().and_then(|name| cluster.find_kind(name)) else {
             violations.push(JointViolation::Kind { stage: index, kind: stage.kind.clone() });
@@ -84,16 +164,13 @@ pub(super) fn of_stages<'a>(
         if index < pipeline {
             used[kind].push((tensor, stage.data));
         }
-        let devices = Devices::new(cluster, kind, u64::from(tensor), u64::from(stage.data));
-        let document = devices.kind.document;
-        let count = document.count;
-        let of_server = document.server.map_or(count, |server| server.devices.min(count));
+        let devices = Devices::new(cluster, runtime, kind, u64::from(tensor), u64::from(stage.data));
         let mut wrong = |needs| {
             let found = u64::from(tensor);
             violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
         };
-        if of_server.checked_rem(tensor).is_none_or(|rest| rest != 0) {
-            wrong(format!("a divisor of the {of_server} devices of a server"));
+        if let Err(needs) = allow_tensor(devices.kind, runtime.is_some(), u64::from(tensor)) {
+            wrong(needs);
         }
         if first != tensor {
             wrong(format!("{first}, as in other stages on its kind"));

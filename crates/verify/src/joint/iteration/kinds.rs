@@ -7,7 +7,10 @@ use crate::read::{Graph, Tensor};
 /// Properties of operators that the cost model needs.
 #[derive(Debug)]
 pub(super) struct Kinds {
+    /// Whether an operator is a product; a backward operator if the part of its kind before `grad` is.
     pub(super) is_product: Vec<bool>,
+    /// Whether an operator is a norm, by the same part of its kind.
+    pub(super) is_norm: Vec<bool>,
     pub(super) is_element: Vec<bool>,
     /// Whether an operator reads parameters, its own or shared.
     pub(super) has_parameters: Vec<bool>,
@@ -17,7 +20,8 @@ pub(super) struct Kinds {
 
 impl Kinds {
     pub(super) fn new(graph: &Graph) -> Self {
-        let roles: Vec<Role> = graph.operators.iter().map(role_of).collect();
+        let bases: Vec<String> = graph.operators.iter().map(base).collect();
+        let roles: Vec<Role> = bases.iter().map(|base| role(base)).collect();
         let mut has_parameters: Vec<bool> =
             graph.operators.iter().map(|operator| operator.parameter_bytes > 0.0).collect();
         for &reader in graph.parameters.iter().flat_map(|parameter| &parameter.readers) {
@@ -25,6 +29,7 @@ impl Kinds {
         }
         Kinds {
             is_product: roles.iter().map(|&role| role == Role::Product).collect(),
+            is_norm: bases.iter().map(|base| base.contains("norm")).collect(),
             is_element: roles.iter().map(|&role| role == Role::Element).collect(),
             has_parameters,
             names: graph.operators.iter().map(plain).collect(),
@@ -47,8 +52,15 @@ impl Kinds {
     }
 }
 
-fn role_of(operator: &OperatorDocument) -> Role {
-    operator.kind.as_deref().map_or(Role::Apart, role)
+/// The plain kind of an operator; of a backward operator, the part of it before `grad`.
+fn base(operator: &OperatorDocument) -> String {
+    let mut kind = plain(operator);
+    if operator.pass == Pass::Backward
+        && let Some(end) = kind.find("grad")
+    {
+        kind.truncate(end);
+    }
+    kind
 }
 
 /// The kind of an operator in lower case, without separators.

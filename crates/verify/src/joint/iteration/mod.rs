@@ -13,6 +13,7 @@ mod memory;
 mod model;
 mod order;
 mod proof;
+mod runtime;
 mod schedule;
 mod sharding;
 mod stage;
@@ -35,6 +36,7 @@ use crate::read::{self, Cluster, Graph};
 use devices::Devices;
 use model::Model;
 use order::Pipeline;
+use runtime::Depth;
 use stage::{Configuration, Stage, Sums};
 use work::Work;
 
@@ -95,7 +97,8 @@ fn figures(
     if devices.len() != plan.stages.len() {
         return Ok(None);
     }
-    let model = Model::new(graph, layer_of, layers.len());
+    let model =
+        Model::new(graph, plan.objective.runtime.as_ref(), layer_of, layers.iter().map(|&(name, _)| name));
     execution::check(plan, execution, &model.experts, violations);
     execution::check_schedule(plan, execution, violations);
     let heads = heads::heads(graph, &model.attention, batch);
@@ -219,8 +222,8 @@ impl Plan<'_> {
         samples: f64,
         violations: &mut Vec<JointViolation>,
     ) -> Result<Figures, CheckError> {
-        let stages: Vec<Stage> =
-            self.devices.iter().map(|&devices| Stage::new(devices, execution, samples)).collect();
+        let stage = |&devices: &_| Stage::new(devices, execution, samples, self.depth());
+        let stages: Vec<Stage> = self.devices.iter().map(stage).collect();
         let mut sums = vec![Sums::default(); stages.len()];
         for (layer, (&(_, placed), &configuration)) in self.layers.iter().zip(self.configurations).enumerate()
         {
@@ -233,8 +236,7 @@ impl Plan<'_> {
         let memory = memory::of_stages(&sums, &self.pipeline);
         // Each device of the pipeline runs exactly one of the first stages.
         for (stage, memory) in memory.iter().enumerate().take(self.pipeline.devices) {
-            let kind = self.devices[stage].kind.document;
-            if let Some(limit) = read::usable_memory(kind, self.model.graph.is_version_2)
+            if let Some(limit) = self.devices[stage].usable_memory(self.model.graph.is_version_2)
                 && !tolerance::fits(memory.bytes, limit)
             {
                 violations.push(JointViolation::Memory { stage, bytes: memory.bytes, limit });
@@ -257,8 +259,31 @@ impl Plan<'_> {
             updates[stage % self.pipeline.devices] += sums.update;
         }
         let after = updates.into_iter().fold(0.0, f64::max);
-        let value = schedule::seconds(&times, &self.pipeline) + after;
+        let besides = self.model.runtime.map_or(0.0, |runtime| runtime.iteration_s);
+        let value = schedule::seconds(&times, &self.pipeline) + after + besides;
         Ok(Figures { value, stages: figures.collect(), is_bound_proven: false })
+    }
+
+    /// Number of consecutive devices of the plan; of no limit if they are of different kinds, which are in different
+    /// servers.
+    fn span(&self) -> u64 {
+        let mut names = self.devices.iter().map(|devices| &devices.kind.document.name);
+        if let Some(first) = names.next()
+            && names.any(|name| name != first)
+        {
+            return u64::MAX;
+        }
+        let all = self.devices.iter().take(self.pipeline.devices);
+        all.map(|devices| devices.tensor.saturating_mul(devices.data)).fold(0, u64::saturating_add)
+    }
+
+    /// How far the pipeline reaches.
+    fn depth(&self) -> Depth {
+        match self.devices.first() {
+            Some(first) if self.pipeline.devices > 1 && self.span() > first.of_server() => Depth::Across,
+            Some(_) if self.pipeline.devices > 1 => Depth::Inside,
+            _ => Depth::Alone,
+        }
     }
 
     /// Adds the transfers between stages to the passes of the stages that receive them.
@@ -270,20 +295,13 @@ impl Plan<'_> {
     ) -> Result<(), CheckError> {
         let stage_of_layer: Vec<usize> = self.layers.iter().map(|(_, placed)| placed.stage).collect();
         let crossings = boundary::crossings(self.model, &stage_of_layer, stages.len(), violations);
-        let all = self.devices.iter().take(self.pipeline.devices);
-        let all = all.map(|devices| devices.tensor.saturating_mul(devices.data));
-        let is_of_one_kind = self
-            .devices
-            .iter()
-            .all(|devices| devices.kind.document.name == self.devices[0].kind.document.name);
-        // Devices of different kinds are in different servers.
-        let all = if is_of_one_kind { all.fold(0, u64::saturating_add) } else { u64::MAX };
+        let all = self.span();
         for (boundary, crossing) in crossings.into_iter().enumerate() {
             if crossing.forward.is_none() && crossing.backward.is_none() {
                 continue;
             }
-            let link = |stage: usize| self.devices[stage].link(all, "transfers between stages");
-            let link = devices::slower(link(boundary)?, link(boundary + 1)?);
+            let link = |stage: usize| self.devices[stage].port(all, "transfers between stages");
+            let link = devices::slower(&link(boundary)?, &link(boundary + 1)?);
             for (reader, pass, bytes) in
                 [(boundary + 1, 0, crossing.forward), (boundary, 1, crossing.backward)]
             {

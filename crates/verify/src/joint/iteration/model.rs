@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use stagewright_core::document::Pass;
+use stagewright_core::document::{Pass, RuntimeDocument};
 
 use super::attention::Attention;
 use super::experts::Experts;
-use super::kinds::{Kinds, colocated, size};
-use super::sharding::{self, Conversion};
+use super::kinds::{Kinds, colocated, forward_inputs, outputs, size};
+use super::membership;
+use super::sharding::{self, Conversion, Layout};
 use crate::read::Graph;
 use crate::score::weights;
 
@@ -31,6 +32,30 @@ impl Divided {
     }
 }
 
+/// Bytes of activations, by what a device of a tensor-parallel group keeps of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Kept {
+    /// Bytes of which every device has a part.
+    shared: f64,
+    /// Bytes that every device has in full.
+    whole: f64,
+}
+
+impl Kept {
+    fn add(&mut self, bytes: f64, is_whole: bool) {
+        *(if is_whole { &mut self.whole } else { &mut self.shared }) += bytes;
+    }
+
+    /// Bytes on all `tensor` devices.
+    pub(super) fn on_all(&self, tensor: f64) -> f64 {
+        self.shared + self.whole * tensor
+    }
+
+    fn figures(&self) -> [f64; 2] {
+        [self.shared, self.whole]
+    }
+}
+
 /// A layer.
 #[derive(Debug, Default)]
 pub(super) struct Layer {
@@ -43,15 +68,22 @@ pub(super) struct Layer {
     pub(super) parameters: Divided,
     pub(super) gradients: Divided,
     pub(super) optimizer: Divided,
-    /// Bytes of forward tensors that the layer's backward operators read, and of declared activations.
-    pub(super) stashed: f64,
+    /// Bytes of forward tensors that the layer's backward operators read, and of declared activations; with a runtime
+    /// also those that norms and the scores of attentions keep.
+    pub(super) stashed: Kept,
     /// Bytes of forward tensors that the layer reads from other layers.
-    pub(super) inputs: f64,
+    pub(super) inputs: Kept,
     /// Bytes that the layer's products write.
-    pub(super) products: f64,
+    pub(super) products: Kept,
     /// Maximum bytes that a backward operator reads and writes besides forward tensors and gradients of parameters,
     /// with its declared workspace.
     pub(super) workspace: f64,
+    /// Whether a configuration other than `none` is possible.
+    pub(super) is_numbered: bool,
+    /// Bytes of the workspace of the losses of a runtime.
+    pub(super) loss: Kept,
+    /// Bytes of the largest tensor that a runtime gathers for the layer.
+    pub(super) gathered: f64,
 }
 
 impl Layer {
@@ -70,13 +102,17 @@ impl Layer {
             inputs,
             products,
             workspace,
+            is_numbered,
+            loss,
+            gathered,
         } = self;
-        let mut figures = vec![conversions.len() as u64, exchanges.len() as u64];
+        let mut figures = vec![u64::from(*is_numbered), conversions.len() as u64, exchanges.len() as u64];
         figures.extend(conversions.iter().flat_map(Conversion::figures));
         let divided =
             [parameters, gradients, optimizer].into_iter().flat_map(|amount| amount.parts.as_flattened());
-        let amounts = exchanges.iter().chain(divided).chain([stashed, inputs, products, workspace]);
-        figures.extend(amounts.map(|amount| amount.to_bits()));
+        let kept = [stashed, inputs, products, loss].into_iter().flat_map(Kept::figures);
+        let amounts = exchanges.iter().chain(divided).chain([workspace, gathered]).copied().chain(kept);
+        figures.extend(amounts.map(f64::to_bits));
         figures
     }
 }
@@ -85,6 +121,7 @@ impl Layer {
 #[derive(Debug)]
 pub(super) struct Model<'a> {
     pub(super) graph: &'a Graph<'a>,
+    pub(super) runtime: Option<&'a RuntimeDocument>,
     pub(super) kinds: Kinds,
     pub(super) attention: Attention,
     pub(super) experts: Experts,
@@ -92,15 +129,24 @@ pub(super) struct Model<'a> {
     pub(super) is_split: Vec<bool>,
     /// Whether an operator computes a weight gradient.
     pub(super) is_weight: Vec<bool>,
+    /// Whether every device of a tensor-parallel group runs an operator in full.
+    pub(super) is_whole: Vec<bool>,
+    /// Whether every device of a tensor-parallel group keeps the outputs of an operator in full.
+    keeps_whole: Vec<bool>,
     pub(super) layer_of: Vec<usize>,
     pub(super) layers: Vec<Layer>,
 }
 
 impl<'a> Model<'a> {
-    /// Sorts operators, tensors and parameters into `count` layers. O((operators + pins) · log).
-    pub(super) fn new(graph: &'a Graph<'a>, layer_of: Vec<usize>, count: usize) -> Self {
+    /// Sorts operators, tensors and parameters into layers with these names. O((operators + pins) · log).
+    pub(super) fn new(
+        graph: &'a Graph<'a>,
+        runtime: Option<&'a RuntimeDocument>,
+        layer_of: Vec<usize>,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let kinds = Kinds::new(graph);
-        let attention = Attention::new(graph, &kinds);
+        let attention = Attention::new(graph, &kinds, runtime);
         let experts = Experts::new(graph, &kinds);
         let has_split: Vec<bool> = (0..graph.operators.len())
             .map(|operator| kinds.splits_parameters(operator) && kinds.has_parameters[operator])
@@ -112,14 +158,40 @@ impl<'a> Model<'a> {
             Pass::Backward | Pass::Update => near_split[operator],
         });
         let is_split = is_split.collect();
-        let layers = (0..count).map(|_| Layer::default()).collect();
+        let layer = |name| Layer { is_numbered: membership::is_numbered(name), ..Layer::default() };
+        let layers = names.map(layer).collect();
         let is_weight = weights::operators(graph);
-        let mut model = Model { graph, kinds, attention, experts, is_split, is_weight, layer_of, layers };
+        let (layouts, conversions) = sharding::shard(graph, &kinds, &layer_of);
+        let repeats = runtime.is_some_and(|runtime| !runtime.sequence_parallel);
+        let is_in = |all: &[Layout]| -> Vec<bool> {
+            layouts
+                .iter()
+                .map(|layout| repeats && layout.is_some_and(|layout| all.contains(&layout)))
+                .collect()
+        };
+        let is_whole = whole(graph, &kinds, &is_in(&[Layout::Sequence]));
+        let keeps_whole = is_in(&[Layout::Sequence, Layout::Partial]);
+        let mut model = Model {
+            graph,
+            runtime,
+            kinds,
+            attention,
+            experts,
+            is_split,
+            is_weight,
+            is_whole,
+            keeps_whole,
+            layer_of,
+            layers,
+        };
         model.sort_operators();
         model.sort_parameters();
         model.sort_tensors();
-        for conversion in sharding::conversions(graph, &model.kinds, &model.layer_of) {
+        for conversion in conversions {
             model.layers[conversion.layer].conversions.push(conversion);
+        }
+        if let Some(runtime) = runtime {
+            model.add_runtime(runtime);
         }
         for &(operator, bytes) in &model.experts.exchanges {
             model.layers[model.layer_of[operator]].exchanges.push(bytes);
@@ -170,14 +242,15 @@ impl<'a> Model<'a> {
                 readers.map(|&reader| self.layer_of[reader]).collect()
             };
             let (forward, backward) = (readers_in(Pass::Forward), readers_in(Pass::Backward));
+            let is_whole = self.keeps_whole[tensor.producer];
             match graph.pass(tensor.producer) {
                 Pass::Forward => {
-                    backward.into_iter().for_each(|layer| self.layers[layer].stashed += bytes);
+                    backward.into_iter().for_each(|layer| self.layers[layer].stashed.add(bytes, is_whole));
                     for layer in forward.into_iter().filter(|&layer| layer != home) {
-                        self.layers[layer].inputs += bytes;
+                        self.layers[layer].inputs.add(bytes, is_whole);
                     }
                     if self.kinds.is_product[tensor.producer] {
-                        self.layers[home].products += size(graph, index);
+                        self.layers[home].products.add(size(graph, index), is_whole);
                     }
                 }
                 Pass::Backward => {
@@ -197,9 +270,34 @@ impl<'a> Model<'a> {
         }
         for layer in &mut self.layers {
             let declared = layer.forward.iter().map(|&operator| graph.operators[operator].activation_bytes);
-            layer.stashed += declared.sum::<f64>();
+            layer.stashed.add(declared.sum(), false);
             let bytes = layer.backward.iter().map(|&operator| working_set(graph, &self.attention, operator));
             layer.workspace = bytes.fold(0.0, f64::max);
+        }
+    }
+
+    /// Adds what a runtime keeps for norms and scores, and its workspaces for losses and gathered tensors.
+    fn add_runtime(&mut self, runtime: &RuntimeDocument) {
+        let graph = self.graph;
+        for layer in &mut self.layers {
+            let is_in_memory = |tensor: &usize| !self.attention.is_hidden[*tensor];
+            for &operator in &layer.forward {
+                let times = match (self.attention.has_scores[operator], self.kinds.is_norm[operator]) {
+                    (true, _) => runtime.scores - 1.0,
+                    (false, true) => runtime.norms - 1.0,
+                    (false, false) => continue,
+                };
+                let written = outputs(graph, operator).filter(|(tensor, _)| is_in_memory(tensor));
+                let largest = written.map(|(_, tensor)| tensor.document.bytes).fold(0.0, f64::max);
+                layer.stashed.add(times * largest, self.keeps_whole[operator]);
+            }
+            let losses = layer.forward.iter().filter(|&&operator| self.kinds.is(operator, "loss"));
+            let read: BTreeSet<usize> =
+                losses.flat_map(|&loss| forward_inputs(graph, loss)).map(|(tensor, _)| tensor).collect();
+            let bytes: f64 = read.into_iter().filter(is_in_memory).map(|tensor| size(graph, tensor)).sum();
+            layer.loss.add(runtime.loss * bytes, runtime.whole_loss);
+            let gathered = layer.conversions.iter().filter(|conversion| conversion.is_to_whole());
+            layer.gathered = gathered.map(|conversion| conversion.bytes).fold(0.0, f64::max);
         }
     }
 
@@ -207,6 +305,19 @@ impl<'a> Model<'a> {
     pub(super) fn is_input(&self, operator: usize) -> bool {
         self.kinds.is(operator, "input")
     }
+}
+
+/// Whether every device of a tensor-parallel group runs an operator in full: the forward operators `is_whole`, and the
+/// backward operators that are colocated with one of them and are no products.
+fn whole(graph: &Graph, kinds: &Kinds, is_whole: &[bool]) -> Vec<bool> {
+    let near = colocated(graph, is_whole).into_iter().enumerate();
+    let is_product = |operator: usize| kinds.is_product[operator];
+    near.map(|(operator, near)| match graph.pass(operator) {
+        Pass::Forward => near,
+        Pass::Backward => near && !is_product(operator),
+        Pass::Update => false,
+    })
+    .collect()
 }
 
 /// Bytes that a backward operator reads and writes besides forward tensors and gradients of parameters, with its declared

@@ -10,7 +10,7 @@ use crate::read::Graph;
 
 /// How a tensor is spread over the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layout {
+pub(super) enum Layout {
     /// Every device has a part of the sequence.
     Sequence,
     /// Every device has a part of the columns, heads or vocabulary.
@@ -48,6 +48,11 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
+    /// Whether the conversion gathers the whole tensor.
+    pub(super) fn is_to_whole(&self) -> bool {
+        self.to == Needed::Whole
+    }
+
     /// Figures that determine the seconds of the conversion.
     pub(super) fn figures(&self) -> [u64; 3] {
         [self.bytes.to_bits(), self.from as u64, self.to as u64]
@@ -73,8 +78,12 @@ impl Conversion {
     }
 }
 
-/// The conversions of all layers. O((operators + pins) · log).
-pub(super) fn conversions(graph: &Graph, kinds: &Kinds, layer_of: &[usize]) -> Vec<Conversion> {
+/// The layouts of the outputs of forward operators, and the conversions of all layers. O((operators + pins) · log).
+pub(super) fn shard(
+    graph: &Graph,
+    kinds: &Kinds,
+    layer_of: &[usize],
+) -> (Vec<Option<Layout>>, Vec<Conversion>) {
     let mut layouts: Vec<Option<Layout>> = vec![None; graph.operators.len()];
     let mut seen = BTreeSet::new();
     let mut conversions = Vec::new();
@@ -102,7 +111,7 @@ pub(super) fn conversions(graph: &Graph, kinds: &Kinds, layer_of: &[usize]) -> V
             }
         }
     }
-    conversions
+    (layouts, conversions)
 }
 
 /// The layout of a forward operator's outputs, and the layouts that the operator requires of its inputs. `inputs` lists

@@ -1,14 +1,15 @@
 //! Time and memory of a stage.
 
-use stagewright_core::document::{JointExecutionDocument, LinkDocument, Schedule};
+use stagewright_core::document::{JointExecutionDocument, LinkDocument, RuntimeDocument, Schedule};
 
-use super::collective::{all_gather, all_reduce, all_to_all, reduce_scatter};
-use super::devices::Devices;
+use super::collective::{all_gather, all_reduce, all_to_all, reduce_scatter, tree_all_reduce};
+use super::devices::{Devices, Group};
 use super::model::{Divided, Layer};
+use super::runtime::{self, Depth, PassParts};
 use super::schedule::Times;
-use super::work::Work;
+use super::sharding::Converted;
+use super::work::{Seconds, Work};
 use crate::error::CheckError;
-use crate::read::cost::Parts;
 
 /// Configuration of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,19 +73,29 @@ pub(super) struct Stage<'a> {
     zero: u32,
     /// Share of the graph's samples that a copy processes in a microbatch.
     microbatch: f64,
+    microbatches: f64,
+    /// How far the pipeline reaches; of no importance without a runtime.
+    depth: Depth,
     /// Whether weight gradients of layers that are not recomputed run separately.
     has_weights_apart: bool,
 }
 
 impl<'a> Stage<'a> {
     /// A stage on `devices`; `samples` is the number of samples of the graph.
-    pub(super) fn new(devices: Devices<'a>, execution: &JointExecutionDocument, samples: f64) -> Self {
+    pub(super) fn new(
+        devices: Devices<'a>,
+        execution: &JointExecutionDocument,
+        samples: f64,
+        depth: Depth,
+    ) -> Self {
         Stage {
             devices,
             tensor: devices.tensor as f64,
             expert: u64::from(execution.expert),
             zero: execution.zero,
             microbatch: f64::from(execution.microbatch) / samples,
+            microbatches: f64::from(execution.microbatches),
+            depth,
             has_weights_apart: execution.schedule == Schedule::ZeroBubble,
         }
     }
@@ -104,25 +115,51 @@ impl<'a> Stage<'a> {
         work: &Work,
         configuration: Configuration,
     ) -> Result<Costs, CheckError> {
+        let [stashed, inputs, products, loss] = [&layer.stashed, &layer.inputs, &layer.products, &layer.loss]
+            .map(|kept| kept.on_all(self.tensor));
         let kept = match configuration {
-            Configuration::None => layer.stashed,
-            Configuration::Selective => layer.inputs + layer.products,
-            Configuration::Full => layer.inputs,
+            Configuration::None => stashed,
+            Configuration::Selective => inputs + products,
+            Configuration::Full => inputs,
         };
         let recomputed = match configuration {
             Configuration::None => 0.0,
-            Configuration::Selective | Configuration::Full => (layer.stashed - kept).max(0.0),
+            Configuration::Selective | Configuration::Full => (stashed - kept).max(0.0),
         };
-        let gathered = if self.zero == 3 { self.per_device(&layer.parameters).iter().sum() } else { 0.0 };
+        let whole = if self.tensor > 1.0 { 2.0 * self.tensor * layer.gathered } else { 0.0 };
         let kept = kept * self.share();
         let is_apart = self.has_weights_apart && configuration == Configuration::None;
         Ok(Costs {
-            passes: self.passes(layer, work, configuration, is_apart)?,
+            passes: match self.devices.runtime {
+                None => self.passes(layer, work, configuration, is_apart)?,
+                Some(runtime) => {
+                    let host = match layer.is_numbered {
+                        true => runtime::host(runtime, self.depth, self.tensor),
+                        false => 0.0,
+                    };
+                    let parts = self.parts(layer, work, configuration, runtime)?;
+                    parts.passes(runtime, configuration, is_apart, host)
+                }
+            },
             update: self.once(layer)? + self.updates(work),
             state: self.state(layer),
             activations: if is_apart { [0.0, kept] } else { [kept, 0.0] },
-            workspace: (layer.workspace + recomputed) * self.share() + gathered,
+            workspace: (layer.workspace + recomputed + loss + whole) * self.share() + self.gathered(layer),
         })
+    }
+
+    /// Bytes of the workspace of a layer for parameters that are divided over copies, and for their gradients.
+    fn gathered(&self, layer: &Layer) -> f64 {
+        let on_device = |amount: &Divided| -> f64 { self.per_device(amount).iter().sum() };
+        match self.devices.runtime {
+            _ if self.zero < 3 => 0.0,
+            None => on_device(&layer.parameters),
+            // A pipeline does not divide them.
+            Some(_) if self.depth.is_pipeline() => 0.0,
+            Some(runtime) => {
+                2.0 * on_device(&layer.parameters) + runtime.reduction * on_device(&layer.gradients)
+            }
+        }
     }
 
     /// Seconds of the passes of a layer: its operators, conversions, exchanges and collectives over copies, and
@@ -134,28 +171,18 @@ impl<'a> Stage<'a> {
         configuration: Configuration,
         is_apart: bool,
     ) -> Result<Times, CheckError> {
-        let seconds = |parts: Parts| parts.launch + parts.work * self.share();
+        let seconds = |seconds: Seconds| seconds.of(self.microbatch, self.tensor);
         let mut forward = seconds(work.forward);
         let mut backward = seconds(work.backward) + seconds(work.again);
         let mut weights = seconds(work.weights);
-        if self.devices.tensor > 1 && !layer.conversions.is_empty() {
-            let link = self.devices.link(self.devices.tensor, "tensor parallelism")?;
-            for conversion in &layer.conversions {
-                let found = conversion.seconds(self.devices.tensor, self.microbatch, link);
-                forward += found.there;
-                backward += found.there;
-                weights += found.again;
-            }
+        for Converted { there, again } in self.conversions(layer)? {
+            forward += there;
+            backward += there;
+            weights += again;
         }
-        if self.expert > 1 && !layer.exchanges.is_empty() {
-            let span = self.devices.tensor.saturating_mul(self.expert);
-            let link = self.devices.link(span, "expert parallelism")?;
-            for &bytes in &layer.exchanges {
-                let bytes = self.expert as f64 * self.share() * bytes;
-                let seconds = all_to_all(self.expert, bytes, link);
-                forward += seconds;
-                backward += seconds;
-            }
+        for seconds in self.exchanges(layer)? {
+            forward += seconds;
+            backward += seconds;
         }
         backward += match configuration {
             Configuration::None => 0.0,
@@ -167,6 +194,60 @@ impl<'a> Stage<'a> {
         forward += gathered;
         backward += gathered;
         Ok(if is_apart { [forward, backward, weights] } else { [forward, backward + weights, 0.0] })
+    }
+
+    /// Seconds of the parts of the passes of a layer that a runtime overlaps.
+    fn parts(
+        &self,
+        layer: &Layer,
+        work: &Work,
+        configuration: Configuration,
+        runtime: &RuntimeDocument,
+    ) -> Result<PassParts, CheckError> {
+        let seconds = |seconds: Seconds| seconds.of(self.microbatch, self.tensor);
+        let converted: f64 = self.conversions(layer)?.iter().map(|found| found.there).sum();
+        let exchanged: f64 = self.exchanges(layer)?.iter().sum();
+        let [gathered, scattered] = self.in_microbatch(layer)?;
+        // A pipeline gathers and scatters once.
+        let is_once = self.zero == 3 && self.depth.is_pipeline();
+        let part = |seconds: f64| if is_once { seconds / self.microbatches } else { seconds };
+        Ok(PassParts {
+            forward: seconds(work.forward),
+            backward: seconds(work.backward) + seconds(work.again),
+            weights: seconds(work.weights),
+            repeated: match configuration {
+                Configuration::None => 0.0,
+                Configuration::Selective => seconds(work.others),
+                Configuration::Full => seconds(work.forward),
+            },
+            exchanged: converted * runtime.tensor + exchanged,
+            gathered: [part(gathered), if is_once { 0.0 } else { gathered }],
+            scattered: part(scattered),
+        })
+    }
+
+    /// Seconds of the conversions of a layer.
+    fn conversions(&self, layer: &Layer) -> Result<Vec<Converted>, CheckError> {
+        let tensor = self.devices.tensor;
+        if tensor <= 1 || layer.conversions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let group = Group { count: tensor, apart: 1, span: tensor };
+        let link = self.devices.link(group, "tensor parallelism")?;
+        let seconds = layer.conversions.iter();
+        Ok(seconds.map(|conversion| conversion.seconds(tensor, self.microbatch, &link)).collect())
+    }
+
+    /// Seconds of the exchanges of a layer with experts, in a pass.
+    fn exchanges(&self, layer: &Layer) -> Result<Vec<f64>, CheckError> {
+        if self.expert <= 1 || layer.exchanges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let tensor = self.devices.tensor;
+        let group = Group { count: self.expert, apart: tensor, span: tensor.saturating_mul(self.expert) };
+        let link = self.devices.link(group, "expert parallelism")?;
+        let bytes = layer.exchanges.iter().map(|bytes| self.expert as f64 * self.share() * bytes);
+        Ok(bytes.map(|bytes| all_to_all(self.expert, bytes, &link)).collect())
     }
 
     /// Seconds of the updates of a layer, each divided among the devices that share it.
@@ -197,30 +278,53 @@ impl<'a> Stage<'a> {
         amount.per_device(self.tensor, self.expert as f64)
     }
 
-    /// Seconds of two collectives over copies: one for the parts outside experts, and one for the experts.
+    /// Seconds of two collectives over copies of `factor` times an amount: one for the parts outside experts, and one for
+    /// the experts.
     fn over_copies(
         &self,
         amount: &Divided,
+        factor: f64,
         collective: fn(u64, f64, &LinkDocument) -> f64,
     ) -> Result<f64, CheckError> {
+        let Devices { tensor, data, runtime, .. } = self.devices;
+        let apart = [tensor, tensor.saturating_mul(self.expert)];
         let mut seconds = 0.0;
-        for (copies, bytes) in self.copies().into_iter().zip(self.per_device(amount)) {
-            if copies > 1 && bytes > 0.0 {
-                let span = self.devices.tensor.saturating_mul(self.devices.data);
-                seconds += collective(copies, bytes, self.devices.link(span, "data parallelism")?);
+        for ((count, apart), bytes) in self.copies().into_iter().zip(apart).zip(self.per_device(amount)) {
+            let bytes = factor * bytes;
+            if count > 1 && bytes > 0.0 {
+                let group = Group { count, apart, span: tensor.saturating_mul(data) };
+                let mut link = self.devices.link(group, "data parallelism")?;
+                // Each of the buckets is a collective.
+                link.latency_s *= runtime.map_or(1.0, |runtime| runtime.buckets);
+                seconds += collective(count, bytes, &link);
             }
         }
         Ok(seconds)
     }
 
+    /// Seconds of a collective over copies of parameters.
+    fn over_parameters(&self, layer: &Layer) -> Result<f64, CheckError> {
+        self.over_copies(&layer.parameters, 1.0, all_gather)
+    }
+
+    /// Seconds of a collective over copies of gradients.
+    fn over_gradients(
+        &self,
+        layer: &Layer,
+        collective: fn(u64, f64, &LinkDocument) -> f64,
+    ) -> Result<f64, CheckError> {
+        let factor = self.devices.runtime.map_or(1.0, |runtime| runtime.reduction);
+        self.over_copies(&layer.gradients, factor, collective)
+    }
+
     /// Seconds of the collectives over copies in a microbatch: of parameters in both passes, and of gradients.
     fn in_microbatch(&self, layer: &Layer) -> Result<[f64; 2], CheckError> {
         let gathered = match self.zero {
-            3 => self.over_copies(&layer.parameters, all_gather)?,
+            3 => self.over_parameters(layer)?,
             _ => 0.0,
         };
         let scattered = match self.zero {
-            2 | 3 => self.over_copies(&layer.gradients, reduce_scatter)?,
+            2 | 3 => self.over_gradients(layer, reduce_scatter)?,
             _ => 0.0,
         };
         Ok([gathered, scattered])
@@ -229,12 +333,13 @@ impl<'a> Stage<'a> {
     /// Seconds of the collectives over copies after the last microbatch.
     fn once(&self, layer: &Layer) -> Result<f64, CheckError> {
         let gathered = match self.zero {
-            1 | 2 => self.over_copies(&layer.parameters, all_gather)?,
+            1 | 2 => self.over_parameters(layer)?,
             _ => 0.0,
         };
         let gradients = match self.zero {
-            0 => self.over_copies(&layer.gradients, all_reduce)?,
-            1 => self.over_copies(&layer.gradients, reduce_scatter)?,
+            0 if self.devices.runtime.is_some() => self.over_gradients(layer, tree_all_reduce)?,
+            0 => self.over_gradients(layer, all_reduce)?,
+            1 => self.over_gradients(layer, reduce_scatter)?,
             _ => 0.0,
         };
         Ok(gathered + gradients)
@@ -242,14 +347,19 @@ impl<'a> Stage<'a> {
 
     /// Bytes of parameters, gradients and the optimizer on a device.
     fn state(&self, layer: &Layer) -> f64 {
-        [(&layer.parameters, 3), (&layer.gradients, 2), (&layer.optimizer, 1)]
+        let runtime = self.devices.runtime;
+        let gradients = runtime.map_or(1.0, |runtime| runtime.gradients);
+        // With a runtime, a pipeline divides only the states of the optimizer at ZeRO 3.
+        let is_in_part = runtime.is_some() && self.depth.is_pipeline() && self.zero == 3;
+        let zero = if is_in_part { 1 } else { self.zero };
+        [(&layer.parameters, 1.0, 3), (&layer.gradients, gradients, 2), (&layer.optimizer, 1.0, 1)]
             .into_iter()
-            .map(|(amount, divided_from)| {
+            .map(|(amount, factor, divided_from)| {
                 let parts = self.copies().into_iter().zip(self.per_device(amount));
                 parts
-                    .map(|(copies, bytes)| match self.zero >= divided_from {
-                        true => bytes / copies.max(1) as f64,
-                        false => bytes,
+                    .map(|(copies, bytes)| match zero >= divided_from {
+                        true => factor * bytes / copies.max(1) as f64,
+                        false => factor * bytes,
                     })
                     .sum::<f64>()
             })

@@ -1,21 +1,46 @@
 //! Seconds of the operators of a layer on a kind of devices, split by what they depend on.
 
+use stagewright_core::document::Pass;
+
 use super::model::{Layer, Model};
 use crate::joint::JointViolation;
 use crate::read::Kind;
-use crate::read::cost::{self, Parts};
+use crate::read::cost::{self, Parts, Terms};
+
+/// Seconds of operators in a pass, by what they depend on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seconds {
+    /// Seconds for all samples of the graph, divided over a tensor-parallel group.
+    shared: f64,
+    /// Seconds for all samples of the graph of operators that every device of the group runs in full.
+    whole: f64,
+    /// Seconds to launch kernels.
+    launch: f64,
+}
+
+impl Seconds {
+    fn add(&mut self, parts: Parts, is_whole: bool) {
+        *(if is_whole { &mut self.whole } else { &mut self.shared }) += parts.work;
+        self.launch += parts.launch;
+    }
+
+    /// Seconds of a `microbatch`, as the share of the samples of the graph, on one of `tensor` devices.
+    pub(super) fn of(&self, microbatch: f64, tensor: f64) -> f64 {
+        self.launch + self.shared * (microbatch / tensor) + self.whole * microbatch
+    }
+}
 
 /// Seconds of the operators of a layer, for all samples of the graph.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Work {
-    pub(super) forward: Parts,
+    pub(super) forward: Seconds,
     /// Forward operators that are not products.
-    pub(super) others: Parts,
+    pub(super) others: Seconds,
     /// First products of attentions, which run again in the backward pass.
-    pub(super) again: Parts,
+    pub(super) again: Seconds,
     /// Backward operators other than weight gradients.
-    pub(super) backward: Parts,
-    pub(super) weights: Parts,
+    pub(super) backward: Seconds,
+    pub(super) weights: Seconds,
     /// Updates, by `[is split][is of experts]`.
     pub(super) updates: [[f64; 2]; 2],
 }
@@ -28,9 +53,9 @@ impl Work {
         kind: &Kind,
         violations: &mut Vec<JointViolation>,
     ) -> Self {
-        let mut parts = |operator: usize, unmoved: f64| {
+        let mut parts = |operator: usize| {
             let document = &model.graph.operators[operator];
-            let parts = cost::parts(document, kind, unmoved);
+            let parts = cost::parts(document, kind, &terms(model, operator));
             if parts.is_none() {
                 let why = format!("cannot run on kind {:?}", kind.document.name);
                 violations.push(JointViolation::Operator { operator: document.name.clone(), why });
@@ -38,27 +63,28 @@ impl Work {
             parts.unwrap_or_default()
         };
         let mut in_pass = |operator: usize| {
-            let parts = parts(operator, model.attention.unmoved[operator]);
+            let parts = parts(operator);
             // Operators inside an attention run in its kernel.
             if model.attention.is_inside[operator] { Parts::default() } else { parts }
         };
         let mut work = Work::default();
         for &operator in &layer.forward {
-            let parts = in_pass(operator);
-            add(&mut work.forward, parts);
+            let (parts, is_whole) = (in_pass(operator), model.is_whole[operator]);
+            work.forward.add(parts, is_whole);
             if !model.kinds.is_product[operator] {
-                add(&mut work.others, parts);
+                work.others.add(parts, is_whole);
             }
-            if model.attention.is_first[operator] {
-                add(&mut work.again, parts);
+            if model.attention.runs_again[operator] {
+                work.again.add(parts, is_whole);
             }
         }
         for &operator in &layer.backward {
             let parts = in_pass(operator);
-            add(if model.is_weight[operator] { &mut work.weights } else { &mut work.backward }, parts);
+            let sum = if model.is_weight[operator] { &mut work.weights } else { &mut work.backward };
+            sum.add(parts, model.is_whole[operator]);
         }
         for &operator in &layer.updates {
-            let Parts { work: seconds, launch } = parts(operator, model.attention.unmoved[operator]);
+            let Parts { work: seconds, launch } = parts(operator);
             let (is_split, is_expert) = (model.is_split[operator], model.experts.is_expert[operator]);
             work.updates[usize::from(is_split)][usize::from(is_expert)] += seconds + launch;
         }
@@ -69,12 +95,27 @@ impl Work {
     pub(super) fn figures(&self) -> impl Iterator<Item = u64> {
         let Work { forward, others, again, backward, weights, updates } = *self;
         let parts = [forward, others, again, backward, weights];
-        let parts = parts.into_iter().flat_map(|parts| [parts.work, parts.launch]);
+        let parts = parts.into_iter().flat_map(|Seconds { shared, whole, launch }| [shared, whole, launch]);
         parts.chain(updates.into_iter().flatten()).map(f64::to_bits)
     }
 }
 
-fn add(sum: &mut Parts, parts: Parts) {
-    sum.work += parts.work;
-    sum.launch += parts.launch;
+/// What counts of an operator: a kernel does not move what stays in it. A runtime reaches a share of the memory bandwidth,
+/// moves the bytes of operators other than products several times, and launches no kernels one by one.
+fn terms(model: &Model, operator: usize) -> Terms {
+    let (kinds, attention) = (&model.kinds, &model.attention);
+    let stated = Terms { unmoved: attention.unmoved[operator], ..Terms::STATED };
+    let Some(runtime) = model.runtime else { return stated };
+    let is_trained = kinds.is_product[operator];
+    let terms = Terms { bandwidth: runtime.memory, launch: 0.0, is_trained, ..stated };
+    if model.graph.pass(operator) == Pass::Update {
+        return terms;
+    }
+    let passes = if attention.has_scores[operator] { runtime.scores } else { runtime.passes };
+    let moved = match (kinds.is_product[operator], kinds.is_norm[operator]) {
+        (true, _) => 1.0,
+        (false, true) => passes * runtime.norms,
+        (false, false) => passes,
+    };
+    Terms { flop: attention.flop[operator], moved, ..terms }
 }

@@ -7,7 +7,6 @@ use stagewright_core::document::Pass;
 
 use super::rule;
 use crate::joint::iteration::boundary::{self, Crossing};
-use crate::joint::iteration::membership;
 use crate::joint::iteration::model::{Layer, Model};
 use crate::joint::iteration::work::Work;
 use crate::joint::placed::Placed;
@@ -22,8 +21,6 @@ pub(super) struct Class<'a> {
     pub(super) layer: &'a Layer,
     /// Operators of the class on every kind; `None` if some cannot run there.
     pub(super) work: Vec<Option<Work>>,
-    /// Whether a configuration other than `none` is possible.
-    pub(super) is_numbered: bool,
     /// Number of layers of the class.
     pub(super) count: usize,
 }
@@ -59,7 +56,6 @@ impl<'a> Layers<'a> {
         let (mut classes, mut class_of) = (Vec::new(), Vec::with_capacity(order.len()));
         let mut found: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
         for &layer in &order {
-            let is_numbered = membership::is_numbered(layers[layer].0);
             let layer = &model.layers[layer];
             let work: Vec<Option<Work>> = cluster
                 .kinds
@@ -71,13 +67,12 @@ impl<'a> Layers<'a> {
                 })
                 .collect();
             let mut key = layer.figures();
-            key.push(u64::from(is_numbered));
             for work in &work {
                 key.push(u64::from(work.is_some()));
                 key.extend(work.iter().flat_map(Work::figures));
             }
             let class = *found.entry(key).or_insert_with(|| {
-                classes.push(Class { layer, work, is_numbered, count: 0 });
+                classes.push(Class { layer, work, count: 0 });
                 classes.len() - 1
             });
             classes[class].count += 1;

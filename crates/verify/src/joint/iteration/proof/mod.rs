@@ -23,6 +23,9 @@
 //! - Transfers on one kind use the link that spans the number of devices; numbers that fit into a server and larger
 //!   numbers are excluded separately. On several kinds, a transfer uses the slower of the two stages' links to other
 //!   servers, so the link of the stage that pays for the transfer is never slower.
+//! - With a runtime, the costs of layers depend on whether a pipeline has one device, several in a server, or several in
+//!   several servers. Each of these depths is excluded with its own costs, and several kinds are several servers. What an
+//!   iteration takes besides the schedule and the updates is subtracted from the bound.
 //! - If all ZeRO stages are allowed, a single copy is tried only with stage 0, and without experts only expert
 //!   parallelism of degree 1 is tried. Both take as long as the alternatives and need no more memory.
 //! - The documentation of each module states the inequalities that it uses.
@@ -48,7 +51,8 @@ use stagewright_core::tolerance;
 
 use super::devices::Devices;
 use super::model::Model;
-use super::stage::Configuration;
+use super::runtime::Depth;
+use super::stage::{Configuration, Stage};
 use crate::joint::placed::Placed;
 use crate::joint::rules::Allowed;
 use crate::read::Cluster;
@@ -96,9 +100,12 @@ pub(super) struct Problem<'a> {
 
 /// Whether no plan of `layers` takes less than a bound, up to rounding. `false` means undecided.
 pub(super) fn proves(problem: &Problem, layers: &[(&str, Placed)], bound: f64) -> bool {
+    // Every iteration has the seconds that its runtime takes besides.
+    let besides = problem.model.runtime.map_or(0.0, |runtime| runtime.iteration_s);
+    let cutoff = tolerance::round_down(bound) - besides;
     // No duration is negative.
-    bound <= 0.0
-        || Proof::new(problem, layers, bound)
+    cutoff <= 0.0
+        || Proof::new(problem, layers, cutoff)
             .is_some_and(|proof| proof.holds(&mut Effort { left: MOST_STEPS }).unwrap_or(false))
 }
 
@@ -114,7 +121,7 @@ struct Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    fn new(problem: &'a Problem<'a>, layers: &[(&str, Placed)], bound: f64) -> Option<Self> {
+    fn new(problem: &'a Problem<'a>, layers: &[(&str, Placed)], cutoff: f64) -> Option<Self> {
         let allowed = Allowed::new(problem.plan);
         let all = [Configuration::None, Configuration::Selective, Configuration::Full];
         let may_recompute = allowed.has(Parallelism::Recompute);
@@ -128,47 +135,14 @@ impl<'a> Proof<'a> {
         if !space.has(plan, cluster) {
             return None;
         }
-        Some(Proof {
-            problem,
-            layers: Layers::new(model, cluster, layers)?,
-            space,
-            configurations,
-            cutoff: tolerance::round_down(bound),
-        })
+        Some(Proof { problem, layers: Layers::new(model, cluster, layers)?, space, configurations, cutoff })
     }
 
     /// Whether all combinations are excluded.
     fn holds(&self, effort: &mut Effort) -> Result<bool, Exhausted> {
         for execution in &self.space.executions {
-            // The places of every kind, by degree of tensor parallelism.
-            let mut kinds = Vec::with_capacity(self.space.tensor.len());
-            for (kind, degrees) in self.space.tensor.iter().enumerate() {
-                effort.spend((degrees.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
-                let places = degrees.iter().filter_map(|&tensor| self.place(kind, tensor, execution));
-                kinds.push(places.collect::<Vec<Place>>());
-            }
-            kinds.retain(|places| !places.is_empty());
-            if !kinds.iter().flatten().all(Place::is_moderate) {
-                return Err(Exhausted);
-            }
-            for place in kinds.iter().flatten() {
-                if !self.excludes_one_kind(place, execution, effort)? {
-                    return Ok(false);
-                }
-            }
-            if kinds.len() < 2 || execution.schedule == Schedule::Interleaved {
-                continue;
-            }
-            // All combinations of the degrees of the kinds.
-            let combinations = kinds.iter().try_fold(1usize, |count, places| count.checked_mul(places.len()));
-            for number in 0..combinations.ok_or(Exhausted)? {
-                let mut rest = number;
-                let places = kinds.iter().map(|places| {
-                    let place = &places[rest % places.len()];
-                    rest /= places.len();
-                    place
-                });
-                if !self.excludes_several_kinds(&places.collect::<Vec<_>>(), execution, effort)? {
+            for depths in self.depths() {
+                if !self.excludes_depths(depths, execution, effort)? {
                     return Ok(false);
                 }
             }
@@ -176,23 +150,93 @@ impl<'a> Proof<'a> {
         Ok(true)
     }
 
-    /// A kind of devices with a degree of tensor parallelism; `None` if it has too few devices for a stage.
-    fn place(&self, kind: usize, tensor: u64, execution: &JointExecutionDocument) -> Option<Place<'a>> {
-        let Problem { cluster, samples, model, .. } = *self.problem;
-        let devices = Devices::new(cluster, kind, tensor, u64::from(execution.data));
-        let is_version_2 = model.graph.is_version_2;
-        Place::new(&self.layers, kind, devices, execution, samples, &self.configurations, is_version_2)
+    /// The depths of pipelines, those with the same costs of layers together. Costs depend on the depth with a runtime.
+    fn depths(&self) -> Vec<&'static [Depth]> {
+        match self.problem.model.runtime {
+            None => vec![&Depth::ALL],
+            Some(_) => Depth::ALL.chunks(1).collect(),
+        }
     }
 
-    /// Whether no pipeline on one kind takes less than the cutoff.
+    /// Whether no pipeline of some depths takes less than the cutoff.
+    fn excludes_depths(
+        &self,
+        depths: &[Depth],
+        execution: &JointExecutionDocument,
+        effort: &mut Effort,
+    ) -> Result<bool, Exhausted> {
+        // The places of every kind, by degree of tensor parallelism.
+        let mut kinds = Vec::with_capacity(self.space.tensor.len());
+        for (kind, degrees) in self.space.tensor.iter().enumerate() {
+            effort.spend((degrees.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
+            let places = degrees.iter().filter_map(|&tensor| self.place(kind, tensor, depths[0], execution));
+            kinds.push(places.collect::<Vec<Place>>());
+        }
+        kinds.retain(|places| !places.is_empty());
+        if !kinds.iter().flatten().all(Place::is_moderate) {
+            return Err(Exhausted);
+        }
+        for place in kinds.iter().flatten() {
+            if !self.excludes_one_kind(place, depths, execution, effort)? {
+                return Ok(false);
+            }
+        }
+        // Devices of several kinds are in several servers.
+        if kinds.len() < 2 || !depths.contains(&Depth::Across) || execution.schedule == Schedule::Interleaved
+        {
+            return Ok(true);
+        }
+        // All combinations of the degrees of the kinds.
+        let combinations = kinds.iter().try_fold(1usize, |count, places| count.checked_mul(places.len()));
+        for number in 0..combinations.ok_or(Exhausted)? {
+            let mut rest = number;
+            let places = kinds.iter().map(|places| {
+                let place = &places[rest % places.len()];
+                rest /= places.len();
+                place
+            });
+            if !self.excludes_several_kinds(&places.collect::<Vec<_>>(), execution, effort)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A kind of devices with a degree of tensor parallelism; `None` if it has too few devices for a stage.
+    fn place(
+        &self,
+        kind: usize,
+        tensor: u64,
+        depth: Depth,
+        execution: &JointExecutionDocument,
+    ) -> Option<Place<'a>> {
+        let Problem { cluster, samples, model, .. } = *self.problem;
+        let devices = Devices::new(cluster, model.runtime, kind, tensor, u64::from(execution.data));
+        let stage = Stage::new(devices, execution, samples, depth);
+        Place::new(&self.layers, kind, devices, &stage, &self.configurations, model.graph.is_version_2)
+    }
+
+    /// Whether no pipeline on one kind, of some depths, takes less than the cutoff.
     fn excludes_one_kind(
         &self,
         place: &Place,
+        depths: &[Depth],
         execution: &JointExecutionDocument,
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
         let in_server = place.in_server().min(place.room);
+        let is_of = |devices: &usize| {
+            depths.contains(match devices {
+                1 => &Depth::Alone,
+                _ if *devices <= in_server => &Depth::Inside,
+                _ => &Depth::Across,
+            })
+        };
         for (devices, with) in [(1..=in_server, in_server), (in_server + 1..=place.room, place.room)] {
+            // The devices of given depths are an interval.
+            let first = devices.clone().find(is_of).unwrap_or(usize::MAX);
+            let last = devices.rev().find(is_of).unwrap_or(0);
+            let devices = first..=last;
             if devices.is_empty() {
                 continue;
             }

@@ -1,13 +1,11 @@
 //! Costs of layers on a kind of devices, in a combination of degrees.
 
-use stagewright_core::document::JointExecutionDocument;
 use stagewright_core::tolerance;
 
 use super::layers::{Class, Layers};
 use crate::joint::iteration::collective::point_to_point;
 use crate::joint::iteration::devices::Devices;
 use crate::joint::iteration::stage::{Configuration, Stage};
-use crate::read;
 
 /// Largest figure of a layer in a proof; the seconds and bytes of real layers are far smaller.
 const MOST: f64 = 1e200;
@@ -30,16 +28,17 @@ pub(super) struct Priced {
     pub(super) forward: f64,
     pub(super) update: f64,
     pub(super) state: f64,
-    /// Configurations that the class may have. The first has the shortest backward pass, both alone and together with
-    /// its weight gradients.
+    /// Configurations that the class may have. None has a longer backward pass than a later one, both alone and together
+    /// with its weight gradients.
     pub(super) settings: Vec<Setting>,
 }
 
 impl Priced {
-    /// Costs of a class on a kind; `None` if the class cannot run there.
+    /// Costs of a class on a kind; `None` if the class cannot run there. If rounding makes a configuration faster than one
+    /// before it, the earlier one takes its lower figures.
     fn new(class: &Class, kind: usize, stage: &Stage, configurations: &[Configuration]) -> Option<Self> {
         let work = class.work[kind].as_ref()?;
-        let configurations = if class.is_numbered { configurations } else { &[Configuration::None] };
+        let configurations = if class.layer.is_numbered { configurations } else { &[Configuration::None] };
         let mut priced = Priced { forward: 0.0, update: 0.0, state: 0.0, settings: Vec::new() };
         for &configuration in configurations {
             let costs = stage.costs(class.layer, work, configuration).ok()?;
@@ -53,10 +52,17 @@ impl Priced {
                 workspace: costs.workspace,
             });
         }
-        let first = priced.settings.first()?;
-        let is_fastest = |other: &Setting| first.backward <= other.backward && first.both <= other.both;
-        priced.settings.iter().all(is_fastest).then_some(())?;
-        Some(priced)
+        let mut least = [f64::INFINITY; 2];
+        for setting in priced.settings.iter_mut().rev() {
+            for (seconds, least) in [&mut setting.backward, &mut setting.both].into_iter().zip(&mut least) {
+                // A figure that is not a number stays, since the proof then ends.
+                if *least < *seconds {
+                    *seconds = *least;
+                }
+                *least = *seconds;
+            }
+        }
+        (!priced.settings.is_empty()).then_some(priced)
     }
 
     /// Whether sums of the class's figures over layers and microbatches are finite.
@@ -105,14 +111,13 @@ pub(super) struct Place<'a> {
 pub(super) type Transfers = Vec<[f64; 2]>;
 
 impl<'a> Place<'a> {
-    /// Prices the layers on the kind with index `kind`, with the devices of a stage; `None` if the kind has too few
+    /// Prices the layers on the kind with index `kind`, on the devices of a `stage`; `None` if the kind has too few
     /// devices for a stage.
     pub(super) fn new(
         layers: &Layers,
         kind: usize,
         devices: Devices<'a>,
-        execution: &JointExecutionDocument,
-        samples: f64,
+        stage: &Stage,
         configurations: &[Configuration],
         is_version_2: bool,
     ) -> Option<Self> {
@@ -121,14 +126,14 @@ impl<'a> Place<'a> {
         if room == 0 {
             return None;
         }
-        let stage = Stage::new(devices, execution, samples);
-        let classes = layers.classes.iter().map(|class| Priced::new(class, kind, &stage, configurations));
+        let classes = layers.classes.iter().map(|class| Priced::new(class, kind, stage, configurations));
         Some(Place {
             devices,
             share: stage.share(),
             room: usize::try_from(room).unwrap_or(usize::MAX).min(layers.len()),
             // Sums differ by rounding, so the tolerance is doubled.
-            limit: read::usable_memory(document, is_version_2)
+            limit: devices
+                .usable_memory(is_version_2)
                 .map_or(f64::INFINITY, |limit| limit * (1.0 + 2.0 * tolerance::MEMORY_RELATIVE)),
             classes: classes.collect(),
         })
@@ -142,9 +147,7 @@ impl<'a> Place<'a> {
     /// Maximum number of devices of a pipeline in one server.
     pub(super) fn in_server(&self) -> usize {
         let of_stage = self.devices.tensor.saturating_mul(self.devices.data).max(1);
-        let of_server =
-            self.devices.kind.document.server.map_or(u64::MAX, |server| u64::from(server.devices));
-        usize::try_from(of_server / of_stage).unwrap_or(usize::MAX)
+        usize::try_from(self.devices.of_server() / of_stage).unwrap_or(usize::MAX)
     }
 
     /// Transfers in a pipeline with this number of devices; `None` stands for a pipeline on several kinds. Infinite
@@ -152,11 +155,11 @@ impl<'a> Place<'a> {
     pub(super) fn transfers(&self, layers: &Layers, devices: Option<usize>) -> Transfers {
         let of_stage = self.devices.tensor.saturating_mul(self.devices.data);
         let span = devices.map_or(u64::MAX, |devices| of_stage.saturating_mul(devices as u64));
-        let link = self.devices.link(span, "transfers between stages").ok();
+        let link = self.devices.port(span, "transfers between stages").ok();
         let crossings = layers.crossings.iter().map(|crossing| {
             [crossing.forward, crossing.backward].map(|bytes| match (bytes, link) {
                 (None, _) => 0.0,
-                (Some(bytes), Some(link)) if bytes > 0.0 => point_to_point(bytes * self.share, link),
+                (Some(bytes), Some(link)) if bytes > 0.0 => point_to_point(bytes * self.share, &link),
                 (Some(bytes), None) if bytes > 0.0 => f64::INFINITY,
                 _ => 0.0,
             })

@@ -2,10 +2,10 @@
 
 use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism, Schedule};
 
-use crate::joint::iteration::execution;
 use crate::joint::iteration::experts::Experts;
+use crate::joint::iteration::{devices, execution};
 use crate::joint::rules::{self, Allowed};
-use crate::read::{Cluster, Kind};
+use crate::read::Cluster;
 
 /// Maximum number of samples of a microbatch, and of devices of a tensor-parallel group, if they are not given.
 const MOST: u64 = 64;
@@ -107,7 +107,13 @@ impl Space {
         }
         let tensor = cluster.kinds.iter().map(|kind| {
             let all = degrees(&allowed, Parallelism::Tp, 1, || (1..=MOST).collect());
-            all.into_iter().filter(|&tensor| may_split(kind, heads, tensor)).collect()
+            let has_runtime = plan.objective.runtime.is_some();
+            let may_split = |&tensor: &u64| {
+                tensor > 0
+                    && heads.iter().all(|heads| heads.is_multiple_of(tensor))
+                    && devices::allow_tensor(kind, has_runtime, tensor).is_ok()
+            };
+            all.into_iter().filter(may_split).collect()
         });
         let tensor = tensor.collect();
         let devices = match allowed.has(Parallelism::Pp) {
@@ -139,14 +145,6 @@ impl Space {
     pub(super) fn may_have(&self, devices: usize) -> bool {
         self.devices.is_none_or(|given| given == devices)
     }
-}
-
-/// Whether operators may be split over `tensor` devices of a kind.
-fn may_split(kind: &Kind, heads: &[u64], tensor: u64) -> bool {
-    let count = kind.document.count;
-    let of_server = kind.document.server.map_or(count, |server| server.devices.min(count));
-    let mut wholes = heads.iter().copied().chain([u64::from(of_server)]);
-    tensor > 0 && wholes.all(|whole| whole.is_multiple_of(tensor))
 }
 
 /// The divisors of a number in ascending order. O(√number).

@@ -1,0 +1,82 @@
+//! How a runtime overlaps the parts of a pass, and the seconds that its host takes at least.
+
+use stagewright_core::document::RuntimeDocument;
+
+use super::schedule::Times;
+use super::stage::Configuration;
+
+/// How far the pipeline of a plan reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// A single device; a tensor-parallel group counts as one.
+    Alone,
+    /// Several devices, all in one server.
+    Inside,
+    /// Several devices in several servers.
+    Across,
+}
+
+impl Depth {
+    /// The depths of all pipelines.
+    pub(super) const ALL: [Depth; 3] = [Depth::Alone, Depth::Inside, Depth::Across];
+
+    /// Whether a plan is a pipeline.
+    pub(super) fn is_pipeline(self) -> bool {
+        self != Depth::Alone
+    }
+}
+
+/// Seconds of the parts of the passes of a layer, for a microbatch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PassParts {
+    /// Forward operators, backward operators, and weight gradients.
+    pub(super) forward: f64,
+    pub(super) backward: f64,
+    pub(super) weights: f64,
+    /// Forward operators that the configuration repeats.
+    pub(super) repeated: f64,
+    /// Conversions and exchanges, in a pass.
+    pub(super) exchanged: f64,
+    /// Gathers of parameters in the forward and in the backward pass.
+    pub(super) gathered: [f64; 2],
+    /// Scatter of gradients.
+    pub(super) scattered: f64,
+}
+
+impl PassParts {
+    /// Seconds of the passes of a layer. `host` is the least time of a forward pass; if `is_apart`, the weight gradients
+    /// take their share of the backward pass.
+    pub(super) fn passes(
+        &self,
+        runtime: &RuntimeDocument,
+        configuration: Configuration,
+        is_apart: bool,
+        host: f64,
+    ) -> Times {
+        let PassParts { forward, backward, weights, repeated, exchanged, gathered, scattered } = *self;
+        let mix = |compute: f64, moved: f64| compute.max(moved) + runtime.contention * compute.min(moved);
+        let (times, hosts) = if configuration == Configuration::Full { (2.0, 3.0) } else { (1.0, 2.0) };
+        let there = at_least(mix(forward, gathered[0]) + exchanged, host);
+        let [compute, moved] = [backward + weights + repeated, gathered[1] + scattered];
+        let back = at_least(mix(compute, moved) + times * exchanged, hosts * host);
+        if !is_apart {
+            return [there, back, 0.0];
+        }
+        let all = backward + weights + exchanged + gathered[1] + scattered;
+        let share = if all > 0.0 { (weights + scattered) / all } else { 0.0 };
+        [there, back - share * back, share * back]
+    }
+}
+
+/// The larger of a time and of the `least` that it may be. A time that is not a number stays so.
+fn at_least(seconds: f64, least: f64) -> f64 {
+    if seconds < least { least } else { seconds }
+}
+
+/// Seconds that the host takes at least for the forward pass of a numbered layer.
+pub(super) fn host(runtime: &RuntimeDocument, depth: Depth, tensor: f64) -> f64 {
+    match depth {
+        Depth::Alone | Depth::Inside => runtime.host_s,
+        Depth::Across => runtime.host_s + runtime.pipeline_host_s * tensor.powf(1.25),
+    }
+}

@@ -69,7 +69,7 @@ impl Problem {
             return None;
         }
         for (pool, &efficiency) in problem.pools.iter_mut().zip(training_efficiency) {
-            pool.efficiency = efficiency;
+            pool.efficiency[0] = efficiency;
         }
         Some(problem)
     }

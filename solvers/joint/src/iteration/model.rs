@@ -37,11 +37,13 @@ pub(crate) enum Sort {
     Product,
     /// A product in the kernel of an attention, and whether the attention is causal.
     Attention(bool),
-    Norm,
-    /// The softmax of an attention that does not run in one kernel.
-    Scores,
-    Update,
-    Other,
+    /// An update, and whether it is a product.
+    Update(bool),
+    /// Any other: whether it is a norm, and whether it is the softmax of an attention that does not run in one kernel.
+    Other {
+        is_norm: bool,
+        is_apart: bool,
+    },
 }
 
 /// No work, in the kernel of another operator.
@@ -51,8 +53,8 @@ const NO_WORK: Work = Work::Measured(0.0);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rates<'r> {
     pub(crate) runtime: &'r Runtime,
-    /// Share of the peak that products reach.
-    pub(crate) efficiency: f64,
+    /// Share of the peak that products reach, and that other operators reach.
+    pub(crate) efficiency: [f64; 2],
 }
 
 impl Work {
@@ -64,13 +66,16 @@ impl Work {
             Work::Estimated { sort, flop, peak, traffic, overhead } => (sort, flop, peak, traffic, overhead),
         };
         let (computed, passes) = match sort {
-            Sort::Product | Sort::Update => (1.0, 1.0),
+            Sort::Product | Sort::Update(_) => (1.0, 1.0),
             Sort::Attention(is_causal) => (if is_causal && !runtime.is_ideal { 0.5 } else { 1.0 }, 1.0),
-            Sort::Norm => (1.0, runtime.passes * runtime.norms),
-            Sort::Scores => (1.0, runtime.scores),
-            Sort::Other => (1.0, runtime.passes),
+            Sort::Other { is_norm, is_apart } => {
+                let passes = if is_apart { runtime.scores } else { runtime.passes };
+                (1.0, passes * if is_norm { runtime.norms } else { 1.0 })
+            }
         };
         let slowness = if matches!(sort, Sort::Attention(_)) { runtime.attention } else { 1.0 };
+        let is_product = matches!(sort, Sort::Product | Sort::Attention(_) | Sort::Update(true));
+        let efficiency = efficiency[usize::from(!is_product)];
         let compute = flop * computed / (peak * efficiency * slowness);
         let traffic = traffic * passes / runtime.memory;
         let launches = if runtime.is_ideal { overhead } else { 0.0 };
@@ -429,12 +434,10 @@ fn work(
         _ => 0.0,
     };
     let sort = match network.causal[operator] {
-        _ if network.pass(operator) == Pass::Update => Sort::Update,
+        _ if network.pass(operator) == Pass::Update => Sort::Update(network.is_product(operator)),
         Some(is_causal) => Sort::Attention(is_causal),
         None if network.is_product(operator) => Sort::Product,
-        None if network.is_norm(operator) => Sort::Norm,
-        None if network.is_apart[operator] => Sort::Scores,
-        None => Sort::Other,
+        None => Sort::Other { is_norm: network.is_norm(operator), is_apart: network.is_apart[operator] },
     };
     let overhead = document.launches.unwrap_or(1.0) * class.launch_overhead_s;
     Ok(Work::Estimated { sort, flop, peak, traffic, overhead })

@@ -18,8 +18,8 @@ pub(crate) struct Pool {
     pub(crate) devices: u32,
     /// Bytes that a plan may use on a device.
     pub(crate) capacity: f64,
-    /// Share of the peak that products reach.
-    pub(crate) efficiency: f64,
+    /// Share of the peak that products reach, and that other operators reach.
+    pub(crate) efficiency: [f64; 2],
     /// Link between devices of a server.
     pub(crate) link: LinkDocument,
     /// Number of devices of a server.
@@ -114,8 +114,8 @@ pub(crate) fn pools<'c>(
             devices: kind.count,
             capacity: (memory - reserve).max(0.0) * (1.0 + MEMORY_RELATIVE),
             efficiency: match runtime.is_ideal {
-                true => ideal,
-                false => class.1.training_efficiency.unwrap_or(ideal),
+                true => [ideal; 2],
+                false => [class.1.training_efficiency.unwrap_or(ideal), ideal],
             },
             link,
             server,

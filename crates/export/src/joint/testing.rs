@@ -31,6 +31,7 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
             microbatch: None,
             schedules: vec![Schedule::OneFOneB],
             recompute_workspace: RecomputeWorkspace::Max,
+            runtime: None,
             value_s: Some(1.0),
         },
         bound: JointBoundDocument { value_s: Some(1.0), source: "search".into() },

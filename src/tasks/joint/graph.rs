@@ -12,7 +12,7 @@ use stagewright_core::document::{
 use stagewright_core::graph::Graph as CoreGraph;
 use stagewright_core::solver::Context;
 use stagewright_core::tolerance;
-use stagewright_costs::Coverage;
+use stagewright_costs::{Coverage, Source};
 use stagewright_formats::{layers, runtimes};
 use stagewright_joint::code::J011;
 use stagewright_joint::iteration;
@@ -214,10 +214,16 @@ pub(super) fn sources(
     coverage: &Coverage,
     plan: &JointPlanDocument,
 ) -> Option<SourcesDocument> {
-    // Closed forms of kernels have no part in joint plans.
-    let mut cluster = cluster.clone();
+    // Closed forms of kernels have no part in joint plans: what is not measured is estimated.
+    let (mut cluster, mut coverage) = (cluster.clone(), coverage.clone());
     cluster.classes.values_mut().for_each(|class| class.fits.clear());
-    let cluster = &cluster;
+    for (class, sources) in &mut coverage.operators {
+        for (source, operator) in sources.iter_mut().zip(&graph.operators) {
+            if *source == Some(Source::Fitted) && !operator.seconds.contains_key(class) {
+                *source = Some(Source::Guessed);
+            }
+        }
+    }
     let mut layers = problem.layers().into_iter();
     let mut operators = Vec::new();
     for stage in &plan.stages {
@@ -227,5 +233,5 @@ pub(super) fn sources(
             operators.extend(of_layer.into_iter().map(|operator| (operator, kind.class.as_str())));
         }
     }
-    reading::sources_on(graph, cluster, operators, coverage)
+    reading::sources_on(graph, &cluster, operators, &coverage)
 }

@@ -71,10 +71,11 @@ judge-local: rust
 	$(CARGO) run --quiet -p stagewright-llamacpp --example judge -- $(OPTIONS) $(RUNS)
 
 # Judges the time and memory that joint plans predict by published training runs: RUNS is a folder with the files of
-# published-runs. OPTIONS=--rows prints every run, --fit fits the constants, --leave-one-out fits them without each source in turn.
+# published-runs. OPTIONS=--rows prints every run, --fit fits the constants, --leave-one-out fits them without each source in turn,
+# and --ablation without each term of the model.
 judge-joint: RUNS = $(SHARED)/data/published-runs
 judge-joint: rust
-	$(CARGO) run --quiet -p stagewright-joint --example judge -- $(OPTIONS) $(RUNS)
+	$(CARGO) run --quiet -p stagewright-joint --example published -- $(OPTIONS) $(RUNS)
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -14,7 +14,8 @@ const SOFTNESS: f64 = 0.05;
 /// Weight of a run that is called infeasible by mistake, over that of a failed trial called feasible.
 const INFEASIBLE: f64 = 3.0;
 
-/// Sources whose memory is not judged: their plans offload, or run on cards shared with a display.
+/// Sources whose memory is not judged: plans of Mist offload, and AMP says how much memory a card has, but not how much its
+/// runs leave of it.
 const WITHOUT_MEMORY: [&str; 2] = ["amp", "mist-l4"];
 
 /// Sums by source weigh by the square root of its rows.

@@ -39,7 +39,8 @@ pub(crate) fn print(priced: &[Priced]) {
     for row in priced {
         files.entry(row.0.run.file).or_default().push(row);
     }
-    files.insert("total", priced.iter().collect());
+    let total = [("total", priced.iter().collect())];
+    let files: Vec<(&str, Vec<&Priced>)> = files.into_iter().chain(total).collect();
     println!("| seconds | n | expressed | signed | median | p90 | ρ | regret | groups |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     files.iter().for_each(|(name, rows)| print_seconds(name, rows));
@@ -54,40 +55,82 @@ pub(crate) fn print(priced: &[Priced]) {
     reasons.iter().for_each(|(reason, count)| println!("| {reason} | {count} |"));
 }
 
-fn print_seconds(name: &str, rows: &[&Priced]) {
-    let timed: Vec<&&Priced> = rows.iter().filter(|(outcome, _)| outcome.run.timed().is_some()).collect();
-    let measured =
-        timed.iter().filter_map(|(outcome, price)| Some((outcome.run.timed()?, price.as_ref().ok()?)));
-    let errors: Vec<f64> = measured.map(|(measured, price)| price.seconds / measured - 1.0).collect();
-    let expressed = 100.0 * errors.len() as f64 / timed.len().max(1) as f64;
+/// Groups of runs of one model on the same devices, each with predicted and measured seconds, that are large enough to
+/// rank.
+fn groups(rows: &[&Priced]) -> Vec<Vec<(f64, f64)>> {
     let mut groups: BTreeMap<_, Vec<(f64, f64)>> = BTreeMap::new();
-    for (Outcome { run, .. }, price) in &timed {
+    for (Outcome { run, .. }, price) in rows {
         if let (Some(measured), Ok(price)) = (run.timed(), price) {
             let key = (run.file, &run.name, &run.gpu, run.gpus, run.sequence, run.batch);
             groups.entry(key).or_default().push((price.seconds, measured));
         }
     }
-    let groups: Vec<&Vec<(f64, f64)>> = groups.values().filter(|rows| rows.len() >= LEAST_OF_GROUP).collect();
-    let mean = |of_group: fn(&[(f64, f64)]) -> f64| match groups.len() {
+    groups.into_values().filter(|rows| rows.len() >= LEAST_OF_GROUP).collect()
+}
+
+/// The mean of a figure of groups; a dash without any.
+fn mean(groups: &[Vec<(f64, f64)>], of_group: fn(&[(f64, f64)]) -> f64) -> String {
+    match groups.len() {
         0 => "-".to_owned(),
         count => format!("{:.3}", groups.iter().map(|rows| of_group(rows)).sum::<f64>() / count as f64),
+    }
+}
+
+/// Errors of the seconds of rows.
+fn errors(rows: &[&Priced]) -> Vec<f64> {
+    let measured =
+        rows.iter().filter_map(|(outcome, price)| Some((outcome.run.timed()?, price.as_ref().ok()?)));
+    measured.map(|(measured, price)| price.seconds / measured - 1.0).collect()
+}
+
+/// Errors of the bytes of rows.
+fn errors_of_bytes(rows: &[&Priced]) -> Vec<f64> {
+    let measured = rows.iter().filter_map(|(outcome, price)| {
+        let measured = outcome.run.memory.filter(|&memory| memory > 0.0)?;
+        Some(price.as_ref().ok()?.memory_bytes / measured - 1.0)
+    });
+    measured.collect()
+}
+
+/// Cells for a line of the ablation.
+pub(crate) fn short(priced: &[Priced]) -> String {
+    let all: Vec<&Priced> = priced.iter().collect();
+    let absolute = |errors: Vec<f64>| errors.into_iter().map(f64::abs).collect::<Vec<f64>>();
+    let seconds = absolute(errors(&all));
+    let of_file = |file: &str| {
+        let rows: Vec<&Priced> =
+            all.iter().copied().filter(|(outcome, _)| outcome.run.file == file).collect();
+        let groups = groups(&rows);
+        format!("{} | {}", mean(&groups, rank_correlation), mean(&groups, regret))
     };
+    format!(
+        "{:.1}% | {:.1}% | {} | {} | {:.1}%",
+        100.0 * quantile(seconds.clone(), 0.5),
+        100.0 * quantile(seconds, 0.9),
+        of_file("hagemann.csv"),
+        of_file("ultrascale.csv"),
+        100.0 * quantile(absolute(errors_of_bytes(&all)), 0.5)
+    )
+}
+
+fn print_seconds(name: &str, rows: &[&Priced]) {
+    let timed: Vec<&Priced> =
+        rows.iter().copied().filter(|(outcome, _)| outcome.run.timed().is_some()).collect();
+    let errors = errors(&timed);
+    let expressed = 100.0 * errors.len() as f64 / timed.len().max(1) as f64;
+    let groups = groups(&timed);
     println!(
         "| {name} | {} | {expressed:.1}% | {} | {} | {} | {} |",
         timed.len(),
         quantiles(&errors),
-        mean(rank_correlation),
-        mean(regret),
+        mean(&groups, rank_correlation),
+        mean(&groups, regret),
         groups.len()
     );
 }
 
 fn print_memory(name: &str, rows: &[&Priced]) {
-    let measured = rows.iter().filter_map(|(outcome, price)| {
-        let measured = outcome.run.memory.filter(|&memory| memory > 0.0)?;
-        Some(price.as_ref().ok()?.memory_bytes / measured - 1.0)
-    });
-    let errors: Vec<f64> = measured.collect();
+    let errors = errors_of_bytes(rows);
     let mistakes = |status: Status, is_mistake: fn(bool) -> bool| {
         let judged = rows.iter().filter(|(outcome, _)| outcome.run.status == status);
         let fits = judged
@@ -107,6 +150,9 @@ fn print_memory(name: &str, rows: &[&Priced]) {
 
 /// Cells with the median of errors, and the median and 90th percentile of errors without sign.
 fn quantiles(errors: &[f64]) -> String {
+    if errors.is_empty() {
+        return "- | - | -".into();
+    }
     let absolute: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     let percent = |errors: &[f64], share| 100.0 * quantile(errors.to_vec(), share);
     format!(

@@ -1,7 +1,7 @@
 //! Judges the model of joint plans by published training runs.
 //!
 //! ```text
-//! cargo run --release -p stagewright-joint --example judge -- FOLDER [--rows] [--fit | --leave-one-out]
+//! cargo run --release -p stagewright-joint --example published -- FOLDER [--rows] [--fit | --leave-one-out | --ablation]
 //! ```
 //!
 //! FOLDER has some of `runs.csv`, `hagemann.csv`, `ultrascale.csv` and `foundry.csv`. Every row becomes a training graph, a cluster
@@ -10,10 +10,12 @@
 //! share that can be expressed, the median of signed errors, and median and 90th percentile of errors without sign; the mean rank
 //! correlation and regret over groups of rows with the same model, devices, sequence and batch; errors of memory, and trials that
 //! are called feasible or infeasible by mistake. With `--rows` every row is printed as well. With `--fit` the constants are fitted
-//! to all rows; with `--leave-one-out` rows of a source are judged by constants that are fitted without it.
+//! to all rows; with `--leave-one-out` rows of a source are judged by constants that are fitted without it. `--ablation`
+//! leaves out the terms of the model one by one and fits the others again.
 
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
+mod ablation;
 mod case;
 mod constants;
 mod cut;
@@ -37,7 +39,8 @@ use case::{Case, Outcome, Price, Problems};
 use constants::Constants;
 use rows::Run;
 
-const USAGE: &str = "give a folder of published runs, and perhaps --rows, and --fit or --leave-one-out";
+const USAGE: &str =
+    "give a folder of published runs, and perhaps --rows, and one of --fit, --leave-one-out and --ablation";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,14 +48,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         arguments.iter().map(String::as_str).partition(|argument| argument.starts_with("--"));
     let options: BTreeSet<&str> = options.into_iter().collect();
     let [folder] = folders[..] else { return Err(USAGE.into()) };
-    let is_known = options.iter().all(|option| ["--rows", "--fit", "--leave-one-out"].contains(option));
-    let [fits, leaves_out] = ["--fit", "--leave-one-out"].map(|option| options.contains(option));
-    if !is_known || fits && leaves_out {
+    let is_known =
+        options.iter().all(|option| ["--rows", "--fit", "--leave-one-out", "--ablation"].contains(option));
+    let [fits, leaves_out, ablates] =
+        ["--fit", "--leave-one-out", "--ablation"].map(|option| options.contains(option));
+    if !is_known || [fits, leaves_out, ablates].iter().filter(|&&is_given| is_given).count() > 1 {
         return Err(USAGE.into());
     }
     let shipped = Constants::shipped();
     let outcomes = outcomes(rows::read(Path::new(folder))?);
     let cases: Vec<&Case> = outcomes.iter().filter_map(|outcome| outcome.case.as_ref().ok()).collect();
+    if ablates {
+        ablation::print(&outcomes, &cases, &shipped);
+        return Ok(());
+    }
     let prices = if leaves_out {
         fit::left_out_prices(&cases, &shipped)
     } else if fits {

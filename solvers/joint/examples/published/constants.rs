@@ -7,10 +7,6 @@ use super::case::Case;
 use super::devices::Generation;
 use super::rows::Kernel;
 
-/// Rate of attention kernels that were written for A100 over those for H100, on H100 and newer (Shah et al. 2024,
-/// FlashAttention-3: 1.5 to 2 times as fast).
-const OLDER_KERNEL: f64 = 0.6;
-
 /// All constants.
 #[derive(Debug, Clone)]
 pub(crate) struct Constants {
@@ -23,6 +19,9 @@ pub(crate) struct Constants {
     pub(crate) low_power: f64,
     /// Rate of FlashAttention 1 over FlashAttention 2.
     pub(crate) flash1: f64,
+    /// Rate of attention kernels that were written for A100 over those for H100, on H100 and newer (Shah et al. 2024,
+    /// FlashAttention-3: 1.5 to 2 times as fast).
+    pub(crate) older: f64,
     /// Traffic of a softmax of several operators over that of one.
     pub(crate) plain: f64,
 }
@@ -35,9 +34,15 @@ impl Constants {
             old: 0.69,
             new: 0.65,
             low_power: 0.35,
-            flash1: 0.5,
+            flash1: 0.49,
+            older: 0.6,
             plain: 1.9,
         }
+    }
+
+    /// Changes all runtimes.
+    pub(crate) fn all(&mut self, change: impl Fn(&mut RuntimeDocument)) {
+        self.runtimes.iter_mut().for_each(change);
     }
 
     /// Share of the peak that GPUs of a generation reach in training.
@@ -57,7 +62,7 @@ impl Constants {
             profile.unwrap_or_else(|| panic!("data/runtimes.toml has no runtime `{}`", case.runtime));
         let is_new = case.machines.generations.contains(&Generation::New);
         let of_kernel = if run.kernel == Kernel::Flash1 { self.flash1 } else { 1.0 };
-        let of_device = if is_new && run.kernel < Kernel::Flash3 { OLDER_KERNEL } else { 1.0 };
+        let of_device = if is_new && run.kernel < Kernel::Flash3 { self.older } else { 1.0 };
         RuntimeDocument {
             sequence_parallel: run.sequence_parallel,
             fused_attention: run.kernel > Kernel::Unfused,

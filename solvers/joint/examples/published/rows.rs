@@ -143,7 +143,8 @@ fn read_file<Row: DeserializeOwned>(
     let columns = reader.headers().map_err(of_file)?.clone();
     let row = |(index, record): (usize, Result<csv::StringRecord, csv::Error>)| {
         let record = record.map_err(of_file)?;
-        let line = record.position().map_or(0, csv::Position::line);
+        // The first line has the names of the columns, and no cell has a line break.
+        let line = index + 2;
         let read = record.deserialize(Some(&columns)).map_err(|error| cause(&error, &columns));
         read.and_then(|row| run(row, index)).map_err(|cause| format!("{}:{line}: {cause}", path.display()))
     };

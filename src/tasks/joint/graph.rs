@@ -181,7 +181,7 @@ impl Graph {
 /// The runtime of a name or a file; `None` if it is the ideal one.
 ///
 /// # Errors
-/// A name of no runtime (J011), or a file that is none.
+/// An unknown name (J011), or a file without the constants of a runtime.
 fn runtime(given: Option<&str>, place: &Place) -> Result<Option<RuntimeDocument>> {
     let name = given.unwrap_or(runtimes::DEFAULT);
     if name == runtimes::IDEAL {

@@ -72,9 +72,9 @@ impl RuntimeDocument {
             ("loss", self.loss),
             ("reserve_bytes", self.reserve_bytes),
         ];
-        let find = |constants: &[(&'static str, f64)], least: f64, most: f64, range: &'static str| {
-            let is_out = |&&(_, value): &&(&str, f64)| !(value >= least && value <= most);
-            constants.iter().find(is_out).map(|&(name, value)| (name, value, range))
+        let find = |constants: &[(&'static str, f64)], minimum: f64, maximum: f64, allowed: &'static str| {
+            let is_out = |&&(_, value): &&(&str, f64)| !(value >= minimum && value <= maximum);
+            constants.iter().find(is_out).map(|&(name, value)| (name, value, allowed))
         };
         find(&positive, f64::MIN_POSITIVE, f64::MAX, "a finite number above 0")
             .or_else(|| find(&shares, f64::MIN_POSITIVE, 1.0, "above 0 and at most 1"))

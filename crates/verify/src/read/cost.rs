@@ -124,7 +124,7 @@ pub(crate) struct Parts {
     pub(crate) launch: f64,
 }
 
-/// What the terms of the roofline model count of an operator.
+/// Amounts and rates of an operator in the roofline model.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     /// Moved bytes that stay within a kernel.

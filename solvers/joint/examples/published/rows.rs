@@ -128,7 +128,7 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Run>, String> {
     Ok(runs)
 }
 
-/// Runs of a file, from a function of a row and its index; none if there is no such file.
+/// Runs of a file, from a function of a row and its index; no runs without the file.
 fn read_file<Row: DeserializeOwned>(
     folder: &Path,
     name: &str,

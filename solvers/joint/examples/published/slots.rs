@@ -78,17 +78,20 @@ fn is_in(names: &[&str], runtime: &RuntimeDocument) -> bool {
 
 /// All slots.
 pub(crate) fn all() -> Vec<Slot> {
-    let ratio = |name, least, most, place| Slot {
+    let ratio = |name, minimum, maximum, place| Slot {
         name,
         target: Target::Seconds,
         is_share: false,
-        least,
-        most,
+        least: minimum,
+        most: maximum,
         place,
     };
-    let share = |name, least, most, place| Slot { is_share: true, ..ratio(name, least, most, place) };
-    let memory =
-        |name, least, most, place| Slot { target: Target::Memory, ..ratio(name, least, most, place) };
+    let share =
+        |name, minimum, maximum, place| Slot { is_share: true, ..ratio(name, minimum, maximum, place) };
+    let memory = |name, minimum, maximum, place| Slot {
+        target: Target::Memory,
+        ..ratio(name, minimum, maximum, place)
+    };
     vec![
         memory(
             "norms",

@@ -3,6 +3,7 @@
 mod attention;
 mod boundary;
 mod collective;
+mod configuration;
 mod devices;
 mod execution;
 mod experts;
@@ -33,11 +34,12 @@ use super::rules::{self, Allowed};
 use super::{JointReport, JointStageFigures, JointViolation};
 use crate::error::CheckError;
 use crate::read::{self, Cluster, Graph};
+use configuration::Configuration;
 use devices::Devices;
 use model::Model;
 use order::Pipeline;
 use runtime::Depth;
-use stage::{Configuration, Stage, Sums};
+use stage::{Stage, Sums};
 use work::Work;
 
 /// Maximum number of passes of the schedule, since the checker simulates all of them.

@@ -2,8 +2,8 @@
 
 use stagewright_core::document::RuntimeDocument;
 
+use super::configuration::Configuration;
 use super::schedule::Times;
-use super::stage::Configuration;
 
 /// How far the pipeline of a plan reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use stagewright_core::document::{JointExecutionDocument, LinkDocument, RuntimeDocument, Schedule};
 
 use super::collective::{all_gather, all_reduce, all_to_all, reduce_scatter, tree_all_reduce};
+use super::configuration::Configuration;
 use super::devices::{Devices, Group};
 use super::model::{Divided, Layer};
 use super::runtime::{self, Depth, PassParts};
@@ -10,29 +11,6 @@ use super::schedule::Times;
 use super::sharding::Converted;
 use super::work::{Seconds, Work};
 use crate::error::CheckError;
-
-/// Configuration of a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Configuration {
-    /// Keeps the tensors that the backward pass reads.
-    None,
-    /// Recomputes all operators except products.
-    Selective,
-    /// Recomputes all operators.
-    Full,
-}
-
-impl Configuration {
-    /// The configuration of this name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        match name {
-            "none" => Some(Configuration::None),
-            "selective" => Some(Configuration::Selective),
-            "full" => Some(Configuration::Full),
-            _ => None,
-        }
-    }
-}
 
 /// Costs of a layer in a configuration.
 #[derive(Debug, Clone, Copy, Default)]

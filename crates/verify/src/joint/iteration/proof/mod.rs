@@ -49,10 +49,11 @@ use std::ops::RangeInclusive;
 use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism, Schedule};
 use stagewright_core::tolerance;
 
+use super::configuration::Configuration;
 use super::devices::Devices;
 use super::model::Model;
 use super::runtime::Depth;
-use super::stage::{Configuration, Stage};
+use super::stage::Stage;
 use crate::joint::placed::Placed;
 use crate::joint::rules::Allowed;
 use crate::read::Cluster;

@@ -4,8 +4,9 @@ use stagewright_core::tolerance;
 
 use super::layers::{Class, Layers};
 use crate::joint::iteration::collective::point_to_point;
+use crate::joint::iteration::configuration::Configuration;
 use crate::joint::iteration::devices::Devices;
-use crate::joint::iteration::stage::{Configuration, Stage};
+use crate::joint::iteration::stage::Stage;
 
 /// Largest figure of a layer in a proof; the seconds and bytes of real layers are far smaller.
 const MOST: f64 = 1e200;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use stagewright::core::document::Schedule;
+use stagewright::formats::runtimes;
 
 use super::entry::Entry;
 use super::library::Library;
@@ -122,7 +123,7 @@ impl Posed {
     }
 
     /// The options of a joint plan, with parallelism in any order and the default schedule: kinds of parallelism, samples of
-    /// a batch and of a microbatch, workspace, and schedules. `None` if they cannot be read.
+    /// a batch and of a microbatch, workspace, schedules, and runtime. `None` if they cannot be read.
     fn joint(&self) -> Option<impl PartialEq + use<>> {
         let parallel = self.parallel.options().ok()??;
         let kinds: BTreeSet<String> =
@@ -132,7 +133,8 @@ impl Posed {
             schedules.push(Schedule::OneFOneB);
         }
         let workspace = parallel.recompute_workspace.unwrap_or_default();
-        Some((kinds, parallel.global_batch, parallel.microbatch, workspace, schedules))
+        let runtime = parallel.runtime.unwrap_or_else(|| runtimes::DEFAULT.into());
+        Some((kinds, parallel.global_batch, parallel.microbatch, workspace, schedules, runtime))
     }
 }
 

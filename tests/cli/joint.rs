@@ -192,7 +192,8 @@ fn a_graph_without_colocations_takes_what_the_page_says() {
     };
     let case = std::path::Path::new(&shared).join("data/attacks/06-joint-colocation-undocumented");
     let [graph, cluster] = ["g.json", "c.json"].map(|name| case.join(name).display().to_string());
-    let request = ["--parallel", "tp,dp,zero,recompute", "--runtime", "ideal", "--global-batch", "2", "--json"];
+    let request =
+        ["--parallel", "tp,dp,zero,recompute", "--runtime", "ideal", "--global-batch", "2", "--json"];
     let made = json(&run(&[&["plan", &graph, "--cluster", &cluster], &request[..]].concat()));
     let (peak, bandwidth, launch) = (0.5e12, 1e11, 1e-5);
     let takes =

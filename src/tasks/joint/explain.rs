@@ -7,6 +7,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::memory::set_memory;
 use stagewright_core::solver::Silent;
+use stagewright_core::tolerance;
 use stagewright_formats::layers;
 use stagewright_joint::iteration;
 use stagewright_report::grid::{Column, Grid};
@@ -179,10 +180,13 @@ fn document<'p>(
     let slowest =
         (0..devices.min(plan.stages.len())).max_by(|&a, &b| busy(a).total_cmp(&busy(b))).unwrap_or(0);
     let outside_s = plan.objective.runtime.as_ref().map_or(0.0, |runtime| runtime.iteration_s);
+    let idle = value - busy(slowest) - outside_s;
+    // What rounding leaves is no idle time.
+    let idle = if idle > value * tolerance::VALUE_RELATIVE { idle } else { 0.0 };
     Document {
         schema: SCHEMA,
         value_s: value,
-        bubble_s: (value - busy(slowest) - outside_s).max(0.0),
+        bubble_s: idle,
         outside_s,
         slowest,
         stages: plan.stages.iter().zip(parts).map(stage).collect(),

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use stagewright_core::document::{
     BatchDocument, ClusterDocument, CostsDocument, GraphDocument, ModelOptionsDocument, ObjectiveDocument,
-    ObjectiveKind, Split,
+    ObjectiveKind, RuntimeDocument, Split,
 };
 use stagewright_core::memory;
 use stagewright_costs::Coverage;
@@ -148,14 +148,25 @@ pub fn join(
     notes.extend(precision::note(label, &model.graph, cluster, &place));
     let coverage = measured(model, cluster, costs, notes, &place)?;
     reserve(cluster, options);
-    // Makes the default reserve explicit, so that every table shows the memory that a plan may use.
+    Ok(coverage)
+}
+
+/// Makes the reserve of kinds that state none explicit, so that every table shows the memory that a plan may use: that of a
+/// runtime, if there is one, and the default otherwise.
+pub fn state_reserve(
+    graph: &GraphDocument,
+    cluster: &mut ClusterDocument,
+    runtime: Option<&RuntimeDocument>,
+) {
     for kind in &mut cluster.kinds {
-        let reserve = memory::reserve(&model.graph, kind);
+        let reserve = match runtime {
+            Some(runtime) if !kind.host => kind.reserve_bytes.unwrap_or(runtime.reserve_bytes),
+            _ => memory::reserve(graph, kind),
+        };
         if reserve > 0.0 {
             kind.reserve_bytes = Some(reserve);
         }
     }
-    Ok(coverage)
 }
 
 /// Sets the requested memory reserve on every device except hosts.

@@ -17,6 +17,28 @@ fn llama(files: &tempfile::TempDir) -> String {
 }
 
 #[test]
+fn the_reserve_of_a_runtime_applies_unless_another_is_given() {
+    let files = folder(&[]);
+    let (graph, plan) = (llama(&files), path(&files, "plan.json"));
+    let reserve = |options: &[&str]| {
+        let request = ["plan", &graph, "--cluster", "8xh100", "--parallel", "dp", "--global-batch", "8"];
+        let made = run(&[&request[..], &["--out", &plan], options].concat());
+        assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+        let checked = run(&["check", &graph, &plan]);
+        assert_eq!(code(&checked), Some(0), "{}", stderr(&checked));
+        let plan: Value =
+            serde_json::from_str(&std::fs::read_to_string(&plan).expect("a plan")).expect("JSON");
+        plan["cluster"]["kinds"][0]["reserve_bytes"].as_f64().expect("a reserve")
+    };
+    let runtime = |name: &str| stagewright::formats::runtimes::runtime(name).expect("shipped").reserve_bytes;
+    assert_eq!(reserve(&[]), runtime("megatron"));
+    assert_eq!(reserve(&["--runtime", "deepspeed"]), runtime("deepspeed"));
+    assert_eq!(reserve(&["--runtime", "deepspeed", "--memory-reserve", "1GiB"]), f64::from(1 << 30));
+    // Without a runtime the larger of 1 GiB and 6%.
+    assert!(reserve(&["--runtime", "ideal"]) > f64::from(1 << 30));
+}
+
+#[test]
 fn a_joint_plan_is_explained_compared_and_refuted() {
     let files = folder(&[]);
     let (graph, plan) = (llama(&files), path(&files, "plan.json"));

@@ -232,7 +232,7 @@ pub(crate) fn documents_of(
     let is_planned = kept.is_some();
     let kept = kept.unwrap_or_default();
     let request = request(Kind::Placement, opened(path)?, around, Question::default(), kept)?;
-    let (documents, notes) = Documents::read(request, is_planned)?;
+    let (documents, notes) = Documents::read(request, is_planned, None)?;
     output::notes(&notes);
     Ok(documents)
 }

@@ -66,7 +66,7 @@ stagewright_core::codes! {
         /// runtime that does not exist, or constant out of range
         ///
         /// `--runtime` is one of the names that its help lists, `ideal`, or a file with all constants of a runtime, as they are in the
-        /// `runtime` of a joint plan. Shares are above 0 and at most 1; the message says the range of the constant.
+        /// `runtime` of a joint plan. The message says the range of the constant.
         J011,
     }
 }

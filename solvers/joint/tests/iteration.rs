@@ -109,7 +109,12 @@ fn random_graph(rng: &mut impl Rng) -> GraphDocument {
                 let query = tape.add(rng, "query", "linear", &[&norm], true);
                 let key = tape.add(rng, "key", "linear", &[&norm], true);
                 let scores = tape.add(rng, "scores", "matmul", &[&query, &key], false);
-                let weights = tape.add(rng, "softmax", "softmax", &[&scores], false);
+                // Some scores are scaled apart, in the sequence's layout.
+                let scaled = match tape.layer.ends_with('1') {
+                    true => tape.add(rng, "scale", "multiply", &[&scores], false),
+                    false => scores,
+                };
+                let weights = tape.add(rng, "softmax", "softmax", &[&scaled], false);
                 let context = tape.add(rng, "context", "matmul", &[&weights, &query], false);
                 tape.add(rng, "output", "linear", &[&context], true)
             }

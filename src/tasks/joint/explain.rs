@@ -144,9 +144,9 @@ fn changes(
                 set_memory(graph, &mut cluster.kinds[index], 2.0 * memory);
             });
         }
-        if kind.server.is_some() {
+        if let (Some(server), Some(link)) = (&kind.server, kind.link) {
             add(format!("the link within servers also between them, for {name}"), &|cluster| {
-                cluster.kinds[index].server = None;
+                cluster.kinds[index].server = Some(ServerDocument { link, ..*server });
             });
         }
         let is_used = plan.stages.iter().any(|stage| stage.kind.as_ref() == Some(name));

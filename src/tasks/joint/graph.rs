@@ -67,7 +67,8 @@ impl Graph {
         if schedules.is_empty() {
             schedules.push(Schedule::OneFOneB);
         }
-        let (documents, notes) = Documents::read(request, false)?;
+        let runtime = runtime(given.runtime.as_deref(), &place)?;
+        let (documents, notes) = Documents::read(request, false, runtime.as_ref())?;
         let Documents { label, model, cluster, cluster_label, options, coverage, .. } = documents;
         let graph = model.graph;
         CoreGraph::from_document(graph.clone()).map_err(|error| Failure::graph(&label, &error))?;
@@ -79,7 +80,7 @@ impl Graph {
             microbatch: given.microbatch,
             schedules,
             recompute_workspace: RecomputeWorkspace::Max,
-            runtime: runtime(given.runtime.as_deref(), &place)?,
+            runtime,
             value_s: None,
         };
         let names = layers::layer_names(&graph);
@@ -190,7 +191,7 @@ fn runtime(given: Option<&str>, place: &Place) -> Result<Option<RuntimeDocument>
     if let Some(runtime) = runtimes::runtime(name) {
         return Ok(Some(runtime.clone()));
     }
-    if name.contains(['.', '/', '\\']) {
+    if name.contains(['.', '/', '\\']) || Path::new(name).is_file() {
         let bytes = files::whole(Path::new(name), name)?;
         return Ok(Some(runtimes::import_runtime(name, &bytes)?));
     }

@@ -177,6 +177,7 @@ impl Joint {
         let costs = costs.clone();
         let coverage =
             reading::join(model.label(), &mut imported, &mut cluster, options, costs, &mut notes, place)?;
+        reading::state_reserve(&imported.graph, &mut cluster, plan.objective.runtime.as_ref());
         if plan.cluster.as_ref().is_some_and(|kept| !is_same(&cluster, kept)) {
             notes.push(made_for_another(label));
         }

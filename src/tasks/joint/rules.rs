@@ -21,7 +21,7 @@ use stagewright_report::comparison::{
 };
 use stagewright_report::html;
 use stagewright_report::html::joint::JointPage;
-use stagewright_report::joint::JointFigures;
+use stagewright_report::joint::{self, JointFigures};
 use stagewright_report::throughput::joint_rate as rate;
 use stagewright_verify::{check_joint, check_joint_layers};
 
@@ -62,7 +62,8 @@ pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<
         Some((_, Planned::Joint(plan))) => plan.sources,
         _ => None,
     };
-    Ok(Comparison { setting: Setting { sources, ..setting }, ..compared })
+    let runtime = joint::runtime(objective).map(str::to_owned);
+    Ok(Comparison { setting: Setting { runtime, sources, ..setting }, ..compared })
 }
 
 /// Names of the rules of a list.

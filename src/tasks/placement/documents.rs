@@ -1,7 +1,9 @@
 //! The documents of a model, its cluster and its pins, read together.
 
 use stagewright_core::cluster::Cluster;
-use stagewright_core::document::{BatchDocument, ClusterDocument, ModelOptionsDocument, PinsDocument};
+use stagewright_core::document::{
+    BatchDocument, ClusterDocument, ModelOptionsDocument, PinsDocument, RuntimeDocument,
+};
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
@@ -57,7 +59,11 @@ impl Documents {
     ///
     /// # Errors
     /// A model that is not valid, no cluster (U002), or measurements that contradict one another.
-    pub fn read(request: Request, is_planned: bool) -> Result<(Documents, Vec<String>)> {
+    pub fn read(
+        request: Request,
+        is_planned: bool,
+        runtime: Option<&RuntimeDocument>,
+    ) -> Result<(Documents, Vec<String>)> {
         let mut notes = Vec::new();
         let Request { model, cluster, kept_cluster, pins, options, costs, place, .. } = request;
         let Model { label, imported: mut model, figures } = reading::model(model, &options, &mut notes)?;
@@ -82,6 +88,7 @@ impl Documents {
         let document = &options.document;
         let coverage =
             reading::join(&label, &mut model, &mut cluster, document, costs, &mut notes, |name| place(name))?;
+        reading::state_reserve(&model.graph, &mut cluster, runtime);
         match (cluster_source, &kept_cluster) {
             (_, Some((plan, kept))) if is_planned && !is_same(&cluster, kept) => {
                 notes.push(made_for_another(plan));

@@ -199,7 +199,7 @@ impl Placement {
         let place = request.place.clone();
         let rules = request.objective.clone();
         if is_planned {
-            let (documents, notes) = Documents::read(request, true)?;
+            let (documents, notes) = Documents::read(request, true, None)?;
             let label = documents.label.clone();
             let question = Question::Planned(Box::new(documents), rules);
             return Ok((Placement { question, label, place }, as_notes(notes)));
@@ -212,7 +212,7 @@ impl Placement {
         };
         let start = request.start.take();
         let chosen_by = std::mem::take(&mut request.selection);
-        let (documents, notes) = Documents::read(request, false)?;
+        let (documents, notes) = Documents::read(request, false, None)?;
         let selection = selected::selection(&chosen_by, &documents.model.graph, &place)?;
         let start = match &start {
             None => None,

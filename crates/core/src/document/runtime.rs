@@ -57,36 +57,34 @@ pub struct RuntimeDocument {
 }
 
 impl RuntimeDocument {
-    /// The first constant that is out of range: its name, its value, and the range.
+    /// The first constant that is out of range: its name, its value, and the range. The ranges are far wider than any
+    /// runtime, and so narrow that no figure of a plan overflows.
     pub fn fault(&self) -> Option<(&'static str, f64, &'static str)> {
-        let positive = [("attention", self.attention), ("passes", self.passes)];
         let shares = [("memory", self.memory), ("link", self.link), ("network", self.network)];
-        let amounts = [
+        let rates = [("attention", self.attention), ("passes", self.passes)];
+        let repeats = [("norms", self.norms), ("scores", self.scores)];
+        let factors = [
             ("tensor", self.tensor),
-            ("host_s", self.host_s),
-            ("pipeline_host_s", self.pipeline_host_s),
-            ("iteration_s", self.iteration_s),
             ("reduction", self.reduction),
             ("gradients", self.gradients),
             ("buckets", self.buckets),
             ("loss", self.loss),
-            ("reserve_bytes", self.reserve_bytes),
+        ];
+        let seconds = [
+            ("host_s", self.host_s),
+            ("pipeline_host_s", self.pipeline_host_s),
+            ("iteration_s", self.iteration_s),
         ];
         let find = |constants: &[(&'static str, f64)], minimum: f64, maximum: f64, allowed: &'static str| {
             let is_out = |&&(_, value): &&(&str, f64)| !(value >= minimum && value <= maximum);
             constants.iter().find(is_out).map(|&(name, value)| (name, value, allowed))
         };
-        find(&positive, f64::MIN_POSITIVE, f64::MAX, "a finite number above 0")
-            .or_else(|| find(&shares, f64::MIN_POSITIVE, 1.0, "above 0 and at most 1"))
+        find(&shares, 1e-6, 1.0, "1e-6 to 1")
             .or_else(|| find(&[("contention", self.contention)], 0.0, 1.0, "0 to 1"))
-            .or_else(|| {
-                find(
-                    &[("norms", self.norms), ("scores", self.scores)],
-                    1.0,
-                    f64::MAX,
-                    "a finite number of at least 1",
-                )
-            })
-            .or_else(|| find(&amounts, 0.0, f64::MAX, "a finite number of at least 0"))
+            .or_else(|| find(&rates, 1e-6, 1e6, "1e-6 to 1e6"))
+            .or_else(|| find(&repeats, 1.0, 1e6, "1 to 1e6"))
+            .or_else(|| find(&factors, 0.0, 1e6, "0 to 1e6"))
+            .or_else(|| find(&seconds, 0.0, 1e6, "0 to 1e6"))
+            .or_else(|| find(&[("reserve_bytes", self.reserve_bytes)], 0.0, 1e18, "0 to 1e18"))
     }
 }

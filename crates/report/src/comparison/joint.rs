@@ -75,6 +75,7 @@ pub(super) fn allows(wide: &JointObjectiveDocument, narrow: &JointObjectiveDocum
         && wide.global_batch == narrow.global_batch
         && (wide.microbatch.is_none() || wide.microbatch == narrow.microbatch)
         && wide.recompute_workspace == narrow.recompute_workspace
+        && wide.runtime == narrow.runtime
         && narrow_schedules.iter().all(|schedule| wide_schedules.contains(schedule))
         && has_degrees
         && has_no_other

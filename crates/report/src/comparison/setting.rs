@@ -13,6 +13,9 @@ pub struct Setting {
     /// Name of the cluster with its devices, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
+    /// Name of the runtime that joint plans are priced for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
     /// Where the seconds of the operators come from in the best plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourcesDocument>,
@@ -74,6 +77,7 @@ pub fn facts(comparisons: &[Comparison]) -> Vec<(&'static str, String)> {
         }
     };
     lines.extend(each(&|setting| setting.cluster.clone()).into_iter().map(|fact| ("cluster", fact)));
+    lines.extend(each(&|setting| setting.runtime.clone()).into_iter().map(|fact| ("runtime", fact)));
     lines.extend(each(&Setting::costs).into_iter().map(|fact| ("costs", fact)));
     lines.extend(each(&Setting::layers).into_iter().map(|fact| ("layers", fact)));
     let Some(setting) = comparisons.first().map(|comparison| &comparison.setting) else { return lines };

@@ -14,6 +14,11 @@ pub(crate) fn reduce(link: LinkDocument, devices: u32, bytes: f64) -> f64 {
     2.0 * gather(link, devices, bytes)
 }
 
+/// Time of an all-reduce with the latency of one of its halves: trees replace rings where latency counts.
+pub(crate) fn reduce_by_trees(link: LinkDocument, devices: u32, bytes: f64) -> f64 {
+    gather(link, devices, 2.0 * bytes)
+}
+
 /// Time of an all-to-all of a tensor of `bytes`, of which every device has an equal part.
 pub(crate) fn exchange(link: LinkDocument, devices: u32, bytes: f64) -> f64 {
     gather(link, devices, bytes / f64::from(devices))

@@ -119,7 +119,11 @@ impl Problem {
         // Under a runtime a group may be several whole servers.
         let is_whole = !self.runtime.is_ideal && degree.is_multiple_of(pool.server) && degree <= pool.devices;
         if !is_whole && !pool.server.is_multiple_of(degree) {
-            return Some(format!("the {} devices of a server of kind {}", pool.server, pool.name));
+            let server = format!("the {} devices of a server of kind {}", pool.server, pool.name);
+            return Some(match self.runtime.is_ideal {
+                true => server,
+                false => format!("{server}, and is no multiple of them up to {}", pool.devices),
+            });
         }
         let heads = self.model.heads.iter().find(|heads| !heads.is_multiple_of(degree))?;
         Some(format!("the {heads} heads of an attention"))

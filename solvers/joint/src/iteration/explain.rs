@@ -6,7 +6,7 @@ use stagewright_core::document::{JointPartsDocument, Schedule};
 
 use super::model::Layer;
 use super::runtime::Reach;
-use super::space::{Combination, Costs, Space};
+use super::space::{Combination, Extents, Space};
 use super::table::{Configuration, Degrees, InFlight};
 
 /// A stage of a plan.
@@ -39,7 +39,7 @@ impl Space<'_> {
         }
         let mut least: Option<(f64, String)> = None;
         for combination in combinations {
-            let costs = self.costs(combination, Reach::Device);
+            let costs = self.extents(combination);
             for kind in 0..self.pools.len() {
                 let Some(shortage) = self.shortage_on(combination, &costs, kind) else { continue };
                 if least.as_ref().is_none_or(|least| shortage.needed < least.0) {
@@ -51,8 +51,10 @@ impl Space<'_> {
     }
 
     /// Memory of a combination on a kind, if the kind has enough devices for a pipeline.
-    fn shortage_on(&self, combination: &Combination, costs: &Costs, kind: usize) -> Option<Shortage<'_>> {
+    fn shortage_on(&self, combination: &Combination, costs: &Extents, kind: usize) -> Option<Shortage<'_>> {
         let devices = self.most_devices(combination, kind)?;
+        // Bytes are the same in one server and in several.
+        let costs = costs.of(if devices == 1 { Reach::Device } else { Reach::Server });
         let memory = |layer: &Layer| {
             let costs = &costs[kind][&layer.class];
             let bytes = |configuration: &Configuration| configuration.activations + configuration.workspace;

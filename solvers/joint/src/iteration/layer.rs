@@ -2,7 +2,7 @@
 
 use stagewright_core::document::{JointPartsDocument, LinkDocument};
 
-use super::collective::{self, exchange, gather, reduce};
+use super::collective::{exchange, gather, reduce, reduce_by_trees};
 use super::model::{Activations, Divided, Layer, Pieces, Rates, Update};
 use super::pool::{Group, Pool};
 use super::runtime::{Reach, Setting};
@@ -238,20 +238,21 @@ impl<'l> LayerShard<'l> {
     fn copy_times(&self) -> CopyTimes {
         let Layer { parameters, gradients, .. } = self.layer;
         let Setting { runtime, reach, microbatches } = self.setting;
-        let gather = |divided: &Divided| self.over_copies(divided, 1.0, gather);
-        let scatter = || self.over_copies(gradients, runtime.reduction, collective::gather);
+        let gathered = || self.over_copies(parameters, 1.0, gather);
+        let scattered = || self.over_copies(gradients, runtime.reduction, gather);
+        let all_reduce = if runtime.is_ideal { reduce } else { reduce_by_trees };
         match self.degrees.zero {
             0 => {
-                let last = self.over_copies(gradients, runtime.reduction, reduce);
+                let last = self.over_copies(gradients, runtime.reduction, all_reduce);
                 CopyTimes { gathers: [0.0; 2], scatters: 0.0, last }
             }
-            1 => CopyTimes { gathers: [0.0; 2], scatters: 0.0, last: scatter() + gather(parameters) },
-            2 => CopyTimes { gathers: [0.0; 2], scatters: scatter(), last: gather(parameters) },
+            1 => CopyTimes { gathers: [0.0; 2], scatters: 0.0, last: scattered() + gathered() },
+            2 => CopyTimes { gathers: [0.0; 2], scatters: scattered(), last: gathered() },
             zero if runtime.gathers_once(reach, zero) => {
                 let m = f64::from(microbatches);
-                CopyTimes { gathers: [gather(parameters) / m, 0.0], scatters: scatter() / m, last: 0.0 }
+                CopyTimes { gathers: [gathered() / m, 0.0], scatters: scattered() / m, last: 0.0 }
             }
-            _ => CopyTimes { gathers: [gather(parameters); 2], scatters: scatter(), last: 0.0 },
+            _ => CopyTimes { gathers: [gathered(); 2], scatters: scattered(), last: 0.0 },
         }
     }
 
@@ -261,15 +262,11 @@ impl<'l> LayerShard<'l> {
         let (tensor, span) = (u64::from(tensor), u64::from(tensor) * u64::from(data));
         let strides = [tensor, tensor * u64::from(expert)];
         let moved = self.shards(divided).into_iter().zip(strides);
-        let moved = moved.filter(|&((bytes, copies), _)| bytes > 0.0 && copies > 1);
+        let moved = moved.filter(|&((bytes, copies), _)| bytes * scale > 0.0 && copies > 1);
         moved
             .map(|((bytes, copies), stride)| {
                 let mut link = self.link(copies, stride, span);
                 link.latency_s *= self.setting.runtime.buckets;
-                if !self.setting.runtime.is_ideal && std::ptr::fn_addr_eq(collective, reduce as Collective) {
-                    // Trees replace rings where latency counts.
-                    link.latency_s /= 2.0;
-                }
                 collective(link, copies, bytes * scale)
             })
             .sum()
@@ -369,7 +366,7 @@ impl<'l> LayerShard<'l> {
         let bytes = |[divided, whole]: &Activations| divided + whole * self.undivided();
         match configuration {
             0 => {
-                let extra = (runtime.norms - 1.0) * bytes(normed) + (runtime.scores - 1.0) * scored;
+                let extra = (runtime.norms - 1.0) * bytes(normed) + (runtime.scores - 1.0) * bytes(scored);
                 bytes(saved) + extra
             }
             1 => bytes(inputs) + bytes(products),

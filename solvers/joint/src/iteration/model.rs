@@ -135,7 +135,7 @@ pub(crate) struct Layer {
     /// Bytes of the results of norms.
     pub(crate) normed: Activations,
     /// Bytes of the results of softmaxes of attentions that do not run in one kernel.
-    pub(crate) scored: f64,
+    pub(crate) scored: Activations,
     /// Bytes that losses read.
     pub(crate) loss: f64,
     /// Maximum bytes that a backward operator works on.
@@ -163,7 +163,7 @@ impl Layer {
             products: Activations::default(),
             inputs: Activations::default(),
             normed: Activations::default(),
-            scored: 0.0,
+            scored: Activations::default(),
             loss: 0.0,
             workspace: 0.0,
         }
@@ -496,6 +496,7 @@ fn activations(network: &Network<'_>, is_whole: &[bool], layer_of: &[usize], lay
             layers[layer_of[producer]].products[whole] += network.size(tensor);
         }
     }
+    let mut losses = vec![BTreeSet::new(); layers.len()];
     for operator in 0..network.operators() {
         let layer = &mut layers[layer_of[operator]];
         if is_forward(operator) {
@@ -504,15 +505,17 @@ fn activations(network: &Network<'_>, is_whole: &[bool], layer_of: &[usize], lay
                 .outputs(operator)
                 .iter()
                 .max_by(|&&a, &&b| network.bytes(a).total_cmp(&network.bytes(b)));
-            if let Some(&tensor) = largest.filter(|_| network.is_norm(operator)) {
-                layer.normed[usize::from(is_whole[tensor])] += network.bytes(tensor);
-            }
-            if let Some(&tensor) = largest.filter(|_| network.is_apart[operator]) {
-                layer.scored += network.bytes(tensor);
+            if let Some(&tensor) = largest {
+                let bytes = network.bytes(tensor);
+                let whole = usize::from(is_whole[tensor]);
+                if network.is_apart[operator] {
+                    layer.scored[whole] += bytes;
+                } else if network.is_norm(operator) {
+                    layer.normed[whole] += bytes;
+                }
             }
             if network.is_kind(operator, "loss") {
-                layer.loss +=
-                    network.inputs(operator).iter().map(|&tensor| network.size(tensor)).sum::<f64>();
+                losses[layer_of[operator]].extend(network.inputs(operator));
             }
         }
         if network.pass(operator) != Pass::Backward {
@@ -526,6 +529,10 @@ fn activations(network: &Network<'_>, is_whole: &[bool], layer_of: &[usize], lay
         let tensors = network.inputs(operator).iter().chain(network.outputs(operator)).filter(is_gradient);
         let bytes: f64 = tensors.map(|&tensor| network.bytes(tensor)).sum();
         layer.workspace = layer.workspace.max(bytes + network.document(operator).workspace_bytes);
+    }
+    for (layer, read) in layers.iter_mut().zip(losses) {
+        let is_forward = |&tensor: &usize| is_forward(network.producer(tensor)) && !network.is_kept[tensor];
+        layer.loss = read.into_iter().filter(is_forward).map(|tensor| network.size(tensor)).sum();
     }
 }
 

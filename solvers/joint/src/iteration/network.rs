@@ -397,9 +397,12 @@ impl<'g> Network<'g> {
         self.forward_kind(operator).is_some_and(|kind| kind.contains("norm"))
     }
 
-    /// The kind of an operator up to `grad`, which names what the backward operator of a kind computes.
+    /// The kind of an operator; of a backward operator up to `grad`, which names what it computes.
     fn forward_kind(&self, operator: Operator) -> Option<&str> {
-        self.kinds[operator].split("grad").next()
+        match self.pass(operator) {
+            Pass::Backward => self.kinds[operator].split("grad").next(),
+            Pass::Forward | Pass::Update => Some(&self.kinds[operator]),
+        }
     }
 
     /// Whether an operator reads parameters, its own or shared ones.

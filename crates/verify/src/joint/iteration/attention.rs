@@ -62,7 +62,12 @@ impl Attention {
         for (tensor, _) in graph.tensors.iter().zip(&is_hidden).filter(|(_, hidden)| **hidden) {
             tensor.pins().for_each(|operator| unmoved[operator] += tensor.document.bytes);
         }
-        let (flop, runs_again) = (flop(runtime, &belongs, &is_halved), is_first.clone());
+        let is_product: Vec<bool> = belongs
+            .iter()
+            .zip(&kinds.is_product)
+            .map(|(&belongs, &is_product)| belongs && is_product)
+            .collect();
+        let (flop, runs_again) = (flop(runtime, &is_product, &is_halved), is_first.clone());
         let has_scores = vec![false; count];
         Attention { is_inside, is_first, runs_again, has_scores, flop, is_hidden, unmoved }
     }
@@ -132,14 +137,14 @@ fn paths_to(graph: &Graph, kinds: &Kinds) -> Paths {
     paths
 }
 
-/// Factors of the FLOP of the operators: those that belong to the products of an attention run at a rate of their own, and
+/// Factors of the FLOP of the operators: the products of an attention, forward and backward, run at a rate of their own, and
 /// a causal softmax hides half of their work.
-fn flop(runtime: Option<&RuntimeDocument>, belongs: &[bool], is_halved: &[bool]) -> Vec<f64> {
-    let factor = |(&belongs, &is_halved): (&bool, &bool)| match runtime {
-        Some(runtime) if belongs => (if is_halved { 0.5 } else { 1.0 }) / runtime.attention,
+fn flop(runtime: Option<&RuntimeDocument>, is_product: &[bool], is_halved: &[bool]) -> Vec<f64> {
+    let factor = |(&is_product, &is_halved): (&bool, &bool)| match runtime {
+        Some(runtime) if is_product => (if is_halved { 0.5 } else { 1.0 }) / runtime.attention,
         _ => 1.0,
     };
-    belongs.iter().zip(is_halved).map(factor).collect()
+    is_product.iter().zip(is_halved).map(factor).collect()
 }
 
 /// Whether each tensor is never in memory: one between operators in the kernel, or between one of them and an operator that

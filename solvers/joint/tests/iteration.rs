@@ -110,7 +110,7 @@ fn random_graph(rng: &mut impl Rng) -> GraphDocument {
                 let key = tape.add(rng, "key", "linear", &[&norm], true);
                 let scores = tape.add(rng, "scores", "matmul", &[&query, &key], false);
                 // Some scores are scaled apart, in the sequence's layout.
-                let scaled = match tape.layer.ends_with('1') {
+                let scaled = match has_scale {
                     true => tape.add(rng, "scale", "multiply", &[&scores], false),
                     false => scores,
                 };
@@ -195,13 +195,13 @@ fn random_runtime(rng: &mut impl Rng) -> RuntimeDocument {
     RuntimeDocument {
         name: "random".into(),
         source: None,
-        sequence_parallel: pick([0.0, 1.0, 1.0]) > 0.5,
-        fused_attention: pick([0.0, 1.0, 1.0]) > 0.5,
+        sequence_parallel: pick([0.0, 0.0, 1.0]) > 0.5,
+        fused_attention: pick([0.0, 0.0, 1.0]) > 0.5,
         attention: pick([0.5, 1.0, 2.0]),
         memory: pick([0.5, 0.7, 1.0]),
         passes: pick([1.0, 2.0, 3.0]),
         norms: pick([1.0, 1.0, 4.0]),
-        scores: pick([1.0, 1.0, 3.0]),
+        scores: pick([1.0, 3.0, 3.0]),
         link: pick([0.4, 0.6, 1.0]),
         network: pick([0.4, 0.6, 1.0]),
         tensor: pick([0.4, 1.0, 1.7]),

@@ -331,9 +331,13 @@ impl Case {
         let Some(value) = report.value_s else { return };
         let price = self.problem.price(plan).expect("a plan with figures has a price");
         assert!(same(price.seconds, value), "{} and {value}: {plan:?}", price.seconds);
-        let most = report.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max);
+        let fullest = report.stages.iter().map(|stage| stage.memory_bytes).fold(0.0, f64::max);
         let is_listed = report.stages.iter().any(|stage| same(stage.memory_bytes, price.memory_bytes));
-        assert!(is_listed && price.memory_bytes <= most * (1.0 + 1e-9), "{} and {most}", price.memory_bytes);
+        assert!(
+            is_listed && price.memory_bytes <= fullest * (1.0 + 1e-9),
+            "{} and {fullest}",
+            price.memory_bytes
+        );
     }
 
     /// Minimum value over all plans, infinite if there is none, and the plan of maximum value.

@@ -172,7 +172,10 @@ mod tests {
             ("iopddl-G", "--time-limit 1s"),
             ("llama-3-70b-infeasible", ""),
             ("llama-3-70b-infeasible", "--schedule 1f1b"),
-            ("llama-3-70b-infeasible", "--parallel recompute,tp,dp,pp,ep,zero --global-batch 2048"),
+            (
+                "llama-3-70b-infeasible",
+                "--parallel recompute,tp,dp,pp,ep,zero --global-batch 2048 --runtime ideal",
+            ),
         ] {
             assert_eq!(asked(instance, options).1, None, "{instance} {options}");
         }
@@ -192,6 +195,11 @@ mod tests {
             ("random-22-makespan", "--objective throughput", objective),
             ("bert-large-4xt4", "--cluster 8xt4", around),
             ("llama-3-70b-infeasible", "--parallel tp,dp --global-batch 2048", objective),
+            (
+                "llama-3-70b-infeasible",
+                "--parallel recompute,tp,dp,pp,ep,zero --global-batch 2048",
+                objective,
+            ),
             ("llama-3-70b-infeasible", "--schedule zero-bubble", objective),
             ("llama-3-70b-infeasible", "--objective throughput", objective),
         ] {

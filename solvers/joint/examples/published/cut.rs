@@ -22,9 +22,9 @@ pub(crate) fn cut(run: &Run) -> Result<Vec<u64>, String> {
     if stages == 0 || stages > layers.saturating_add(2) {
         return Err(few());
     }
-    let most = layers.div_ceil(stages);
-    let all_but_last = (stages - 1) * most;
-    let mut counts = vec![most; stages as usize];
+    let largest = layers.div_ceil(stages);
+    let all_but_last = (stages - 1) * largest;
+    let mut counts = vec![largest; stages as usize];
     let last = counts.len() - 1;
     if layers.is_multiple_of(stages) {
         return Ok(counts);

@@ -20,8 +20,8 @@ impl Problem {
             None => vec![1],
             Some(Some(degree)) => Some(degree).filter(divides).into_iter().collect(),
             Some(None) => {
-                let most = if self.runtime.is_ideal { pool.server } else { pool.devices };
-                (1..=most.min(MAX_TENSOR)).filter(divides).collect()
+                let devices = if self.runtime.is_ideal { pool.server } else { pool.devices };
+                (1..=devices.min(MAX_TENSOR)).filter(divides).collect()
             }
         }
     }

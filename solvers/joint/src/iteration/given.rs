@@ -227,15 +227,15 @@ impl Problem {
         // All counts occur within three rounds of microbatches.
         let timed = given.combination.microbatches.min(3 * given.devices);
         let orders = orders(Schedule::Interleaved, given.devices, sums.len(), timed).ok()?;
-        let most = orders.iter().map(|order| {
-            let (mut kept, mut most) = (0.0, 0.0f64);
+        let peaks = orders.iter().map(|order| {
+            let (mut kept, mut peak) = (0.0, 0.0f64);
             for task in order {
                 let bytes: f64 = sums[task.stage as usize].activations.iter().sum();
                 kept += if task.work == Work::Forward { bytes } else { -bytes };
-                most = most.max(kept);
+                peak = peak.max(kept);
             }
-            most
+            peak
         });
-        Some(most.collect())
+        Some(peaks.collect())
     }
 }

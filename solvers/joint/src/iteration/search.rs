@@ -39,11 +39,11 @@ impl Space<'_> {
             _ => {
                 let works = [Reach::Device, Reach::Server, Reach::Servers]
                     .map(|reach| WholeModel::new(self, combination, costs.of(reach)));
-                let most = works.iter().flatten().map(|work| work.most).max().unwrap_or(0);
+                let deepest = works.iter().flatten().map(|work| work.most).max().unwrap_or(0);
                 let inside = self.pools.iter().enumerate();
                 let inside =
                     inside.map(|(kind, pool)| combination.most_inside(kind, pool)).max().unwrap_or(0);
-                let depths = combination.stages.map_or(1..=most, |stages| stages..=stages);
+                let depths = combination.stages.map_or(1..=deepest, |stages| stages..=stages);
                 let bounds = depths.filter_map(|depth| {
                     let [device, server, servers] = &works;
                     let work = match depth {

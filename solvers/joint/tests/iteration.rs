@@ -193,6 +193,10 @@ fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
 fn random_runtime(rng: &mut impl Rng) -> RuntimeDocument {
     let mut pick = |values: [f64; 3]| values[rng.random_range(0..3)];
     RuntimeDocument {
+        compute: 1.0,
+        copies: 1.0,
+        exchanges: 1.0,
+        transfers: 1.0,
         name: "random".into(),
         source: None,
         sequence_parallel: pick([0.0, 0.0, 1.0]) > 0.5,
@@ -300,6 +304,8 @@ impl Case {
                 global_batch: self.request.global_batch,
                 microbatch: None,
                 schedules: self.request.schedules.clone(),
+                chunks: None,
+                cut: None,
                 recompute_workspace: RecomputeWorkspace::Max,
                 runtime: self.request.runtime.clone(),
                 value_s: Some(0.0),
@@ -381,6 +387,9 @@ impl Case {
                         zero,
                         schedule: Schedule::OneFOneB,
                         chunks: 1,
+                        context: 1,
+                        exchange: None,
+                        shards: None,
                     };
                     // A single copy has nothing to shard.
                     if (zero > 0 && data == 1) || !data.is_multiple_of(expert) {

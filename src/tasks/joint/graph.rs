@@ -79,6 +79,8 @@ impl Graph {
             global_batch,
             microbatch: given.microbatch,
             schedules,
+            chunks: None,
+            cut: None,
             recompute_workspace: RecomputeWorkspace::Max,
             runtime,
             value_s: None,

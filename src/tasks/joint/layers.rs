@@ -122,6 +122,8 @@ impl Layers {
             global_batch: document.microbatches.unwrap_or(0).into(),
             microbatch: None,
             schedules: Vec::new(),
+            chunks: None,
+            cut: None,
             recompute_workspace: workspace,
             runtime: None,
             value_s: None,

@@ -79,6 +79,12 @@ pub struct JointObjectiveDocument {
     /// Schedules that a plan for an iteration may have: `1f1b`, `interleaved`, `zero-bubble`; 1F1B if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
+    /// Stages per device under the interleaved schedule, if given; absent for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u32>,
+    /// Numbers of numbered layers of the stages, in the order of the stages, if given; absent for any cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Vec<u32>>,
     /// How the workspaces of recomputed layers combine.
     pub recompute_workspace: RecomputeWorkspace,
     /// Constants of the runtime that trains the model; absent for an ideal runtime, in which nothing overlaps and nothing
@@ -95,6 +101,11 @@ fn one_f_one_b() -> Schedule {
 
 fn one() -> u32 {
     1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// The quantity that a joint plan minimises.
@@ -115,24 +126,30 @@ pub enum Parallelism {
     Tp,
     /// Data parallelism: copies of a stage.
     Dp,
+    /// Context parallelism: the tokens of a sample divided over the devices of a copy.
+    Cp,
     /// Pipeline parallelism: stages.
     Pp,
     /// Expert parallelism: the experts of a layer on several devices.
     Ep,
     /// States of the optimizer, gradients and parameters split over copies (ZeRO).
     Zero,
+    /// States split over groups of copies instead of all copies (hybrid sharding).
+    Shard,
     /// Activations recomputed in the backward pass.
     Recompute,
 }
 
 impl Parallelism {
     /// All kinds of parallelism, and all techniques.
-    pub const ALL: [Parallelism; 6] = [
+    pub const ALL: [Parallelism; 8] = [
         Parallelism::Tp,
         Parallelism::Dp,
+        Parallelism::Cp,
         Parallelism::Pp,
         Parallelism::Ep,
         Parallelism::Zero,
+        Parallelism::Shard,
         Parallelism::Recompute,
     ];
 
@@ -141,10 +158,35 @@ impl Parallelism {
         match self {
             Parallelism::Tp => "tp",
             Parallelism::Dp => "dp",
+            Parallelism::Cp => "cp",
             Parallelism::Pp => "pp",
             Parallelism::Ep => "ep",
             Parallelism::Zero => "zero",
+            Parallelism::Shard => "shard",
             Parallelism::Recompute => "recompute",
+        }
+    }
+}
+
+/// How the devices of a context-parallel group exchange tokens for attentions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContextExchange {
+    /// Keys and values pass from device to device (Liu et al., "Ring Attention", ICLR 2024).
+    Ring,
+    /// Tokens are exchanged for heads before an attention, and back after it (Jacobs et al., "DeepSpeed Ulysses", 2023).
+    AllToAll,
+}
+
+impl ContextExchange {
+    /// All ways to exchange tokens.
+    pub const ALL: [ContextExchange; 2] = [ContextExchange::Ring, ContextExchange::AllToAll];
+
+    /// Name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            ContextExchange::Ring => "ring",
+            ContextExchange::AllToAll => "all-to-all",
         }
     }
 }
@@ -180,11 +222,20 @@ pub struct JointExecutionDocument {
     pub microbatches: u32,
     /// Degree of data parallelism.
     pub data: u32,
-    /// Degree of expert parallelism, which divides that of data parallelism.
+    /// Degree of context parallelism: parts of the tokens of a sample, each on a tensor-parallel group.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub context: u32,
+    /// How attentions exchange tokens under context parallelism; absent without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<ContextExchange>,
+    /// Degree of expert parallelism, which divides the product of the degrees of data and context parallelism.
     pub expert: u32,
     /// States that copies divide among themselves: none (0), the optimizer's (1), gradients as well (2), or parameters
     /// as well (3).
     pub zero: u32,
+    /// Number of copies that divide states among themselves, a divisor of all copies; absent if all of them do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
     /// Schedule of the microbatches.
     #[serde(default = "one_f_one_b")]
     pub schedule: Schedule,
@@ -265,6 +316,8 @@ pub struct JointPartsDocument {
     pub tensor_s: f64,
     /// Seconds of exchanges with experts.
     pub expert_s: f64,
+    /// Seconds of exchanges in context-parallel groups that no compute hides.
+    pub context_s: f64,
     /// Seconds of collectives over copies that no compute hides, at ZeRO 2 and 3.
     pub zero_s: f64,
     /// Seconds that devices wait for the host.

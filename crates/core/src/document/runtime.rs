@@ -13,6 +13,18 @@ pub struct RuntimeDocument {
     /// Source of the constants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Seconds of operators of the passes, over those of the cost model; 1 if absent.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub compute: f64,
+    /// Seconds of collectives over copies, over those of the cost model; 1 if absent.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub copies: f64,
+    /// Seconds of exchanges with experts and of tokens, over those of the cost model; 1 if absent.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub exchanges: f64,
+    /// Seconds of transfers between stages, over those of the cost model; 1 if absent.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub transfers: f64,
     /// Whether norms, residuals and other operators on whole tokens are divided over a tensor-parallel group.
     pub sequence_parallel: bool,
     /// Whether an attention runs in one kernel.
@@ -56,6 +68,15 @@ pub struct RuntimeDocument {
     pub reserve_bytes: f64,
 }
 
+fn one() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_one(factor: &f64) -> bool {
+    *factor == 1.0
+}
+
 impl RuntimeDocument {
     /// The first constant that is out of range: its name, its value, and the range. The ranges are far wider than any
     /// runtime, and so narrow that no figure of a plan overflows.
@@ -64,6 +85,10 @@ impl RuntimeDocument {
         let rates = [("attention", self.attention), ("passes", self.passes)];
         let repeats = [("norms", self.norms), ("scores", self.scores)];
         let factors = [
+            ("compute", self.compute),
+            ("copies", self.copies),
+            ("exchanges", self.exchanges),
+            ("transfers", self.transfers),
             ("tensor", self.tensor),
             ("reduction", self.reduction),
             ("gradients", self.gradients),

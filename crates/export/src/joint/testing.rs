@@ -30,6 +30,8 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
             global_batch: 16,
             microbatch: None,
             schedules: vec![Schedule::OneFOneB],
+            chunks: None,
+            cut: None,
             recompute_workspace: RecomputeWorkspace::Max,
             runtime: None,
             value_s: Some(1.0),
@@ -50,6 +52,9 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
             zero: 0,
             schedule: Schedule::OneFOneB,
             chunks: 1,
+            context: 1,
+            exchange: None,
+            shards: None,
         }),
         stages: stages.collect(),
     }

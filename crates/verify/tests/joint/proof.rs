@@ -146,6 +146,9 @@ impl Case {
                             zero,
                             schedule,
                             chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                            context: 1,
+                            exchange: None,
+                            shards: None,
                         });
                         for tensors in &tensors {
                             self.all_stages(&plan, &kinds, tensors, &recompute, &mut found);

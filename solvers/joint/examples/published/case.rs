@@ -136,6 +136,9 @@ fn execution(run: &Run, schedule: Schedule) -> Result<JointExecutionDocument, St
         zero: if data == 1 { 0 } else { run.zero },
         schedule,
         chunks: run.chunks,
+        context: 1,
+        exchange: None,
+        shards: None,
     })
 }
 
@@ -206,6 +209,8 @@ fn plan(
             global_batch: batch,
             microbatch: None,
             schedules: vec![schedule],
+            chunks: None,
+            cut: None,
             recompute_workspace: RecomputeWorkspace::Max,
             runtime: None,
             value_s: None,

@@ -135,7 +135,7 @@ impl Problem {
     }
 
     fn read_plan(&self, plan: &JointPlanDocument) -> Option<Given> {
-        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, chunks } =
+        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, chunks, .. } =
             plan.execution.clone()?;
         if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {
             return None;

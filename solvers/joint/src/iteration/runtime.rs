@@ -16,6 +16,10 @@ impl Runtime {
         let ideal = || RuntimeDocument {
             name: "ideal".into(),
             source: None,
+            compute: 1.0,
+            copies: 1.0,
+            exchanges: 1.0,
+            transfers: 1.0,
             sequence_parallel: true,
             fused_attention: true,
             attention: 1.0,

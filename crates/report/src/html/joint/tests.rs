@@ -57,6 +57,8 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
             global_batch: 48,
             microbatch: None,
             schedules: vec![schedule],
+            chunks: None,
+            cut: None,
             recompute_workspace: RecomputeWorkspace::Max,
             runtime: None,
             value_s: Some(24.0),
@@ -85,6 +87,9 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
             zero: 1,
             schedule,
             chunks: 1,
+            context: 1,
+            exchange: None,
+            shards: None,
         }),
         stages: (0..stages).map(stage).collect(),
     }

@@ -83,6 +83,9 @@ fn executions(
                             schedule,
                             // The proof considers every number of chunks of interleaved pipelines.
                             chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                            context: 1,
+                            exchange: None,
+                            shards: None,
                         });
                     }
                 }

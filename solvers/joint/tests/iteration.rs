@@ -219,6 +219,9 @@ fn random_runtime(rng: &mut impl Rng) -> RuntimeDocument {
         loss: pick([0.0, 1.0, 3.5]),
         whole_loss: pick([0.0, 0.0, 1.0]) > 0.5,
         reserve_bytes: pick([0.0, 50.0, 300.0]),
+        margin: pick([0.0, 0.0, 0.1]),
+        wide_transfer_s: pick([0.0, 0.0, 7.0]),
+        wide_servers: 2,
     }
 }
 

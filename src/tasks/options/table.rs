@@ -172,7 +172,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         EITHER,
         Of(PRECISIONS),
         "Cast all floating-point numbers to this precision; of a language model only activations, and everything in \
-         training",
+         training, where fp8 is the precision of products in layers alone",
     )
     .by_default("that of the model; bf16"),
     option(

@@ -175,7 +175,7 @@ impl<'s> Program<'s> {
     }
 
     fn link(&self, pool: usize) -> LinkDocument {
-        let [inside, between] = self.space.pools[pool].links(self.space.runtime);
+        let [inside, between] = self.space.pools[pool].stage_links(self.space.runtime);
         if self.reach == Reach::Servers { between } else { inside }
     }
 

@@ -1,7 +1,7 @@
 //! The planner's own choice for every group of runs, beside the runs that are the same plan.
 //!
 //! Runs of a group have one model, batch, devices and kernels; the planner chooses their degrees, microbatch, stage of ZeRO and
-//! recomputation, of those that runs of the group have. A *twin* of its plan is a run with the same degrees.
+//! recomputation, of those that runs of the group have, and cuts layers as their runtime does. A *twin* of its plan is a run with the same degrees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +12,7 @@ use stagewright_joint::iteration::{Problem, Request, Solution, solve};
 
 use super::case::Case;
 use super::constants::Constants;
+use super::cut::cut;
 use super::rows::{Recompute, Run, Status};
 
 /// Runs of a group that is judged.
@@ -99,29 +100,40 @@ fn choose(group: &[&Case], constants: &Constants) -> Option<(Solution, f64)> {
     };
     let degrees = [
         any(|run| run.tensor, Parallelism::Tp),
-        any(|run| run.pipeline, Parallelism::Pp),
         any(|run| run.data, Parallelism::Dp),
         any(|run| run.context, Parallelism::Cp),
         any(|run| run.expert, Parallelism::Ep),
     ];
-    let stages = distinct(|run| run.zero);
     let recompute = distinct(|run| u32::from(run.recompute == Recompute::Full) * 2);
-    let schedules: BTreeSet<Schedule> =
-        group.iter().filter_map(|case| case.run.schedule.clone().ok()).collect();
     let mut solutions = Vec::new();
-    for &zero in &stages {
-        for &configuration in &recompute {
-            let fixed = [(Parallelism::Zero, Some(zero)), (Parallelism::Recompute, Some(configuration))];
-            let request = Request {
-                parallel: degrees.iter().flatten().copied().chain(fixed).collect(),
-                global_batch: first.run.batch,
-                microbatch: None,
-                schedules: schedules.iter().copied().collect(),
-                chunks: None,
-                cut: None,
-                runtime: Some(constants.runtime(first)),
-            };
-            solutions.extend(best(first, request, constants));
+    let mut asked = BTreeSet::new();
+    for Run { pipeline, chunks, schedule, .. } in group.iter().map(|case| &case.run) {
+        let Ok(schedule) = schedule.clone() else { continue };
+        if !asked.insert((*pipeline, *chunks, schedule)) {
+            continue;
+        }
+        let shape = Run { pipeline: *pipeline, chunks: *chunks, schedule: Ok(schedule), ..first.run.clone() };
+        // A runtime cuts layers by its own rule.
+        let Ok(counts) = cut(&shape) else { continue };
+        let counts: Vec<u32> = counts.into_iter().map(|count| count as u32).collect();
+        for &zero in &distinct(|run| run.zero) {
+            for &configuration in &recompute {
+                let fixed = [
+                    (Parallelism::Pp, Some(*pipeline)),
+                    (Parallelism::Zero, Some(zero)),
+                    (Parallelism::Recompute, Some(configuration)),
+                ];
+                let request = Request {
+                    parallel: degrees.iter().flatten().copied().chain(fixed).collect(),
+                    global_batch: first.run.batch,
+                    microbatch: None,
+                    schedules: vec![schedule],
+                    chunks: (schedule == Schedule::Interleaved).then_some(*chunks),
+                    cut: (counts.len() > 1).then(|| counts.clone()),
+                    runtime: Some(constants.runtime(first)),
+                };
+                solutions.extend(best(first, request, constants));
+            }
         }
     }
     solutions.into_iter().min_by(|left, right| left.1.total_cmp(&right.1))

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod plans;
+mod requests;
 
 use std::collections::BTreeMap;
 

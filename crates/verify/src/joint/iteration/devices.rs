@@ -69,8 +69,9 @@ impl<'a> Devices<'a> {
     pub(super) fn usable_memory(&self, is_version_2: bool) -> Option<f64> {
         let document = self.kind.document;
         let Some(runtime) = self.runtime else { return read::usable_memory(document, is_version_2) };
-        let reserve = document.reserve_bytes.unwrap_or(runtime.reserve_bytes);
-        document.memory_bytes.map(|memory| (memory - reserve).max(0.0))
+        let left =
+            |memory: f64| document.reserve_bytes.unwrap_or(runtime.reserve_bytes + runtime.margin * memory);
+        document.memory_bytes.map(|memory| (memory - left(memory)).max(0.0))
     }
 
     /// The link used by a group. A runtime uses the ports of all devices that the group has in a server.
@@ -86,8 +87,21 @@ impl<'a> Devices<'a> {
         Ok(LinkDocument { bandwidth: inside.min(ports as f64 * one_port.bandwidth), ..one_port })
     }
 
-    /// The link used by a transfer in a pipeline of `span` devices.
-    pub(super) fn port(&self, span: u64, needed_for: &str) -> Result<LinkDocument, CheckError> {
+    /// The link used by a transfer in a pipeline of `span` devices. Transfers between many servers may start later.
+    pub(super) fn transfer_link(&self, span: u64, needed_for: &str) -> Result<LinkDocument, CheckError> {
+        let mut link = self.port(span, needed_for)?;
+        if let Some(runtime) = self.runtime
+            && self.stated(span, needed_for)?.is_between_servers
+            && u64::from(self.kind.document.count).div_ceil(self.of_server().max(1))
+                >= u64::from(runtime.wide_servers)
+        {
+            link.latency_s += runtime.wide_transfer_s;
+        }
+        Ok(link)
+    }
+
+    /// The link used by a device of a group of `span` devices.
+    fn port(&self, span: u64, needed_for: &str) -> Result<LinkDocument, CheckError> {
         let Stated { link, is_between_servers } = self.stated(span, needed_for)?;
         let reached = match (self.runtime, is_between_servers) {
             (None, _) => return Ok(*link),

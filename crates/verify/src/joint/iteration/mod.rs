@@ -320,7 +320,7 @@ impl Plan<'_> {
             if crossing.forward.is_none() && crossing.backward.is_none() {
                 continue;
             }
-            let link = |stage: usize| self.devices[stage].port(all, "transfers between stages");
+            let link = |stage: usize| self.devices[stage].transfer_link(all, "transfers between stages");
             let link = devices::slower(&link(boundary)?, &link(boundary + 1)?);
             for (reader, pass, bytes) in
                 [(boundary + 1, 0, crossing.forward), (boundary, 1, crossing.backward)]

@@ -156,7 +156,7 @@ impl<'a> Place<'a> {
         let of_stage = self.devices.of_stage();
         let span = devices.map_or(u64::MAX, |devices| of_stage.saturating_mul(devices as u64));
         let factor = self.devices.transfers();
-        let link = self.devices.port(span, "transfers between stages").ok();
+        let link = self.devices.transfer_link(span, "transfers between stages").ok();
         let crossings = layers.crossings.iter().map(|crossing| {
             [crossing.forward, crossing.backward].map(|bytes| match (bytes, link) {
                 (None, _) => 0.0,

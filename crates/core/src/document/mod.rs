@@ -52,7 +52,7 @@ pub use graph::{
     ParameterDocument, Pass, Precision, TensorDocument, operator,
 };
 pub use joint::{
-    JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
+    ContextExchange, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
     Parallelism, RecomputeWorkspace,
 };

@@ -270,7 +270,8 @@ impl Case {
         for kind in cluster.kinds.iter_mut().filter(|_| rng.random_bool(0.5)) {
             kind.reserve_bytes = None;
         }
-        let request = Request { parallel, global_batch, microbatch: None, schedules, runtime };
+        let request =
+            Request { parallel, global_batch, microbatch: None, schedules, chunks: None, cut: None, runtime };
         let problem = Problem::new(&graph, &layer_names(&graph), &cluster, request.clone());
         let problem = problem.unwrap_or_else(|error| panic!("{error}"));
         Case { graph, cluster, request, problem }

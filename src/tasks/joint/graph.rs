@@ -118,6 +118,7 @@ impl Graph {
         if given.contains(&(Parallelism::Pp, Some(1))) {
             // A single stage takes the same time under all schedules, except that it cannot be interleaved.
             objective.schedules = vec![Schedule::OneFOneB];
+            (objective.chunks, objective.cut) = (None, None);
         }
         let names = layers::layer_names(&self.graph);
         let problem = iteration::Problem::new(&self.graph, &names, &self.cluster, request_of(&objective))

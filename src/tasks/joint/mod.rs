@@ -403,6 +403,8 @@ fn request_of(objective: &JointObjectiveDocument) -> iteration::Request {
             true => vec![Schedule::OneFOneB],
             false => objective.schedules.clone(),
         },
+        chunks: objective.chunks,
+        cut: objective.cut.clone(),
         runtime: objective.runtime.clone(),
     }
 }

@@ -115,8 +115,15 @@ fn problem(
     let any = runtimes::runtime(runtimes::DEFAULT).cloned();
     let runtime = any.map(|any| RuntimeDocument { fused_attention: is_fused, ..any });
     let schedules = vec![Schedule::OneFOneB];
-    let request =
-        Request { parallel: BTreeMap::new(), global_batch: 1, microbatch: None, schedules, runtime };
+    let request = Request {
+        parallel: BTreeMap::new(),
+        global_batch: 1,
+        microbatch: None,
+        schedules,
+        chunks: None,
+        cut: None,
+        runtime,
+    };
     let problem = Problem::new(&drawing.graph, &layer_names(&drawing.graph), &machines.cluster, request);
     let problem = Arc::new(problem.map_err(|error| error.to_string())?);
     Ok(problems.entry(key).or_insert(problem).clone())

@@ -154,8 +154,15 @@ fn in_order(graph: &GraphDocument, names: &[Option<(String, bool)>]) -> Result<V
     cluster.classes.insert("any".into(), any);
     cluster.kinds.push(devices("any", 1).memory(1.0).link(1.0, 0.0));
     let schedules = vec![Schedule::OneFOneB];
-    let request =
-        Request { parallel: BTreeMap::new(), global_batch: 1, microbatch: None, schedules, runtime: None };
+    let request = Request {
+        parallel: BTreeMap::new(),
+        global_batch: 1,
+        microbatch: None,
+        schedules,
+        chunks: None,
+        cut: None,
+        runtime: None,
+    };
     let problem = Problem::new(graph, names, &cluster, request).map_err(|error| error.to_string())?;
     let layers = problem.layers().into_iter();
     Ok(layers.map(|(name, _)| (name.to_owned(), numbered.get(name).copied().unwrap_or(false))).collect())

@@ -1,6 +1,6 @@
 //! The degrees that plans may have, and given degrees that do not divide the sizes they must divide.
 
-use stagewright_core::document::Parallelism;
+use stagewright_core::document::{ContextExchange, Parallelism, Schedule};
 
 use super::pool::Pool;
 use super::solver::Problem;
@@ -41,14 +41,67 @@ impl Problem {
         }
     }
 
-    /// Degrees of expert parallelism for `data` copies.
-    fn experts(&self, data: u32) -> Vec<u32> {
+    /// Degrees of context parallelism for `data` copies, which divide the tokens of a sample twice.
+    fn contexts(&self, data: u32) -> Vec<u32> {
+        let devices = self.pools.iter().map(|pool| pool.devices).max().unwrap_or(0);
+        match (self.given(Parallelism::Cp), &self.model.tokens) {
+            (None, _) => vec![1],
+            (Some(Some(degree)), _) => Some(degree)
+                .filter(|&degree| self.undivided_by_contexts(degree).is_none())
+                .into_iter()
+                .collect(),
+            (Some(None), &Ok(tokens)) if tokens.is_multiple_of(2) => {
+                divisors(tokens / 2, (devices / data).max(1).into())
+            }
+            (Some(None), _) => vec![1],
+        }
+    }
+
+    /// Ways to exchange tokens.
+    fn exchanges(&self, context: u32) -> Vec<Option<ContextExchange>> {
+        match context {
+            1 => vec![None],
+            _ => ContextExchange::ALL.into_iter().map(Some).collect(),
+        }
+    }
+
+    /// Whether the heads of every attention can be exchanged for tokens in tensor-parallel groups.
+    fn may_exchange(&self, degrees: Degrees, tensor: &[u32]) -> bool {
+        let divide = |&tensor: &u32| {
+            let parts = u64::from(tensor) * u64::from(degrees.context);
+            self.model.heads.iter().all(|&heads| u64::from(heads).is_multiple_of(parts))
+        };
+        degrees.exchange != Some(ContextExchange::AllToAll) || tensor.iter().all(divide)
+    }
+
+    /// Numbers of copies that divide states among themselves, with `None` for all of `copies`.
+    fn shards(&self, copies: u32, expert: u32, zero: u32) -> Vec<Option<u32>> {
+        match self.given(Parallelism::Shard) {
+            Some(_) if zero == 0 || expert > 1 => vec![None],
+            None => vec![None],
+            Some(Some(given)) if given >= copies => vec![None],
+            Some(Some(given)) => {
+                Some(given).filter(|&given| copies.is_multiple_of(given)).map(Some).into_iter().collect()
+            }
+            Some(None) => {
+                let groups =
+                    divisors(copies.into(), (copies / 2).into()).into_iter().filter(|&shards| shards > 1);
+                groups.map(Some).chain([None]).collect()
+            }
+        }
+    }
+
+    /// Degrees of expert parallelism for a number of copies.
+    fn experts(&self, copies: u32) -> Vec<u32> {
         let divides =
-            |degree: &u32| data.is_multiple_of(*degree) && self.undivided_by_experts(*degree).is_none();
+            |degree: &u32| copies.is_multiple_of(*degree) && self.undivided_by_experts(*degree).is_none();
         match self.given(Parallelism::Ep) {
             None => vec![1],
             Some(Some(degree)) => Some(degree).filter(divides).into_iter().collect(),
-            Some(None) => (1..=data).filter(divides).collect(),
+            Some(None) => {
+                let most = self.model.experts().filter(|&count| count > 0).min().unwrap_or(1);
+                (1..=copies.min(most)).filter(divides).collect()
+            }
         }
     }
 
@@ -67,22 +120,44 @@ impl Problem {
     pub(super) fn shared_degrees(&self) -> Vec<Degrees> {
         let mut shared = Vec::new();
         for data in self.copies() {
-            let zero: Vec<u32> = match self.given(Parallelism::Zero) {
-                None => vec![0],
-                Some(Some(stage)) => vec![stage],
-                Some(None) if data == 1 => vec![0],
-                Some(None) => (0..=3).collect(),
-            };
             let sizes = self.microbatches(data);
-            for expert in self.experts(data) {
-                for &zero in &zero {
-                    for &microbatch in &sizes {
-                        shared.push(Degrees { microbatch, data, expert, zero, tensor: 1 });
-                    }
+            for context in self.contexts(data) {
+                for degrees in self.of_copies(data, context) {
+                    shared.extend(sizes.iter().map(|&microbatch| Degrees { microbatch, ..degrees }));
                 }
             }
         }
         shared
+    }
+
+    /// Combinations of the shared degrees besides the microbatch, for degrees of data and context parallelism.
+    fn of_copies(&self, data: u32, context: u32) -> Vec<Degrees> {
+        let none = Degrees {
+            microbatch: 1,
+            data,
+            context,
+            exchange: None,
+            expert: 1,
+            zero: 0,
+            shards: None,
+            tensor: 1,
+        };
+        let zero: Vec<u32> = match self.given(Parallelism::Zero) {
+            None => vec![0],
+            Some(Some(stage)) => vec![stage],
+            Some(None) if none.copies() == 1 => vec![0],
+            Some(None) => (0..=3).collect(),
+        };
+        let mut found = Vec::new();
+        for exchange in self.exchanges(context) {
+            for expert in self.experts(none.copies()) {
+                for &zero in &zero {
+                    let shards = self.shards(none.copies(), expert, zero).into_iter();
+                    found.extend(shards.map(|shards| Degrees { exchange, expert, zero, shards, ..none }));
+                }
+            }
+        }
+        found
     }
 
     /// Number of ways to give every kind a degree of tensor parallelism.
@@ -104,9 +179,13 @@ impl Problem {
         for degrees in self.shared_degrees() {
             let of_copy = self.request.global_batch / u64::from(degrees.data);
             let microbatches = (of_copy / u64::from(degrees.microbatch)) as u32;
-            for tensor in &tensors {
+            for tensor in tensors.iter().filter(|tensor| self.may_exchange(degrees, tensor)) {
                 for &schedule in &self.request.schedules {
                     let tensor = tensor.clone();
+                    let stages = match &self.cut {
+                        Some(ends) if schedule != Schedule::Interleaved => Some(ends.len() as u32),
+                        _ => stages,
+                    };
                     combinations.push(Combination { degrees, tensor, microbatches, stages, schedule });
                 }
             }
@@ -129,6 +208,18 @@ impl Problem {
         Some(format!("the {heads} heads of an attention"))
     }
 
+    /// Names what a degree of context parallelism needs, if that is missing.
+    fn undivided_by_contexts(&self, degree: u32) -> Option<String> {
+        match self.model.tokens {
+            _ if degree == 1 => None,
+            Err(needed) => Some(format!("needs {needed}")),
+            Ok(tokens) if !tokens.is_multiple_of(2 * u64::from(degree)) => Some(format!(
+                "does not divide the {tokens} tokens of a sample into two equal parts for each device"
+            )),
+            Ok(_) => None,
+        }
+    }
+
     /// Names a size that a degree of expert parallelism must divide and does not, if any.
     fn undivided_by_experts(&self, degree: u32) -> Option<String> {
         match self.model.experts().find(|count| !count.is_multiple_of(degree)) {
@@ -147,27 +238,42 @@ impl Problem {
         {
             return Some(format!("tp {degree} does not divide {whole}"));
         }
-        let copies = match self.copies()[..] {
-            [1] => "the one copy, and more need dp".to_owned(),
-            [data] => format!("the {data} copies of dp {data}"),
+        if let Some(Some(degree)) = self.given(Parallelism::Cp)
+            && let Some(needed) = self.undivided_by_contexts(degree)
+        {
+            return Some(format!("cp {degree} {needed}"));
+        }
+        let with_contexts = |data: u32| self.contexts(data).into_iter().map(move |context| (data, context));
+        let mut divided: Vec<(u32, u32)> = self.copies().into_iter().flat_map(with_contexts).collect();
+        let copies = match divided[..] {
+            [(1, 1)] => "the one copy, and more need dp".to_owned(),
+            [(data, 1)] => format!("the {data} copies of dp {data}"),
+            [(data, context)] => {
+                format!("the {} copies of dp {data} and cp {context}", u64::from(data) * u64::from(context))
+            }
+            _ if self.given(Parallelism::Cp).is_some() => "any number of copies that dp and cp allow".into(),
             _ => format!("any number of copies that divides the batch of {}", self.request.global_batch),
         };
-        let mut divided = self.copies();
         if let Some(Some(degree)) = self.given(Parallelism::Ep) {
             if let Some(whole) = self.undivided_by_experts(degree) {
                 return Some(format!("ep {degree} does not divide {whole}"));
             }
-            divided.retain(|data| data.is_multiple_of(degree));
+            divided.retain(|(data, context)| data.saturating_mul(*context).is_multiple_of(degree));
             if divided.is_empty() {
                 return Some(format!("ep {degree} does not divide {copies}"));
             }
         }
-        if divided.iter().all(|&data| self.microbatches(data).is_empty()) {
+        if let Some(Some(degree)) = self.given(Parallelism::Shard)
+            && divided.iter().all(|&(data, context)| self.of_copies(data, context).is_empty())
+        {
+            return Some(format!("shard {degree} does not divide {copies}"));
+        }
+        if divided.iter().all(|&(data, _)| self.microbatches(data).is_empty()) {
             let size = self.request.microbatch.unwrap_or(1);
-            let samples = self.request.global_batch / u64::from(divided[0]);
+            let data = divided[0].0;
+            let samples = self.request.global_batch / u64::from(data);
             return Some(format!(
-                "a microbatch of {size} does not divide the {samples} samples of each of {} copies",
-                divided[0]
+                "a microbatch of {size} does not divide the {samples} samples of each of {data} copies"
             ));
         }
         None

@@ -82,6 +82,9 @@ pub enum ModelError {
         /// Allowed range.
         range: &'static str,
     },
+    /// A cut that does not fit the model, or the other degrees.
+    #[error("{0}")]
+    Cut(CutFault),
     /// A constant of the runtime that is out of range.
     #[error("the constant `{name}` of the runtime is {value}, but must be {range}")]
     Runtime {
@@ -107,7 +110,7 @@ impl ModelError {
             ModelError::NoBackward => J007,
             ModelError::Kind { .. } | ModelError::Unpriced { .. } => J008,
             ModelError::Kinds { .. } | ModelError::Layers { .. } | ModelError::Combinations { .. } => J009,
-            ModelError::Range { .. } | ModelError::Schedules => J010,
+            ModelError::Range { .. } | ModelError::Cut(_) | ModelError::Schedules => J010,
             ModelError::Runtime { .. } => J011,
         }
         .into()
@@ -129,7 +132,36 @@ impl ModelError {
             ModelError::Combinations { .. } => "give degrees, such as tp=8 and zero=1, or --microbatch",
             ModelError::Layers { .. } => "give operators layers, so that they are planned together",
             ModelError::Range { .. } | ModelError::Runtime { .. } => "correct the number",
+            ModelError::Cut(CutFault::Stages { .. }) => {
+                "give as many stages as pp has devices, times the chunks of each under the interleaved schedule"
+            }
+            ModelError::Cut(_) => "give the number of layers of every stage that end in a number",
             ModelError::Schedules => "give one or more of these",
         }
     }
+}
+
+/// Why a cut into stages is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum CutFault {
+    /// Numbers of layers that do not add up to those of the model.
+    #[error("the cut has {found} layers that end in a number, and the model has {layers}")]
+    Layers {
+        /// Sum over the stages.
+        found: u64,
+        /// Number of such layers of the model.
+        layers: usize,
+    },
+    /// A stage without layers.
+    #[error("stage {stage} of the cut has no layers")]
+    Stage {
+        /// Index of the stage.
+        stage: usize,
+    },
+    /// A number of stages that no plan can have.
+    #[error("the cut has {stages} stages, which no plan with these schedules, pp and chunks has")]
+    Stages {
+        /// Number of stages of the cut.
+        stages: u64,
+    },
 }

@@ -74,7 +74,7 @@ impl Space<'_> {
         let &Shortage { devices, needed, layer } = shortage;
         let pool = &self.pools[kind];
         let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
-        let Degrees { microbatch, data, zero, .. } = combination.degrees;
+        let Degrees { microbatch, data, zero, shards, .. } = combination.degrees;
         let what = match layer {
             None => "the states of the model need".to_owned(),
             Some(layer) => format!("the layer {} needs", layer.name),
@@ -83,9 +83,11 @@ impl Space<'_> {
             true => "",
             false => "; activations do not fit beside them",
         };
+        let context = context_of(combination);
+        let groups = shards.map_or_else(String::new, |shards| format!(" in groups of {shards} copies"));
         format!(
-            "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}, pp {devices}, \
-             ZeRO {zero} and a microbatch of {microbatch}{rest}",
+            "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}{context}, pp {devices}, \
+             ZeRO {zero}{groups} and a microbatch of {microbatch}{rest}",
             pool.name,
             gigabytes(pool.capacity),
             gigabytes(needed),
@@ -100,8 +102,11 @@ impl Space<'_> {
             return match combinations.iter().all(|combination| combination.stages == Some(1)) {
                 true => "interleaved 1F1B needs a pipeline of at least two devices: allow pp",
                 false => {
-                    "interleaved 1F1B needs a pipeline of at least two devices, whose number divides that of the \
-                     microbatches, and two layers for each"
+                    let layers = self.chunks.map_or_else(|| "two".into(), |chunks| chunks.to_string());
+                    return format!(
+                        "interleaved 1F1B needs a pipeline of at least two devices, whose number divides that of the \
+                         microbatches, and {layers} layers for each"
+                    );
                 }
             }
             .into();
@@ -120,13 +125,16 @@ impl Space<'_> {
         let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
         let least = |combination: &Combination| combination.tensor.iter().copied().min().unwrap_or(1);
         let needed = |combination: &Combination| {
-            u64::from(least(combination)) * u64::from(combination.degrees.data).saturating_mul(stages.into())
+            let Degrees { data, context, .. } = combination.degrees;
+            let factors = [least(combination), data, context, stages].map(u64::from);
+            factors.into_iter().fold(1, u64::saturating_mul)
         };
         match combinations.iter().min_by_key(|combination| needed(combination)) {
             Some(combination) if needed(combination) > devices => format!(
-                "tp {}, dp {} and pp {stages} need {} devices, and there are {devices}",
+                "tp {}, dp {}{} and pp {stages} need {} devices, and there are {devices}",
                 least(combination),
                 combination.degrees.data,
+                context_of(combination),
                 needed(combination)
             ),
             _ => "there are too few devices of each kind for the degrees".into(),
@@ -143,7 +151,7 @@ impl Space<'_> {
             combination.schedule != Schedule::Interleaved
                 || (devices > 1
                     && combination.microbatches.is_multiple_of(devices)
-                    && layers >= 2 * devices as usize)
+                    && self.chunks_of(devices).next().is_some())
         };
         devices.rfind(|&devices| is_given(devices) && is_whole(devices))
     }
@@ -164,6 +172,7 @@ impl Space<'_> {
                 sum.compute_s += parts.compute_s;
                 sum.tensor_s += parts.tensor_s;
                 sum.expert_s += parts.expert_s;
+                sum.context_s += parts.context_s;
                 sum.zero_s += parts.zero_s;
                 sum.host_s += parts.host_s;
                 sum.parameter_bytes += parts.parameter_bytes;
@@ -172,8 +181,12 @@ impl Space<'_> {
                 if let Some(configuration) =
                     costs.configurations.iter().find(|configuration| configuration.index as usize == wanted)
                 {
-                    let both_passes =
-                        parts.compute_s + parts.tensor_s + parts.expert_s + parts.zero_s + parts.host_s;
+                    let both_passes = parts.compute_s
+                        + parts.tensor_s
+                        + parts.expert_s
+                        + parts.context_s
+                        + parts.zero_s
+                        + parts.host_s;
                     sum.recompute_s += costs.forward + configuration.behind() - both_passes;
                     sum.activation_bytes += configuration.held(*in_flight);
                     sum.workspace_bytes = sum.workspace_bytes.max(configuration.workspace);
@@ -182,5 +195,13 @@ impl Space<'_> {
             sum
         };
         stages.iter().map(parts_of).collect()
+    }
+}
+
+/// The degree of context parallelism after that of data parallelism, if there is one.
+fn context_of(combination: &Combination) -> String {
+    match combination.degrees.context {
+        1 => String::new(),
+        degree => format!(", cp {degree}"),
     }
 }

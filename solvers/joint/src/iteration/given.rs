@@ -105,9 +105,17 @@ impl Problem {
         let space = Space::new(&self.model, &self.pools, &self.runtime, allowed);
         let mut parts = space.parts(&given.combination, self.reach(&given), &given.stages);
         for (parts, stage) in parts.iter_mut().zip(&plan.stages) {
-            let JointPartsDocument { compute_s, recompute_s, tensor_s, expert_s, zero_s, host_s, .. } =
-                *parts;
-            let known = compute_s + recompute_s + tensor_s + expert_s + zero_s + host_s;
+            let JointPartsDocument {
+                compute_s,
+                recompute_s,
+                tensor_s,
+                expert_s,
+                context_s,
+                zero_s,
+                host_s,
+                ..
+            } = *parts;
+            let known = compute_s + recompute_s + tensor_s + expert_s + context_s + zero_s + host_s;
             parts.transfer_s = (stage.seconds - known).max(0.0);
         }
         Some(parts)
@@ -135,9 +143,28 @@ impl Problem {
     }
 
     fn read_plan(&self, plan: &JointPlanDocument) -> Option<Given> {
-        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, chunks, .. } =
-            plan.execution.clone()?;
-        if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {
+        let JointExecutionDocument {
+            microbatch,
+            microbatches,
+            data,
+            context,
+            exchange,
+            expert,
+            zero,
+            shards,
+            schedule,
+            chunks,
+        } = plan.execution.clone()?;
+        let copies = data.checked_mul(context)?;
+        let is_divided = |by: u32| by > 0 && copies.is_multiple_of(by);
+        let may_shard = zero > 0 && expert == 1;
+        if microbatch == 0
+            || microbatches == 0
+            || copies == 0
+            || !is_divided(expert)
+            || exchange.is_some() != (context > 1)
+            || !shards.is_none_or(|shards| may_shard && is_divided(shards))
+        {
             return None;
         }
         let chunks = if schedule == Schedule::Interleaved { chunks } else { 1 };
@@ -164,7 +191,7 @@ impl Problem {
             first = layers.end;
             stages.push(Listed { layers, pool, in_flight, configurations });
         }
-        let degrees = Degrees { microbatch, data, expert, zero, tensor: 1 };
+        let degrees = Degrees { microbatch, data, context, exchange, expert, zero, shards, tensor: 1 };
         let combination = Combination { degrees, tensor, microbatches, stages: None, schedule };
         Some(Given { combination, devices, stages })
     }
@@ -193,7 +220,7 @@ impl Problem {
             let shared = slower(link(before), link(after));
             let seconds = |pass: usize, pool: usize| {
                 let degrees = given.combination.degrees_on(pool);
-                receive(&self.model, after.layers.start, pass, shared, degrees)
+                receive(&self.model, &self.runtime, after.layers.start, pass, shared, degrees)
             };
             sums[boundary].times.forward += seconds(0, after.pool);
             sums[boundary - 1].times.backward += seconds(1, before.pool);

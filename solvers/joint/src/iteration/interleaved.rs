@@ -58,7 +58,7 @@ impl Space<'_> {
             let [between, inside] = [Reach::Servers, Reach::Server]
                 .map(|reach| Whole::new(self, combination, costs.of(reach), pool));
             for devices in devices.filter(|&devices| combination.microbatches.is_multiple_of(devices)) {
-                for chunks in 2..=layers as u32 / devices {
+                for chunks in self.chunks_of(devices) {
                     let shape = Interleaving { pool, devices, chunks };
                     let whole = if self.is_inside(combination, shape) { &inside } else { &between };
                     let bound = whole.bound(self, combination, shape);
@@ -67,6 +67,17 @@ impl Space<'_> {
             }
         }
         found
+    }
+
+    /// Numbers of chunks that a device may have in a pipeline of `devices`.
+    pub(super) fn chunks_of(&self, devices: u32) -> impl Iterator<Item = u32> + '_ {
+        let most = self.model.layers.len() as u32 / devices;
+        let is_given = move |&chunks: &u32| match &self.cut {
+            Some(ends) => ends.len() == chunks as usize * devices as usize,
+            None => true,
+        };
+        let range = self.chunks.map_or(2..=most, |given| given.max(2)..=given.min(most));
+        range.filter(is_given)
     }
 
     /// Whether all devices are in one server.
@@ -91,7 +102,10 @@ impl Space<'_> {
         if bound >= cutoff {
             return none(bound);
         }
-        Solved { pipeline: search.solve(cutoff, stop), ..none(bound) }
+        match &self.cut {
+            Some(ends) => search.given(ends, bound, cutoff),
+            None => Solved { pipeline: search.solve(cutoff, stop), ..none(bound) },
+        }
     }
 }
 
@@ -101,6 +115,8 @@ struct Whole {
     /// Minimum seconds for a microbatch, of all layers and of the longest layer.
     work: f64,
     longest: f64,
+    /// Minimum seconds of each given stage.
+    stages: Vec<f64>,
     update: f64,
     /// Minimum seconds of the transfers over a boundary, between servers and within one.
     crossing: [f64; 2],
@@ -117,10 +133,17 @@ impl Whole {
             state: layers().map(|layer| layer.state).sum(),
             work: layers().map(seconds).sum(),
             longest: layers().map(seconds).fold(0.0, f64::max),
+            stages: space
+                .ranges()
+                .map(|range| layers().skip(range.start).take(range.len()).map(seconds).sum())
+                .collect(),
             update: layers().map(|layer| layer.update).sum(),
             crossing: links.map(|link| {
                 let passes = |layer: usize| -> f64 {
-                    [0, 1].iter().map(|&pass| receive(space.model, layer, pass, link, degrees)).sum()
+                    [0, 1]
+                        .iter()
+                        .map(|&pass| receive(space.model, space.runtime, layer, pass, link, degrees))
+                        .sum()
                 };
                 (1..space.model.layers.len()).map(passes).fold(f64::INFINITY, f64::min)
             }),
@@ -137,7 +160,9 @@ impl Whole {
             (shape.stages() - 1) as f64 * self.crossing[usize::from(space.is_inside(combination, shape))];
         let m = combination.microbatches;
         let passes = closed_form::interleaved(self.work + transfers, chunks, devices, m);
-        Some(passes.max(f64::from(m) * self.longest) + self.update / f64::from(devices))
+        let load = |device: usize| self.stages.iter().skip(device).step_by(devices as usize).sum();
+        let longest = (0..devices as usize).map(load).fold(self.longest, f64::max);
+        Some(passes.max(f64::from(m) * longest) + self.update / f64::from(devices))
     }
 }
 
@@ -167,8 +192,9 @@ impl<'s> Search<'s> {
         let link = if space.is_inside(combination, shape) { inside } else { between };
         let degrees = combination.degrees_on(pool);
         let count = space.model.layers.len();
-        let receives = [0, 1]
-            .map(|pass| (0..=count).map(|layer| receive(space.model, layer, pass, link, degrees)).collect());
+        let receives = [0, 1].map(|pass| {
+            (0..=count).map(|layer| receive(space.model, space.runtime, layer, pass, link, degrees)).collect()
+        });
         // All counts occur within three rounds of microbatches.
         let timed = combination.microbatches.min(3 * devices);
         let orders = orders(Schedule::Interleaved, devices, shape.stages(), timed).ok()?;
@@ -233,10 +259,37 @@ impl<'s> Search<'s> {
         bound.max(m * fluid.least_seconds(least, enough) + update)
     }
 
+    /// The plan of a given cut, if it is below the cutoff, and a bound on all configurations, at least `bound`.
+    fn given(&self, ends: &[usize], bound: f64, cutoff: f64) -> Solved {
+        let none = |bound: f64| Solved { bound, pipeline: None, is_stopped: false };
+        let Some(stages) = self.stages(ends) else { return none(f64::INFINITY) };
+        if self.is_too_long() {
+            return none(bound);
+        }
+        let value = |stages: &[Placed]| self.time(stages, self.combination.microbatches) + self.after(stages);
+        // Without configurations that save memory, no pass is longer.
+        let fastest: Vec<Placed> = stages.iter().map(|stage| self.fastest(stage)).collect();
+        let bound = bound.max(value(&fastest));
+        let pipeline = Pipeline { value: value(&stages), chunks: self.shape.chunks, stages };
+        Solved { pipeline: Some(pipeline).filter(|pipeline| pipeline.value < cutoff), ..none(bound) }
+    }
+
+    /// A stage with the fastest configurations, which may not fit.
+    fn fastest(&self, stage: &Placed) -> Placed {
+        let configurations = self.layers[stage.first..stage.end].iter().map(|layer| layer.configurations[0]);
+        let backward: f64 = configurations.map(|configuration| configuration.backward).sum();
+        Placed { backward: backward + self.receives[1][stage.end], ..stage.clone() }
+    }
+
+    /// Whether the pipeline has too many passes to time its plans.
+    fn is_too_long(&self) -> bool {
+        2 * self.shape.stages() as u64 * u64::from(self.combination.microbatches) > MAX_PASSES
+    }
+
     /// A plan below the cutoff, if the search finds one: chunks of balanced work, improved by moving layers from the busiest
     /// device to others.
     fn solve(&self, cutoff: f64, stop: &Stop) -> Option<Pipeline> {
-        if 2 * self.shape.stages() as u64 * u64::from(self.combination.microbatches) > MAX_PASSES {
+        if self.is_too_long() {
             return None;
         }
         let mut ends = self.balanced();

@@ -1,9 +1,10 @@
 //! Costs of a layer under given degrees, from the shard on one device.
 
-use stagewright_core::document::{JointPartsDocument, LinkDocument};
+use stagewright_core::document::{ContextExchange, JointPartsDocument, LinkDocument};
 
 use super::collective::{exchange, gather, reduce, reduce_by_trees};
 use super::model::{Activations, Divided, Layer, Pieces, Rates, Update};
+use super::network::Tokens;
 use super::pool::{Group, Pool};
 use super::runtime::{Reach, Setting};
 use super::sharding::{Conversion, Layout, Need};
@@ -39,6 +40,8 @@ struct Times<'r> {
     gathered_again: f64,
     /// Exchanges with experts, in each of the two passes.
     exchanges: f64,
+    /// Exchanges of tokens that attentions do not hide, in the forward and in the backward pass.
+    tokens: [f64; 2],
     copies: CopyTimes,
 }
 
@@ -54,14 +57,14 @@ struct CopyTimes {
 }
 
 impl Times<'_> {
-    /// Transfers of activations that the compute of a pass does not hide.
-    fn exposed(&self) -> f64 {
-        self.conversions + self.exchanges
+    /// Transfers of activations that the compute of the forward (0) or backward (1) pass does not hide.
+    fn exposed(&self, pass: usize) -> f64 {
+        self.conversions + self.exchanges + self.tokens[pass]
     }
 
     fn forward(&self) -> f64 {
         let mixed = self.setting.runtime.mix(self.forward, self.copies.gathers[0]);
-        (mixed + self.exposed()).max(self.host)
+        (mixed + self.exposed(0)).max(self.host)
     }
 
     /// Collectives over copies that the compute of both passes does not hide.
@@ -81,7 +84,7 @@ impl Times<'_> {
     /// The backward pass without weight gradients, and the weight gradients. Together they take as long as a whole
     /// backward pass: a configuration that separates them is never slower than one that recomputes.
     fn apart(&self) -> (f64, f64) {
-        let rest = self.input_gradients + self.exposed() + self.copies.gathers[1];
+        let rest = self.input_gradients + self.exposed(1) + self.copies.gathers[1];
         let weight = self.weight_gradients + self.gathered_again + self.copies.scatters;
         let whole = self.whole_backward(0);
         let share = if weight > 0.0 { weight / (rest + weight) } else { 0.0 };
@@ -93,11 +96,11 @@ impl Times<'_> {
         let (recomputed, again, passes) = match configuration {
             0 => (0.0, 0.0, 2.0),
             1 => (self.no_products, 0.0, 2.0),
-            _ => (self.forward, self.exposed(), 3.0),
+            _ => (self.forward, self.exposed(0), 3.0),
         };
         let compute = self.input_gradients + self.weight_gradients + recomputed;
         let mixed = self.setting.runtime.mix(compute, self.copies.gathers[1] + self.copies.scatters);
-        (mixed + self.exposed() + again + self.gathered_again).max(passes * self.host)
+        (mixed + self.exposed(1) + again + self.gathered_again).max(passes * self.host)
     }
 }
 
@@ -112,8 +115,7 @@ impl<'l> LayerShard<'l> {
         degrees: Degrees,
         setting: Setting<'l>,
     ) -> LayerShard<'l> {
-        let share = f64::from(degrees.microbatch) / (samples * f64::from(degrees.tensor));
-        LayerShard { layer, kind, pool, degrees, setting, share }
+        LayerShard { layer, kind, pool, degrees, setting, share: degrees.share(samples) }
     }
 
     /// Costs of the layer. `allowed` lists the configurations of numbered layers, the fastest first; `is_split` states
@@ -127,6 +129,7 @@ impl<'l> LayerShard<'l> {
             compute_s: times.forward + times.input_gradients + times.weight_gradients,
             tensor_s: 2.0 * times.conversions + times.gathered_again,
             expert_s: 2.0 * times.exchanges,
+            context_s: times.tokens.iter().sum(),
             zero_s: times.exposed_copies(),
             host_s: times.waits(),
             parameter_bytes: self.bytes(&layer.parameters, zero >= 3 && !is_whole),
@@ -159,7 +162,8 @@ impl<'l> LayerShard<'l> {
             conversions: runtime.tensor
                 * layer.conversions.iter().map(|conversion| self.convert(conversion)).sum::<f64>(),
             gathered_again: self.gather_again(),
-            exchanges: self.exchanges(),
+            exchanges: runtime.exchanges * self.exchanges(),
+            tokens: self.tokens(),
             copies: self.copy_times(),
         }
     }
@@ -170,7 +174,7 @@ impl<'l> LayerShard<'l> {
             let share = if pieces.in_sequence { self.share * self.undivided() } else { self.share };
             pieces.work.seconds(share, rates)
         };
-        operators.into_iter().map(seconds).sum()
+        self.setting.runtime.compute * operators.into_iter().map(seconds).sum::<f64>()
     }
 
     fn rates(&self) -> Rates<'l> {
@@ -235,15 +239,56 @@ impl<'l> LayerShard<'l> {
         self.layer.exchanges.iter().filter(|&&bytes| bytes > 0.0).map(exchanged).sum()
     }
 
+    /// Time of the exchanges of tokens that attentions do not hide, in the forward and in the backward pass.
+    fn tokens(&self) -> [f64; 2] {
+        let Some(exchange) = self.degrees.exchange else { return [0.0; 2] };
+        let (layer, kind) = (self.layer, self.kind);
+        let runtime = self.setting.runtime;
+        let seconds: f64 = layer.attentions.iter().map(|tokens| self.exchange_tokens(exchange, tokens)).sum();
+        let seconds = runtime.exchanges * seconds;
+        if exchange == ContextExchange::AllToAll {
+            return [seconds; 2];
+        }
+        let in_attention = |pieces: &&Pieces| pieces.in_attention;
+        let forward = layer.forward[kind].iter().map(|(pieces, _)| pieces).filter(in_attention);
+        let backward = layer.backward[kind].iter().chain(&layer.weights[kind]).filter(in_attention);
+        let left = |compute: f64, seconds: f64| runtime.mix(compute, seconds) - compute;
+        // Gradients pass as well as keys and values.
+        [left(self.seconds(forward), seconds), left(self.seconds(backward), 2.0 * seconds)]
+    }
+
+    /// Time of an exchange of the tokens of an attention.
+    fn exchange_tokens(&self, by: ContextExchange, tokens: &Tokens) -> f64 {
+        let Degrees { tensor, context, .. } = self.degrees;
+        let Tokens { queries, keys, values, results } = *tokens;
+        let tensor = u64::from(tensor);
+        let link = self.link(context, tensor, tensor * u64::from(context));
+        let (tensors, collective): (&[f64], Collective) = match by {
+            ContextExchange::Ring => (&[keys + values], gather),
+            ContextExchange::AllToAll => (&[queries, keys, values, results], exchange),
+        };
+        let moved = tensors.iter().filter(|&&bytes| bytes > 0.0);
+        moved.map(|bytes| collective(link, context, bytes * self.share * f64::from(context))).sum()
+    }
+
     fn copy_times(&self) -> CopyTimes {
+        let runtime = self.setting.runtime;
+        let CopyTimes { gathers, scatters, last } = self.unscaled_copy_times();
+        CopyTimes {
+            gathers: gathers.map(|seconds| runtime.copies * seconds),
+            scatters: runtime.copies * scatters,
+            last: runtime.copies * (last + self.over_groups()),
+        }
+    }
+
+    fn unscaled_copy_times(&self) -> CopyTimes {
         let Layer { parameters, gradients, .. } = self.layer;
         let Setting { runtime, reach, microbatches } = self.setting;
         let gathered = || self.over_copies(parameters, 1.0, gather);
         let scattered = || self.over_copies(gradients, runtime.reduction, gather);
-        let all_reduce = if runtime.is_ideal { reduce } else { reduce_by_trees };
         match self.degrees.zero {
             0 => {
-                let last = self.over_copies(gradients, runtime.reduction, all_reduce);
+                let last = self.over_copies(gradients, runtime.reduction, self.all_reduce());
                 CopyTimes { gathers: [0.0; 2], scatters: 0.0, last }
             }
             1 => CopyTimes { gathers: [0.0; 2], scatters: 0.0, last: scattered() + gathered() },
@@ -258,18 +303,40 @@ impl<'l> LayerShard<'l> {
 
     /// Time of a collective over the copies of the layer's state on each device, of `scale` times its bytes.
     fn over_copies(&self, divided: &Divided, scale: f64, collective: Collective) -> f64 {
-        let Degrees { tensor, data, expert, .. } = self.degrees;
-        let (tensor, span) = (u64::from(tensor), u64::from(tensor) * u64::from(data));
+        let Degrees { tensor, expert, .. } = self.degrees;
+        let tensor = u64::from(tensor);
+        let span = tensor * u64::from(self.copies(false));
         let strides = [tensor, tensor * u64::from(expert)];
         let moved = self.shards(divided).into_iter().zip(strides);
         let moved = moved.filter(|&((bytes, copies), _)| bytes * scale > 0.0 && copies > 1);
         moved
             .map(|((bytes, copies), stride)| {
-                let mut link = self.link(copies, stride, span);
-                link.latency_s *= self.setting.runtime.buckets;
-                collective(link, copies, bytes * scale)
+                collective(self.copy_link(copies, stride, span), copies, bytes * scale)
             })
             .sum()
+    }
+
+    /// Time of the all-reduce of gradients between the groups of copies that divide states.
+    fn over_groups(&self) -> f64 {
+        let Some(shards) = self.degrees.shards else { return 0.0 };
+        let groups = self.degrees.copies() / shards;
+        let stride = u64::from(self.degrees.tensor) * u64::from(shards);
+        let link = self.copy_link(groups, stride, self.degrees.devices());
+        let reduced = self.shards(&self.layer.gradients).into_iter().map(|(bytes, _)| {
+            let part = self.setting.runtime.reduction * bytes / f64::from(shards);
+            if part > 0.0 { self.all_reduce()(link, groups, part) } else { 0.0 }
+        });
+        reduced.sum()
+    }
+
+    fn all_reduce(&self) -> Collective {
+        if self.setting.runtime.is_ideal { reduce } else { reduce_by_trees }
+    }
+
+    /// The rate in a group of copies.
+    fn copy_link(&self, devices: u32, stride: u64, span: u64) -> LinkDocument {
+        let link = self.link(devices, stride, span);
+        LinkDocument { latency_s: link.latency_s * self.setting.runtime.buckets, ..link }
     }
 
     /// Bytes on a device, divided over the copies if `over_copies`.
@@ -285,10 +352,11 @@ impl<'l> LayerShard<'l> {
         [(others, self.copies(false)), (experts / f64::from(expert), self.copies(true))]
     }
 
-    /// Number of copies of an expert, or of any other state.
+    /// Number of copies of an expert, or of any other state, that divide it among themselves.
     fn copies(&self, is_expert: bool) -> u32 {
-        let Degrees { data, expert, .. } = self.degrees;
-        if is_expert { data / expert } else { data }
+        let Degrees { expert, shards, .. } = self.degrees;
+        let copies = shards.unwrap_or(self.degrees.copies());
+        if is_expert { copies / expert } else { copies }
     }
 
     /// Time of an update.
@@ -346,6 +414,13 @@ impl<'l> LayerShard<'l> {
             let whole = self.layer.conversions.iter().filter(|conversion| conversion.to == Need::Whole);
             bytes += 2.0 * of_sequence * whole.map(|conversion| conversion.bytes).fold(0.0, f64::max);
         }
+        let held = |tokens: &Tokens| match self.degrees.exchange {
+            None => 0.0,
+            // The part of another device, while the next one arrives.
+            Some(ContextExchange::Ring) => 2.0 * (tokens.keys + tokens.values),
+            Some(ContextExchange::AllToAll) => tokens.queries + tokens.keys + tokens.values,
+        };
+        bytes += self.share * self.layer.attentions.iter().map(held).fold(0.0, f64::max);
         bytes
             + match zero {
                 3 if runtime.is_ideal => self.bytes(&self.layer.parameters, false),

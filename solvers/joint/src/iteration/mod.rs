@@ -3,6 +3,7 @@
 mod chunks;
 mod closed_form;
 mod collective;
+mod cut;
 mod degrees;
 mod error;
 mod explain;
@@ -21,7 +22,7 @@ mod solver;
 mod space;
 mod table;
 
-pub use error::ModelError;
+pub use error::{CutFault, ModelError};
 pub use given::Price;
 pub use solver::{NAME, Problem, Request, Solution, solve};
 pub use table::CONFIGURATIONS;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::document::{ClassDocument, GraphDocument, OperatorDocument, Pass};
 
 use super::error::ModelError;
-use super::network::{Network, Operator, is_product};
+use super::network::{Network, Operator, Tokens, is_product};
 use super::runtime::Runtime;
 use super::sharding::{Conversion, Sharding};
 
@@ -89,6 +89,8 @@ pub(crate) struct Pieces {
     pub(crate) work: Work,
     /// Whether it works on parts of the sequence in a tensor-parallel group.
     pub(crate) in_sequence: bool,
+    /// Whether it is a product in the kernel of an attention.
+    pub(crate) in_attention: bool,
 }
 
 /// An update, and how it is divided.
@@ -125,6 +127,8 @@ pub(crate) struct Layer {
     pub(crate) exchanges: Vec<f64>,
     /// Number of experts of every dispatch.
     pub(crate) experts: Vec<u32>,
+    /// Tensors of every attention.
+    pub(crate) attentions: Vec<Tokens>,
     pub(crate) parameters: Divided,
     pub(crate) gradients: Divided,
     pub(crate) states: Divided,
@@ -156,6 +160,7 @@ impl Layer {
             conversions: Vec::new(),
             exchanges: vec![0.0; 2],
             experts: Vec::new(),
+            attentions: Vec::new(),
             parameters: Divided::default(),
             gradients: Divided::default(),
             states: Divided::default(),
@@ -181,6 +186,8 @@ pub(crate) struct Model {
     pub(crate) samples: f64,
     /// Numbers of heads, which tensor parallelism divides.
     pub(crate) heads: Vec<u32>,
+    /// Tokens of a sample, which context parallelism divides, or what it needs and does not have.
+    pub(crate) tokens: Result<u64, &'static str>,
 }
 
 /// Device classes by name.
@@ -217,11 +224,15 @@ impl Model {
             layers[layer_of[operator]].conversions.extend(conversions);
         }
         exchanges(&network, &is_expert, &layer_of, &mut layers);
+        for attention in &network.attentions {
+            layers[layer_of[attention.softmax]].attentions.push(network.tokens_of(attention));
+        }
         activations(&network, &sharding.is_whole, &layer_of, &mut layers);
         let crossing = crossing(&network, &layer_of, layers.len());
         classify(&mut layers);
         let (samples, heads) = (network.samples(), network.heads());
-        Ok(Model { layers, layer_of, crossing, samples, heads })
+        let tokens = network.divisible_tokens(is_fused);
+        Ok(Model { layers, layer_of, crossing, samples, heads, tokens })
     }
 
     /// Number of experts of every dispatch of the model.
@@ -255,7 +266,8 @@ fn operators(
         for (block, &(name, class)) in classes.iter().enumerate() {
             let work = work(network, operator, name, class)?;
             let in_sequence = division.in_sequence[operator] && !network.is_product(operator);
-            let pieces = Pieces { work, in_sequence };
+            let in_attention = network.causal[operator].is_some();
+            let pieces = Pieces { work, in_sequence, in_attention };
             match network.pass(operator) {
                 Pass::Forward => layer.forward[block].push((pieces, is_product(document))),
                 Pass::Backward if is_weight_gradient[operator] => layer.weights[block].push(pieces),

@@ -39,10 +39,13 @@ pub(crate) struct Network<'g> {
     pub(crate) is_apart: Vec<bool>,
     /// For every product in an attention kernel, also of the backward pass, whether the attention is causal.
     pub(crate) causal: Vec<Option<bool>>,
+    /// Attentions, whether or not they run in one kernel.
+    pub(crate) attentions: Vec<Attention>,
 }
 
 /// Operators of an attention.
-struct Attention {
+pub(crate) struct Attention {
+    pub(crate) softmax: Operator,
     /// Products before the softmax.
     scores: Vec<Operator>,
     /// The softmax, and the elementwise operators on both sides of it.
@@ -51,6 +54,15 @@ struct Attention {
     contexts: Vec<Operator>,
     /// Whether the softmax hides later tokens.
     is_causal: bool,
+}
+
+/// Bytes of the tensors of an attention whose tokens are on several devices under context parallelism.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Tokens {
+    pub(crate) queries: f64,
+    pub(crate) keys: f64,
+    pub(crate) values: f64,
+    pub(crate) results: f64,
 }
 
 /// Side of an operator.
@@ -122,6 +134,7 @@ impl<'g> Network<'g> {
             is_repeated: vec![false; count],
             is_apart: vec![false; count],
             causal: vec![None; count],
+            attentions: Vec::new(),
         };
         network.sort()?;
         network.first = network.first_colocated();
@@ -195,6 +208,7 @@ impl<'g> Network<'g> {
         for &product in attentions.iter().flat_map(|attention| &attention.scores) {
             self.is_scores[product] = true;
         }
+        self.attentions = attentions;
         if !is_fused {
             self.is_apart = self.colocated(&is_apart);
             return;
@@ -202,13 +216,13 @@ impl<'g> Network<'g> {
         // Products on either side of a softmax.
         let mut is_side = vec![false; self.operators()];
         let mut is_causal = vec![false; self.operators()];
-        for Attention { scores, inner, contexts, is_causal: hides } in attentions {
-            for &product in scores.iter().chain(&contexts) {
+        for Attention { scores, inner, contexts, is_causal: hides, .. } in &self.attentions {
+            for &product in scores.iter().chain(contexts) {
                 is_side[product] = true;
                 is_causal[product] |= hides;
             }
-            inner.into_iter().for_each(|operator| self.is_inner[operator] = true);
-            scores.into_iter().for_each(|product| self.is_repeated[product] = true);
+            inner.iter().for_each(|&operator| self.is_inner[operator] = true);
+            scores.iter().for_each(|&product| self.is_repeated[product] = true);
         }
         self.is_inner = self.colocated(&self.is_inner);
         let is_side = self.colocated(&is_side);
@@ -239,7 +253,7 @@ impl<'g> Network<'g> {
             behind.into_iter().filter(|&operator| self.leads(operator, Side::Behind, &contexts));
         let inner = from_scores.chain(to_contexts).chain([softmax]).collect();
         let is_causal = self.document(softmax).causal;
-        Some(Attention { scores, inner, contexts, is_causal })
+        Some(Attention { softmax, scores, inner, contexts, is_causal })
     }
 
     /// Elementwise operators on a side of a softmax, and the products without parameters at which they end.
@@ -302,6 +316,46 @@ impl<'g> Network<'g> {
             }
         }
         places
+    }
+
+    /// Bytes of the tensors of an attention that tokens need of each other.
+    pub(crate) fn tokens_of(&self, attention: &Attention) -> Tokens {
+        let mut tokens = Tokens::default();
+        for &product in &attention.scores {
+            let sizes = || self.inputs[product].iter().map(|&tensor| self.size(tensor));
+            // Keys may have fewer heads than queries.
+            let keys = sizes().reduce(f64::min).unwrap_or(0.0);
+            tokens.keys += keys;
+            tokens.queries += sizes().sum::<f64>() - keys;
+        }
+        let is_own = |operator: &Operator| {
+            let Attention { scores, inner, contexts, .. } = attention;
+            [scores, inner, contexts].iter().any(|operators| operators.contains(operator))
+        };
+        for &product in &attention.contexts {
+            let values = self.inputs[product].iter().filter(|&&tensor| !is_own(&self.producer[tensor]));
+            tokens.values += values.map(|&tensor| self.size(tensor)).sum::<f64>();
+            let results = self.outputs[product].iter().map(|&tensor| self.size(tensor));
+            tokens.results += results.fold(0.0, f64::max);
+        }
+        tokens
+    }
+
+    /// Tokens of a sample, which context parallelism divides.
+    ///
+    /// # Errors
+    /// What the graph, or the runtime, lacks for context parallelism.
+    pub(crate) fn divisible_tokens(&self, is_fused: bool) -> Result<u64, &'static str> {
+        let outside = |&operator: &Operator| self.is_bare(operator) && self.causal[operator].is_none();
+        match self.graph.batch.and_then(|batch| batch.tokens) {
+            None => Err("a graph that states the tokens of a sample"),
+            Some(_) if self.attentions.is_empty() => Err("an attention"),
+            Some(_) if !is_fused => Err("a runtime whose attentions run in one kernel"),
+            Some(_) if self.forward.iter().any(outside) => {
+                Err("all products without parameters in attentions, and some are outside")
+            }
+            Some(tokens) => Ok(tokens.get()),
+        }
     }
 
     /// Whether an operator is a product without parameters.

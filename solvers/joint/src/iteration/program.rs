@@ -25,7 +25,7 @@
 //!
 //! where s is the number of stages before. Both bounds are minimised side by side, independently.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{LinkDocument, Schedule};
@@ -223,6 +223,12 @@ impl<'s> Program<'s> {
         self.combination.schedule == Schedule::ZeroBubble
     }
 
+    /// Layers of the stage with `from` stages from it to the last, if the cut is given.
+    fn given(&self, from: u32) -> Option<Range<usize>> {
+        let ends = self.space.cut.as_ref()?;
+        self.space.ranges().nth(ends.len().saturating_sub(from as usize))
+    }
+
     /// Maximum number of stages on a kind.
     fn most_stages(&self, pool: usize) -> u32 {
         if self.only.is_some_and(|only| only != pool) {
@@ -235,9 +241,10 @@ impl<'s> Program<'s> {
     /// Times to receive the tensors that cross the boundary before each layer on a kind, by pass.
     fn receives(&self, pool: usize) -> [Vec<f64>; 2] {
         let (link, degrees) = (self.link(pool), self.combination.degrees_on(pool));
-        let layers = 0..=self.space.model.layers.len();
+        let Space { model, runtime, .. } = *self.space;
+        let layers = 0..=model.layers.len();
         [0, 1].map(|pass| {
-            layers.clone().map(|layer| receive(self.space.model, layer, pass, link, degrees)).collect()
+            layers.clone().map(|layer| receive(model, runtime, layer, pass, link, degrees)).collect()
         })
     }
 
@@ -305,12 +312,17 @@ impl<'s> Program<'s> {
         let late = if is_split { f64::from((self.most - depth + 1).min(m)) } else { 0.0 };
         let is_first = !is_split || depth == self.most;
         let m = f64::from(m);
-        for first in (0..layers).rev() {
+        let given = self.given(depth);
+        for first in given.as_ref().map_or(0..layers, |given| given.start..given.start + 1).rev() {
             if stop.reason().is_some() {
                 return false;
             }
             // Only the last stage ends at the last layer.
-            let ends = if depth == 1 { layers..layers + 1 } else { first + 1..layers };
+            let ends = match &given {
+                Some(given) => given.end..given.end + 1,
+                None if depth == 1 => layers..layers + 1,
+                None => first + 1..layers,
+            };
             for end in ends {
                 let (next, rest) = match behind {
                     None => ([0.0, 0.0], 0.0),
@@ -392,9 +404,10 @@ impl<'s> Program<'s> {
                 _ => self.link(pool),
             };
             let before = link(stage.checked_sub(1).map(|previous| &ranges[previous]));
-            let received = receive(self.space.model, first, 0, before, degrees);
+            let Space { model, runtime, .. } = *self.space;
+            let received = receive(model, runtime, first, 0, before, degrees);
             let back = match ranges.get(stage + 1) {
-                Some(next) => receive(self.space.model, end, 1, link(Some(next)), degrees),
+                Some(next) => receive(model, runtime, end, 1, link(Some(next)), degrees),
                 None => 0.0,
             };
             let (forward, backward, weight) = (costs.forward + received, costs.backward + back, costs.weight);

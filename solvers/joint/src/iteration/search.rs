@@ -1,11 +1,12 @@
 //! The search: every combination of degrees has a bound from the work of its layers; those with the lowest bound are
 //! solved first, until no other can have a better plan.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
 use stagewright_core::document::Schedule;
 use stagewright_core::stop::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
@@ -156,7 +157,7 @@ struct WholeModel {
     share: [f64; 2],
     /// Minimum seconds of all updates.
     update: f64,
-    /// Lower bound on the seconds of the slowest stage if layers are spread over kinds.
+    /// Lower bound on the seconds of the slowest stage, if layers are spread over kinds or the cut is given.
     spread: f64,
     /// Maximum number of stages.
     most: u32,
@@ -203,6 +204,14 @@ impl WholeModel {
         let weighted: f64 = layers.iter().map(weighted).sum();
         let rate: f64 = (0..space.pools.len()).map(|pool| f64::from(most_on(pool)) / whole[pool]).sum();
         let spread = if weighted.is_finite() && rate.is_finite() { weighted / rate } else { 0.0 };
+        // The work of each given stage, on its fastest kind.
+        let stage = |range: Range<usize>| {
+            let work = |costs: &FxHashMap<usize, LayerCosts>| {
+                layers[range.clone()].iter().map(|layer| fastest(&costs[&layer.class])).sum()
+            };
+            least(&mut costs.iter().map(work))
+        };
+        let spread = space.ranges().map(stage).fold(spread, f64::max);
         Some(WholeModel { work, share, update, spread, most: max_stages })
     }
 
@@ -250,6 +259,10 @@ pub(crate) fn search(
     stop: &Stop,
     mut report: impl FnMut(f64, f64),
 ) -> Found {
+    if space.cut.is_some() {
+        // Every combination is fast to solve.
+        return rounds(space, combinations, None, gap, pool, stop, report);
+    }
     let is_plain = |combination: &Combination| combination.schedule == Schedule::OneFOneB;
     let (plain, others): (Vec<Combination>, Vec<Combination>) = combinations.into_iter().partition(is_plain);
     let Some(first_other) = others.first().map(|combination| combination.schedule) else {

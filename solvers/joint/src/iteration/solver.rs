@@ -10,6 +10,7 @@ use stagewright_core::document::{
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
+use super::cut;
 use super::error::ModelError;
 use super::model::Model;
 use super::pool::{Pool, pools};
@@ -39,6 +40,10 @@ pub struct Request {
     pub microbatch: Option<u32>,
     /// Schedules of the microbatches: 1F1B, interleaved 1F1B and zero-bubble.
     pub schedules: Vec<Schedule>,
+    /// Stages per device under interleaved 1F1B, if the number is given.
+    pub chunks: Option<u32>,
+    /// Numbers of numbered layers of the stages, in their order, if they are given.
+    pub cut: Option<Vec<u32>>,
     /// Constants of the runtime; without them, of one that loses nothing and overlaps nothing.
     pub runtime: Option<RuntimeDocument>,
 }
@@ -49,6 +54,8 @@ pub struct Problem {
     pub(super) model: Arc<Model>,
     pub(super) pools: Vec<Pool>,
     pub(super) request: Request,
+    /// The layer after the last of each stage, if given.
+    pub(super) cut: Option<Vec<usize>>,
     pub(super) runtime: Runtime,
 }
 
@@ -89,6 +96,9 @@ impl Problem {
                     return range("the stage of ZeRO", stage.into(), "0 to 3");
                 }
                 (_, Some(0)) => return range("a degree", 0, "1 or more"),
+                (Parallelism::Shard, Some(1)) => {
+                    return range("the number of copies of shard", 1, "2 or more");
+                }
                 (Parallelism::Dp, Some(data)) if !request.global_batch.is_multiple_of(data.into()) => {
                     return range("the degree of dp", data.into(), "a divisor of the global batch");
                 }
@@ -101,7 +111,9 @@ impl Problem {
         let runtime = Runtime::new(request.runtime.as_ref());
         let (pools, classes) = pools(graph, cluster, &runtime)?;
         let model = Model::new(graph, layers, &classes, runtime.fused_attention)?;
-        let problem = Problem { model: Arc::new(model), pools, request, runtime };
+        cut::check(&request)?;
+        let cut = request.cut.as_deref().map(|cut| cut::ends(&model.layers, cut)).transpose()?;
+        let problem = Problem { model: Arc::new(model), pools, request, cut, runtime };
         let found = problem.tensors_of_all() * problem.shared_degrees().len();
         match found <= MAX_COMBINATIONS {
             true => Ok(problem),
@@ -155,7 +167,11 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
         Some(None) => (0..CONFIGURATIONS.len()).collect(),
         Some(Some(given)) => vec![*given as usize],
     };
-    let space = Space::new(&problem.model, &problem.pools, &problem.runtime, allowed);
+    let space = Space {
+        chunks: problem.request.chunks,
+        cut: problem.cut.clone(),
+        ..Space::new(&problem.model, &problem.pools, &problem.runtime, allowed)
+    };
     let combinations = problem.combinations();
     let gap = context.limits.gap;
     let pool = context.pool()?;
@@ -196,7 +212,7 @@ impl Problem {
         let value = pipeline.value + self.runtime.iteration_s;
         let bound = (bound + self.runtime.iteration_s).min(value);
         let is_optimal = bound >= value * (1.0 - OPTIMAL_RELATIVE);
-        let Degrees { microbatch, data, expert, zero, .. } = combination.degrees;
+        let Degrees { microbatch, data, context, exchange, expert, zero, shards, .. } = combination.degrees;
         Solution {
             status: if is_optimal { Status::Optimal } else { Status::Feasible },
             value: Some(value),
@@ -209,9 +225,9 @@ impl Problem {
                 zero,
                 schedule: combination.schedule,
                 chunks: pipeline.chunks,
-                context: 1,
-                exchange: None,
-                shards: None,
+                context,
+                exchange,
+                shards,
             }),
             stages: pipeline.stages.iter().map(|stage| self.stage(combination, stage)).collect(),
             stop: stopped.filter(|_| !is_optimal),

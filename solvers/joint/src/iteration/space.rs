@@ -1,5 +1,6 @@
 //! The combinations of degrees that are searched, and the data common to them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::Rng;
@@ -31,13 +32,12 @@ impl Combination {
 
     /// Maximum number of stages of a pipeline within a server.
     pub(super) fn most_inside(&self, kind: usize, pool: &Pool) -> u32 {
-        (u64::from(pool.server) / (u64::from(self.tensor[kind]) * u64::from(self.degrees.data))) as u32
+        (u64::from(pool.server) / self.degrees_on(kind).devices()) as u32
     }
 
     /// Maximum number of stages on a kind, with one stage per device.
     pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
-        let group = u64::from(self.tensor[pool]) * u64::from(self.degrees.data);
-        let limit = u64::from(pools[pool].devices) / group;
+        let limit = u64::from(pools[pool].devices) / self.degrees_on(pool).devices();
         limit.min(layers as u64).min(self.stages.unwrap_or(u32::MAX).into()) as u32
     }
 }
@@ -48,7 +48,11 @@ pub(crate) struct Space<'m> {
     pub(crate) pools: &'m [Pool],
     pub(crate) runtime: &'m Runtime,
     /// Configurations that numbered layers may have.
-    allowed: Vec<usize>,
+    pub(super) allowed: Vec<usize>,
+    /// Number of chunks of a device under the interleaved schedule, if given.
+    pub(super) chunks: Option<u32>,
+    /// The layer after the last of each stage, if given.
+    pub(super) cut: Option<Vec<usize>>,
     /// Index of every interval of layers among the distinct ones: `[first][end - first - 1]`.
     pub(super) intervals: Vec<Vec<u32>>,
 }
@@ -101,7 +105,14 @@ impl<'m> Space<'m> {
             numbers[first..].iter().map(number).collect()
         };
         let intervals = (0..numbers.len()).map(interval).collect();
-        Space { model, pools, runtime, allowed, intervals }
+        Space { model, pools, runtime, allowed, chunks: None, cut: None, intervals }
+    }
+
+    /// Layers of every stage of the given cut; empty without one.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let ends = self.cut.iter().flatten().copied();
+        let firsts = std::iter::once(0).chain(ends.clone());
+        firsts.zip(ends).map(|(first, end)| first..end)
     }
 
     /// Costs for every extent of the pipeline; equal ones are shared.

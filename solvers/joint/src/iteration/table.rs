@@ -1,9 +1,10 @@
 //! Costs of stages under given degrees, from the costs of their layers.
 
-use stagewright_core::document::{JointPartsDocument, LinkDocument};
+use stagewright_core::document::{ContextExchange, JointPartsDocument, LinkDocument};
 
 use super::collective::send;
 use super::model::Model;
+use super::runtime::Runtime;
 use crate::choice::{Candidate, Outcome, least};
 
 /// Names of the configurations of a layer, in the order of their indices.
@@ -15,9 +16,31 @@ pub(crate) struct Degrees {
     /// Samples of a microbatch.
     pub(crate) microbatch: u32,
     pub(crate) data: u32,
+    pub(crate) context: u32,
+    /// How attentions exchange tokens; `None` without context parallelism.
+    pub(crate) exchange: Option<ContextExchange>,
     pub(crate) expert: u32,
     pub(crate) zero: u32,
+    /// Number of copies that divide states among themselves; `None` if all do.
+    pub(crate) shards: Option<u32>,
     pub(crate) tensor: u32,
+}
+
+impl Degrees {
+    /// Number of copies of states outside experts.
+    pub(crate) fn copies(&self) -> u32 {
+        self.data.saturating_mul(self.context)
+    }
+
+    /// Devices of a stage.
+    pub(crate) fn devices(&self) -> u64 {
+        u64::from(self.tensor) * u64::from(self.copies())
+    }
+
+    /// Work of a device on a microbatch, as a share of the work on a batch of `samples`.
+    pub(crate) fn share(&self, samples: f64) -> f64 {
+        f64::from(self.microbatch) / (samples * f64::from(self.tensor) * f64::from(self.context))
+    }
 }
 
 /// A configuration of a layer.
@@ -97,10 +120,16 @@ pub(crate) struct StageCosts {
 }
 
 /// Time to receive the tensors that cross the boundary before a layer, in the forward (0) or backward (1) pass.
-pub(crate) fn receive(model: &Model, layer: usize, pass: usize, link: LinkDocument, degrees: Degrees) -> f64 {
-    let share = f64::from(degrees.microbatch) / (model.samples * f64::from(degrees.tensor));
+pub(crate) fn receive(
+    model: &Model,
+    runtime: &Runtime,
+    layer: usize,
+    pass: usize,
+    link: LinkDocument,
+    degrees: Degrees,
+) -> f64 {
     match model.crossing[pass].get(layer) {
-        Some(&bytes) if bytes > 0.0 => send(link, bytes * share),
+        Some(&bytes) if bytes > 0.0 => runtime.transfers * send(link, bytes * degrees.share(model.samples)),
         _ => 0.0,
     }
 }

@@ -4,7 +4,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagewright_verify::{check_joint, check_joint_layers};
 
-use super::{iteration, layers, schedules};
+use super::parts::moving;
+use super::{contexts, iteration, layers, schedules, shards};
 
 /// Numbers at the ends of their ranges.
 fn numbers() -> [Value; 6] {
@@ -73,11 +74,21 @@ fn of_a_file() {
 
 #[test]
 fn of_a_graph() {
+    // A bound that no plan exceeds is proved.
+    let bounded = |mut plan: Value| {
+        plan["bound"]["value_s"] = json!(1.0);
+        plan
+    };
+    let mut cut = bounded(schedules::interleaved());
+    (cut["objective"]["chunks"], cut["objective"]["cut"]) = (json!(2), json!([1, 1, 1, 1]));
     let cases = [
         (iteration::graph(), iteration::cluster(), iteration::pipeline()),
         (iteration::graph(), iteration::cluster(), iteration::split()),
         (schedules::three(), schedules::cluster(), schedules::zero_bubble()),
         (schedules::four(), schedules::cluster(), schedules::interleaved()),
+        (schedules::four(), schedules::cluster(), cut),
+        (contexts::graph(4.0), moving(), bounded(contexts::ring())),
+        (iteration::graph(), shards::large(), bounded(shards::groups(1, [0.0; 7]))),
     ];
     for (graph, cluster, plan) in cases {
         for changed in readable(&graph) {

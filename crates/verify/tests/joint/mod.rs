@@ -1,5 +1,6 @@
 //! Joint plans, with figures computed by hand.
 
+mod contexts;
 mod extremes;
 mod iteration;
 mod layers;
@@ -7,6 +8,7 @@ mod parts;
 mod proof;
 mod runtimes;
 mod schedules;
+mod shards;
 
 use serde_json::{Value, json};
 use stagewright_verify::{JointReport, JointViolation};

@@ -40,9 +40,20 @@ struct Case {
     layers: usize,
 }
 
+/// Dimensions of a problem besides those that all have.
+#[derive(Clone, Copy, PartialEq)]
+enum Besides {
+    Nothing,
+    Runtime,
+    /// A given cut.
+    Cut,
+    /// Copies that divide states in groups.
+    Shards,
+}
+
 impl Case {
     /// A chain of products on up to three kinds of devices.
-    fn draw(draws: &mut Draws, has_runtime: bool) -> Self {
+    fn draw(draws: &mut Draws, besides: Besides) -> Self {
         let kinds = [1, 1, 2, 2, 3][draws.below(5) as usize];
         let layers = 2 + draws.below(if kinds == 1 { 3 } else { 2 }) as usize;
         let is_alike = draws.below(2) == 0;
@@ -86,13 +97,29 @@ impl Case {
         parallel.insert(Parallelism::Pp, (draws.below(3) == 0).then_some(2));
         let mut plan: JointPlanDocument = read(super::plan("iteration", 4, &[], 1.0, json!([])));
         plan.objective.parallel = parallel;
-        plan.objective.runtime = has_runtime.then(|| read(runtime(draws)));
+        plan.objective.runtime = (besides == Besides::Runtime).then(|| read(runtime(draws)));
         plan.objective.schedules = match draws.below(4) {
             0 => vec![Schedule::OneFOneB],
             1 => vec![Schedule::ZeroBubble],
             2 => vec![Schedule::Interleaved],
             _ => vec![Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble],
         };
+        if besides == Besides::Cut {
+            plan.objective.parallel.remove(&Parallelism::Recompute);
+            let first = 1 + draws.below(layers as u64 - 1) as u32;
+            let rest = layers as u32 - first;
+            plan.objective.cut = Some(match draws.below(3) {
+                0 => vec![1; layers],
+                1 if rest > 1 => vec![first, 1, rest - 1],
+                _ => vec![first, rest],
+            });
+            plan.objective.chunks = (draws.below(2) == 0).then_some(2);
+        }
+        if besides == Besides::Shards {
+            plan.objective.parallel.insert(Parallelism::Dp, Some(4));
+            plan.objective.parallel.insert(Parallelism::Zero, None);
+            plan.objective.parallel.insert(Parallelism::Shard, (draws.below(2) == 0).then_some(2));
+        }
         Case { graph, cluster: read(cluster), plan, layers }
     }
 
@@ -135,7 +162,8 @@ impl Case {
         }
         for data in data {
             for microbatch in [1, 2, 4].into_iter().filter(|microbatch| 4 / data % microbatch == 0) {
-                for &zero in &zero {
+                let shards = if data == 4 { vec![None, Some(2)] } else { vec![None] };
+                for (&zero, shards) in zero.iter().flat_map(|zero| shards.iter().map(move |&by| (zero, by))) {
                     for schedule in self.plan.objective.schedules.clone() {
                         let mut plan = self.plan.clone();
                         plan.execution = Some(JointExecutionDocument {
@@ -148,7 +176,7 @@ impl Case {
                             chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
                             context: 1,
                             exchange: None,
-                            shards: None,
+                            shards,
                         });
                         for tensors in &tensors {
                             self.all_stages(&plan, &kinds, tensors, &recompute, &mut found);
@@ -241,18 +269,28 @@ fn runtime(draws: &mut Draws) -> Value {
 
 #[test]
 fn no_bound_above_the_best_plan_is_proved() {
-    bounds_are_sound(&mut Draws(7), false);
+    bounds_are_sound(&mut Draws(7), Besides::Nothing);
 }
 
 #[test]
 fn no_bound_above_the_best_plan_of_a_runtime_is_proved() {
-    bounds_are_sound(&mut Draws(11), true);
+    bounds_are_sound(&mut Draws(11), Besides::Runtime);
 }
 
-fn bounds_are_sound(draws: &mut Draws, has_runtime: bool) {
+#[test]
+fn no_bound_above_the_best_plan_of_a_cut_is_proved() {
+    bounds_are_sound(&mut Draws(13), Besides::Cut);
+}
+
+#[test]
+fn no_bound_above_the_best_plan_with_groups_of_copies_is_proved() {
+    bounds_are_sound(&mut Draws(17), Besides::Shards);
+}
+
+fn bounds_are_sound(draws: &mut Draws, besides: Besides) {
     let (mut cases, mut tight, mut near) = (0, 0, 0);
     while cases < CASES {
-        let case = Case::draw(draws, has_runtime);
+        let case = Case::draw(draws, besides);
         let Some([(best, _), (worst, plan)]) = case.extremes() else { continue };
         if worst < 1.02 * best {
             continue;
@@ -261,10 +299,34 @@ fn bounds_are_sound(draws: &mut Draws, has_runtime: bool) {
         for factor in [1.0 + 1e-7, 1.0001, 1.001, 1.01] {
             assert_eq!(case.verdict(&plan, factor * best), JointVerdict::NotVerified, "{cases}");
         }
-        tight += usize::from(case.verdict(&plan, best) == JointVerdict::Verified);
+        let is_tight = case.verdict(&plan, best) == JointVerdict::Verified;
+        // On one kind, each combination has a single plan of a cut.
+        assert!(is_tight || besides != Besides::Cut || case.cluster.kinds.len() > 1, "{cases}");
+        tight += usize::from(is_tight);
         near += usize::from(case.verdict(&plan, 0.8 * best) == JointVerdict::Verified);
     }
     assert!(tight >= cases / 10 && near >= cases / 2, "{tight} and {near} of {cases}");
+}
+
+#[test]
+fn the_value_of_a_given_cut_is_proved() {
+    let verdict = |graph: Value, mut plan: Value, cut: Value, bound: f64| {
+        plan["objective"]["parallel"] = json!({"pp": 2});
+        plan["objective"]["cut"] = cut;
+        plan["objective"]["schedules"] = json!([plan["execution"]["schedule"]]);
+        plan["objective"]["microbatch"] = json!(1);
+        plan["bound"]["value_s"] = json!(bound);
+        iteration::check(graph, schedules::cluster(), plan).expect("documents").bound
+    };
+    let interleaved =
+        |cut: Value, bound: f64| verdict(schedules::four(), schedules::interleaved(), cut, bound);
+    assert_eq!(interleaved(json!([1, 1, 1, 1]), 34.0), JointVerdict::Verified);
+    assert_eq!(interleaved(Value::Null, 34.0), JointVerdict::NotVerified);
+    let zero_bubble =
+        |cut: Value, bound: f64| verdict(schedules::three(), schedules::zero_bubble(), cut, bound);
+    assert_eq!(zero_bubble(json!([2, 1]), 31.0), JointVerdict::Verified);
+    // The other cut takes less.
+    assert_eq!(zero_bubble(Value::Null, 31.0), JointVerdict::NotVerified);
 }
 
 /// The verdict on a bound stated with the pipeline of two layers and microbatches of one sample.

@@ -15,6 +15,7 @@ pub(super) fn runtime(constants: Value) -> Value {
         "passes": 1.0, "norms": 1.0, "scores": 1.0, "link": 1.0, "network": 1.0, "tensor": 1.0, "contention": 0.0,
         "host_s": 0.0, "pipeline_host_s": 0.0, "iteration_s": 0.0, "reduction": 1.0, "gradients": 1.0,
         "buckets": 1.0, "loss": 0.0, "whole_loss": false, "reserve_bytes": 0.0,
+        "compute": 1.0, "copies": 1.0, "exchanges": 1.0, "transfers": 1.0,
     });
     for (name, value) in constants.as_object().expect("constants") {
         assert!(runtime.get(name).is_some(), "{name}");
@@ -168,6 +169,41 @@ fn experts_exchange_over_all_ports_of_a_server() {
     sound(grouped(4), moving(), with(plan, json!({})));
 }
 
+#[test]
+fn factors_scale_their_own_seconds() {
+    let scaled = |name: &str, value: f64, first: [f64; 7], second: [f64; 7]| {
+        let mut plan = with(pipeline(), json!({name: 2.0}));
+        figures(&mut plan, value, &[first, second]);
+        sound(graph(), cluster(), plan);
+    };
+    // Without launches 4 and 3 forward, 8 and 5 backward, a transfer of 5 in each direction, and updates of 4 and 2.
+    // Stage 0: F –4, F –8, B 22–40, B 40–58; stage 1: F 4–17, B –22, F –35, B –40.
+    let first = [2.0, 22.0, 4.0, 4.0, 192.0, 160.0, 16.0];
+    scaled("transfers", 62.0, first, [1.0, 18.0, 13.0, 2.0, 156.0, 100.0, 28.0]);
+    // Stage 0: F –8, F –16, B 29–50, B 50–71; stage 1: F 8–19, B –29, F –40, B –50.
+    let first = [2.0, 29.0, 8.0, 4.0, 192.0, 160.0, 16.0];
+    scaled("compute", 75.0, first, [1.0, 21.0, 11.0, 2.0, 156.0, 100.0, 28.0]);
+    // There are no copies and no experts. Stage 0: F –4, F –8, B 17–30, B 30–43; stage 1: F 4–12, B –17, F –25, B –30.
+    let first = [2.0, 17.0, 4.0, 4.0, 192.0, 160.0, 16.0];
+    for name in ["copies", "exchanges"] {
+        scaled(name, 47.0, first, [1.0, 13.0, 8.0, 2.0, 156.0, 100.0, 28.0]);
+    }
+
+    // Twice the exchanges of `experts_exchange_over_all_ports_of_a_server`: 36 in each pass.
+    let mut plan = only(4, 1, &["dp", "ep"], "none", [1.0, 85.0, 44.0, 2.5, 27.0, 15.0, 8.0]);
+    plan["execution"]["expert"] = json!(4);
+    sound(grouped(4), moving(), with(plan, json!({"exchanges": 2.0})));
+
+    // Twice the collectives over copies of `collectives_over_copies_overlap_with_compute`: scatters of 17 and 14.5 beside 4 and
+    // 2.5, and a conversion of 8; gathers of 22 and 17 once, and updates of 6 / 4.
+    let mut plan = with(
+        split(),
+        json!({"tensor": 2.0, "link": 0.5, "buckets": 3.0, "reduction": 0.5, "contention": 0.5, "copies": 2.0}),
+    );
+    figures(&mut plan, 94.75, &[[1.0, 54.25, 11.5, 40.5, 112.0, 80.0, 18.0]]);
+    sound(graph(), cluster(), plan);
+}
+
 /// A norm, a product and a loss.
 fn norm() -> Value {
     let mut linear = operator("linear", "linear", "forward", "linear", 10.0);
@@ -294,6 +330,10 @@ fn constants_of_a_runtime_have_ranges() {
         assert!(matches!(checked(name, 1.5), Err(CheckError::Figure { .. })), "{name}");
     }
     for name in [
+        "compute",
+        "copies",
+        "exchanges",
+        "transfers",
         "tensor",
         "contention",
         "host_s",

@@ -106,6 +106,34 @@ pub(super) fn four() -> Value {
     graph(&[[1.0, 1.0, 1.0, 4.0]; 4])
 }
 
+#[test]
+fn chunks_and_a_cut_that_are_given_are_those_of_the_plan() {
+    let found = |graph: Value, mut plan: Value, name: &str, given: Value| {
+        plan["objective"][name] = given;
+        let report = check(graph, cluster(), plan).expect("documents");
+        report.violations.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(found(four(), interleaved(), "chunks", json!(2)).is_empty());
+    assert_eq!(found(four(), interleaved(), "chunks", json!(3)), ["chunks is 2, but must be 3, as given"]);
+    // Other schedules have no chunks.
+    assert!(found(three(), zero_bubble(), "chunks", json!(3)).is_empty());
+
+    assert!(found(four(), interleaved(), "cut", json!([1, 1, 1, 1])).is_empty());
+    assert!(found(three(), zero_bubble(), "cut", json!([2, 1])).is_empty());
+    assert_eq!(
+        found(three(), zero_bubble(), "cut", json!([1, 2])),
+        ["stage 0 has layers that the given cut has elsewhere"]
+    );
+    for cut in [json!([]), json!([3]), json!([2, 1, 0])] {
+        let needs =
+            format!("stages is 2, but must be {}, as in the given cut", cut.as_array().expect("a cut").len());
+        assert_eq!(found(three(), zero_bubble(), "cut", cut), [needs]);
+    }
+    for cut in [json!([2, 2]), json!([3, 0]), json!([0, 3]), json!([u32::MAX, u32::MAX])] {
+        assert_eq!(found(three(), zero_bubble(), "cut", cut), ["the layers cannot be cut as given"]);
+    }
+}
+
 fn sound(graph: Value, plan: Value) {
     let report = check(graph, cluster(), plan).expect("documents");
     assert!(report.holds(), "{:?}\n{:?}", report.violations, report.stages);

@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::{BatchDocument, ContextExchange, LinkDocument, Pass};
+use stagewright_core::document::{BatchDocument, ContextExchange, LinkDocument, Pass, RuntimeDocument};
 
+use super::attention::Attention;
 use super::collective::{all_gather, all_to_all};
-use super::kinds::{forward_inputs, outputs, size};
-use super::model::Model;
+use super::kinds::{Kinds, forward_inputs, outputs, size};
 use crate::read::Graph;
 
-/// What the operators of an attention in a layer exchange.
+/// Bytes that the operators of an attention in a layer exchange.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Exchange {
     /// Bytes of the queries, the keys, the values and the result, each in a collective of its own.
@@ -87,8 +87,12 @@ impl Exchange {
 }
 
 /// The exchanges of the attentions of every layer. An operator exchanges in its own layer. O(pins · log).
-pub(super) fn exchanges(model: &Model) -> Vec<Vec<Exchange>> {
-    let (graph, attention) = (model.graph, &model.attention);
+pub(super) fn exchanges(
+    graph: &Graph,
+    attention: &Attention,
+    layer_of: &[usize],
+    layers: usize,
+) -> Vec<Vec<Exchange>> {
     let count = graph.operators.len();
     // Operators that a kernel joins. A product may end one attention and begin another, so it is twice in the list.
     let mut attentions = Joined::new(2 * count);
@@ -107,7 +111,7 @@ pub(super) fn exchanges(model: &Model) -> Vec<Vec<Exchange>> {
     }
     let mut found: BTreeMap<(usize, usize), Exchange> = BTreeMap::new();
     for operator in forward() {
-        let layer = model.layer_of[operator];
+        let layer = layer_of[operator];
         if attention.is_first[operator] {
             let own = attentions.find(operator);
             found.entry((layer, own)).or_default().add_first(graph, operator);
@@ -118,7 +122,7 @@ pub(super) fn exchanges(model: &Model) -> Vec<Vec<Exchange>> {
             found.entry((layer, own)).or_default().add_last(graph, operator, is_own);
         }
     }
-    let mut exchanges = vec![Vec::new(); model.layers.len()];
+    let mut exchanges = vec![Vec::new(); layers];
     found.into_iter().for_each(|((layer, _), exchange)| exchanges[layer].push(exchange));
     exchanges
 }
@@ -160,17 +164,20 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The limits of a model.
-    pub(super) fn new(model: &Model, batch: Option<BatchDocument>) -> Self {
-        let attention = &model.attention;
+    /// The limits of a graph under a runtime.
+    pub(super) fn new(
+        graph: &Graph,
+        kinds: &Kinds,
+        attention: &Attention,
+        runtime: Option<&RuntimeDocument>,
+        batch: Option<BatchDocument>,
+    ) -> Self {
         let is_joined = |operator: usize| attention.is_first[operator] || attention.is_last[operator];
         let is_apart = |operator: usize| {
-            model.graph.pass(operator) == Pass::Forward
-                && model.kinds.is_bare_product(operator)
-                && !is_joined(operator)
+            graph.pass(operator) == Pass::Forward && kinds.is_bare_product(operator) && !is_joined(operator)
         };
-        let mut all = 0..model.graph.operators.len();
-        let fault = if model.runtime.is_some_and(|runtime| !runtime.fused_attention) {
+        let mut all = 0..graph.operators.len();
+        let fault = if runtime.is_some_and(|runtime| !runtime.fused_attention) {
             Some("the runtime has no attention in one kernel")
         } else if !attention.is_first.contains(&true) {
             Some("there is no attention")

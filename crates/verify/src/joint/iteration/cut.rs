@@ -54,13 +54,10 @@ pub(super) fn check(
         violations.push(JointViolation::Stages { why });
         return;
     };
-    let stage_of = |place: usize| layers[order[place]].1.stage;
-    let wrong = boundaries
-        .windows(2)
-        .enumerate()
-        .find(|(stage, ends)| (ends[0]..ends[1]).any(|place| stage_of(place) != *stage));
-    if let Some((stage, _)) = wrong {
-        let why = format!("stage {stage} lacks a layer of the given cut");
+    let given_of = |place: usize| boundaries.partition_point(|&first| first <= place) - 1;
+    let mut all = order.iter().enumerate().map(|(place, &layer)| (layers[layer].1.stage, given_of(place)));
+    if let Some((stage, _)) = all.find(|(stage, given)| stage != given) {
+        let why = format!("stage {stage} has layers that the given cut has elsewhere");
         violations.push(JointViolation::Stages { why });
     }
 }

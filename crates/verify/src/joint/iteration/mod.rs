@@ -106,7 +106,7 @@ fn figures(
         Model::new(graph, plan.objective.runtime.as_ref(), layer_of, layers.iter().map(|&(name, _)| name));
     execution::check(plan, execution, &model.experts, violations);
     execution::check_schedule(plan, execution, violations);
-    let limits = Limits::new(&model, batch);
+    let limits = Limits::new(graph, &model.kinds, &model.attention, model.runtime, batch);
     execution::check_context(plan, execution, &limits, violations);
     let heads = heads::heads(graph, &model.attention, batch);
     check_heads(&heads, &devices, execution, violations);

@@ -201,7 +201,9 @@ impl<'a> Model<'a> {
         for &(operator, bytes) in &model.experts.exchanges {
             model.layers[model.layer_of[operator]].exchanges.push(bytes);
         }
-        for (layer, attended) in context::exchanges(&model).into_iter().enumerate() {
+        let attended =
+            context::exchanges(graph, &model.attention, &model.layer_of, model.layers.len()).into_iter();
+        for (layer, attended) in attended.enumerate() {
             model.layers[layer].attended = attended;
         }
         model

@@ -3,13 +3,15 @@
 //!
 //! [`space`] lists the combinations of microbatch, degrees of data, context and expert parallelism, stage of ZeRO, groups of
 //! shards and schedule, and the degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
-//! are excluded, in three ways:
+//! are excluded, in these ways:
 //!
 //! - [`screen`] bounds them by the work of all layers, with the minimum time of every layer;
 //! - [`program`] lays out the stages of pipelines under 1F1B and zero-bubble from the last to the first, with the
 //!   fastest configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and
 //!   drops states that can only end at or above the bound;
 //! - for interleaved pipelines, the work and memory of all layers are treated as a fluid over the devices ([`fluid`]).
+//!
+//! If the cut is given, its schedule on one kind is run with the minimum times of its stages ([`simulation`]).
 //!
 //! # Soundness
 //!
@@ -42,6 +44,7 @@ mod program;
 mod rule;
 mod schedule;
 mod screen;
+mod simulation;
 mod space;
 
 use std::ops::RangeInclusive;
@@ -54,6 +57,7 @@ use super::context::{self, Limits};
 use super::devices::Devices;
 use super::execution;
 use super::model::Model;
+use super::order::Pipeline;
 use super::runtime::Depth;
 use super::stage::Stage;
 use crate::joint::placed::Placed;
@@ -112,6 +116,12 @@ pub(super) fn proves(problem: &Problem, layers: &[(&str, Placed)], bound: f64) -
     cutoff <= 0.0
         || Proof::new(problem, layers, cutoff)
             .is_some_and(|proof| proof.holds(&mut Effort { left: MOST_STEPS }).unwrap_or(false))
+}
+
+/// A pipeline with `chunks` stages on each of its devices.
+fn pipeline([devices, chunks]: [usize; 2], execution: &JointExecutionDocument) -> Pipeline {
+    let (schedule, microbatches) = (execution.schedule, execution.microbatches as usize);
+    Pipeline { schedule, devices, chunks, microbatches }
 }
 
 /// The proof that no plan takes less than the cutoff.
@@ -256,13 +266,15 @@ impl<'a> Proof<'a> {
             let transfers = place.transfers(&self.layers, Some(with));
             let Some(screen) = Screen::new(&self.layers, &[place], Some(&transfers)) else { return Ok(true) };
             if execution.schedule == Schedule::Interleaved {
-                if self.may_interleave(place, &screen, devices, execution, effort)? {
+                if self.may_interleave(place, &screen, &transfers, devices, execution, effort)? {
                     return Ok(false);
                 }
                 continue;
             }
             let left = self.left(&screen, devices, execution, effort)?;
-            if left.is_empty() {
+            let Some(&stages) = left.first() else { continue };
+            let pipeline = pipeline([stages, 1], execution);
+            if simulation::excludes(&self.layers, place, &transfers, &pipeline, self.cutoff, effort)? {
                 continue;
             }
             let sums = Sums::new(&self.layers, place);
@@ -321,6 +333,7 @@ impl<'a> Proof<'a> {
         &self,
         place: &Place,
         screen: &Screen,
+        transfers: &Transfers,
         devices: RangeInclusive<usize>,
         execution: &JointExecutionDocument,
         effort: &mut Effort,
@@ -338,6 +351,10 @@ impl<'a> Proof<'a> {
             for chunks in chunks {
                 effort.spend(1)?;
                 if !screen.may_interleave(devices, chunks, microbatches, self.cutoff) {
+                    continue;
+                }
+                let pipeline = pipeline([devices, chunks], execution);
+                if simulation::excludes(&self.layers, place, transfers, &pipeline, self.cutoff, effort)? {
                     continue;
                 }
                 let Some(fluid) = &fluid else { return Ok(true) };

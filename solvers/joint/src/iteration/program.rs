@@ -284,8 +284,8 @@ impl<'s> Program<'s> {
             if depth >= self.fewest && value < self.cutoff && is_mixed == self.only.is_none() {
                 let pipelines = bounds.iter().filter_map(|&by| self.rebuild(&tables, &counts, by));
                 let pipelines: Vec<Pipeline> = pipelines.collect();
-                let least = pipelines.iter().map(|pipeline| self.least(pipeline)).fold(value, f64::max);
-                bound = bound.min(least);
+                let lower = pipelines.iter().map(|pipeline| self.least(pipeline)).fold(value, f64::max);
+                bound = bound.min(lower);
                 for pipeline in pipelines {
                     if pipeline.value < self.cutoff {
                         self.cutoff = pipeline.value;

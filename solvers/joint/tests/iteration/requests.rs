@@ -14,13 +14,11 @@ use super::{Case, layer_names};
 fn case(request: Request) -> Result<Case, ModelError> {
     let has = |name: &str| format!("layer.{name}.scores");
     let graphs = (0..).map(|number| random_graph(&mut seed::stream(40, number)));
-    let mut graph = graphs
-        .filter(|graph| {
-            let named = |name: &str| graph.operators.iter().any(|operator| operator.name == name);
-            named(&has("0")) && named(&has("1"))
-        })
-        .next()
-        .expect("a graph");
+    let mut graphs = graphs.filter(|graph| {
+        let named = |name: &str| graph.operators.iter().any(|operator| operator.name == name);
+        named(&has("0")) && named(&has("1"))
+    });
+    let mut graph = graphs.next().expect("a graph");
     graph.batch.as_mut().expect("a batch").tokens = NonZeroU64::new(12);
     let mut cluster = random_cluster(&mut seed::stream(40, 0));
     cluster.kinds.truncate(1);

@@ -1,10 +1,9 @@
 //! The cut into stages, if it is given.
 
-use stagewright_core::document::{Parallelism, Schedule};
+use stagewright_core::document::Schedule;
 
 use super::error::{CutFault, ModelError};
 use super::model::Layer;
-use super::solver::Request;
 
 /// The layer after the last of each stage; `cut` has the number of numbered layers of each.
 ///
@@ -36,31 +35,36 @@ pub(super) fn ends(layers: &[Layer], cut: &[u32]) -> Result<Vec<usize>, ModelErr
     Ok(ends)
 }
 
-/// Refuses chunks and numbers of stages that no plan of the request can have.
+/// Refuses chunks and numbers of stages that no plan can have; `devices` is the number of devices of a pipeline, if given.
 ///
 /// # Errors
-/// If the schedules, the degree of pipeline parallelism, the chunks and the cut exclude each other.
-pub(super) fn check(request: &Request) -> Result<(), ModelError> {
-    let is_interleaved = request.schedules.contains(&Schedule::Interleaved);
-    if let Some(chunks) = request.chunks
+/// If the schedules, the devices, the chunks and the cut exclude each other.
+pub(super) fn check(
+    schedules: &[Schedule],
+    devices: Option<u32>,
+    chunks: Option<u32>,
+    cut: Option<&[u32]>,
+) -> Result<(), ModelError> {
+    let is_interleaved = schedules.contains(&Schedule::Interleaved);
+    if let Some(chunks) = chunks
         && (chunks < 2 || !is_interleaved)
     {
-        let range = if is_interleaved { "2 or more" } else { "absent without the interleaved schedule" };
-        return Err(ModelError::Range { what: "the number of chunks", found: chunks.into(), range });
+        let allowed = if is_interleaved { "2 or more" } else { "absent without the interleaved schedule" };
+        return Err(ModelError::Range { what: "the number of chunks", found: chunks.into(), range: allowed });
     }
-    let Some(cut) = &request.cut else { return Ok(()) };
+    let Some(cut) = cut else { return Ok(()) };
     let stages = cut.len() as u64;
-    let given = request.parallel.get(&Parallelism::Pp).copied().unwrap_or(Some(1)).map(u64::from);
+    let given = devices.map(u64::from);
     let is_given = |devices: u64| given.is_none_or(|given| given == devices);
     let are_chunks =
         |chunks: u64| stages.is_multiple_of(chunks) && stages / chunks > 1 && is_given(stages / chunks);
     let may_interleave = is_interleaved
-        && match request.chunks {
+        && match chunks {
             Some(chunks) => are_chunks(chunks.into()),
             None => (2..=stages / 2).any(are_chunks),
         };
-    let may_be_plain = request.schedules.iter().any(|&schedule| schedule != Schedule::Interleaved);
-    if may_interleave || (request.chunks.is_none() && may_be_plain && is_given(stages)) {
+    let may_be_plain = schedules.iter().any(|&schedule| schedule != Schedule::Interleaved);
+    if may_interleave || (chunks.is_none() && may_be_plain && is_given(stages)) {
         Ok(())
     } else {
         Err(ModelError::Cut(CutFault::Stages { stages }))

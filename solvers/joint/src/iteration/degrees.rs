@@ -99,8 +99,8 @@ impl Problem {
             None => vec![1],
             Some(Some(degree)) => Some(degree).filter(divides).into_iter().collect(),
             Some(None) => {
-                let most = self.model.experts().filter(|&count| count > 0).min().unwrap_or(1);
-                (1..=copies.min(most)).filter(divides).collect()
+                let limit = self.model.experts().filter(|&count| count > 0).min().unwrap_or(1);
+                (1..=copies.min(limit)).filter(divides).collect()
             }
         }
     }

@@ -71,13 +71,13 @@ impl Space<'_> {
 
     /// Numbers of chunks that a device may have in a pipeline of `devices`.
     pub(super) fn chunks_of(&self, devices: u32) -> impl Iterator<Item = u32> + '_ {
-        let most = self.model.layers.len() as u32 / devices;
+        let limit = self.model.layers.len() as u32 / devices;
         let is_given = move |&chunks: &u32| match &self.cut {
             Some(ends) => ends.len() == chunks as usize * devices as usize,
             None => true,
         };
-        let range = self.chunks.map_or(2..=most, |given| given.max(2)..=given.min(most));
-        range.filter(is_given)
+        let allowed = self.chunks.map_or(2..=limit, |given| given.max(2)..=given.min(limit));
+        allowed.filter(is_given)
     }
 
     /// Whether all devices are in one server.
@@ -135,7 +135,7 @@ impl Whole {
             longest: layers().map(seconds).fold(0.0, f64::max),
             stages: space
                 .ranges()
-                .map(|range| layers().skip(range.start).take(range.len()).map(seconds).sum())
+                .map(|stage| layers().skip(stage.start).take(stage.len()).map(seconds).sum())
                 .collect(),
             update: layers().map(|layer| layer.update).sum(),
             crossing: links.map(|link| {

@@ -344,7 +344,7 @@ impl<'g> Network<'g> {
     /// Tokens of a sample, which context parallelism divides.
     ///
     /// # Errors
-    /// What the graph, or the runtime, lacks for context parallelism.
+    /// What context parallelism needs and the graph or the runtime does not have.
     pub(crate) fn divisible_tokens(&self, is_fused: bool) -> Result<u64, &'static str> {
         let outside = |&operator: &Operator| self.is_bare(operator) && self.causal[operator].is_none();
         match self.graph.batch.and_then(|batch| batch.tokens) {

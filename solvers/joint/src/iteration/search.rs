@@ -205,9 +205,9 @@ impl WholeModel {
         let rate: f64 = (0..space.pools.len()).map(|pool| f64::from(most_on(pool)) / whole[pool]).sum();
         let spread = if weighted.is_finite() && rate.is_finite() { weighted / rate } else { 0.0 };
         // The work of each given stage, on its fastest kind.
-        let stage = |range: Range<usize>| {
+        let stage = |stage: Range<usize>| {
             let work = |costs: &FxHashMap<usize, LayerCosts>| {
-                layers[range.clone()].iter().map(|layer| fastest(&costs[&layer.class])).sum()
+                layers[stage.clone()].iter().map(|layer| fastest(&costs[&layer.class])).sum()
             };
             least(&mut costs.iter().map(work))
         };

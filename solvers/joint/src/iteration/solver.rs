@@ -111,7 +111,8 @@ impl Problem {
         let runtime = Runtime::new(request.runtime.as_ref());
         let (pools, classes) = pools(graph, cluster, &runtime)?;
         let model = Model::new(graph, layers, &classes, runtime.fused_attention)?;
-        cut::check(&request)?;
+        let devices = request.parallel.get(&Parallelism::Pp).copied().unwrap_or(Some(1));
+        cut::check(&request.schedules, devices, request.chunks, request.cut.as_deref())?;
         let cut = request.cut.as_deref().map(|cut| cut::ends(&model.layers, cut)).transpose()?;
         let problem = Problem { model: Arc::new(model), pools, request, cut, runtime };
         let found = problem.tensors_of_all() * problem.shared_degrees().len();

@@ -70,7 +70,15 @@ fn request(given: &[(Parallelism, u32)], global_batch: u64) -> Request {
     let mut parallel: BTreeMap<Parallelism, Option<u32>> =
         Parallelism::ALL.into_iter().map(|parallelism| (parallelism, None)).collect();
     parallel.extend(given.iter().map(|&(parallelism, degree)| (parallelism, Some(degree))));
-    Request { parallel, global_batch, microbatch: None, schedules: vec![Schedule::OneFOneB], runtime: None }
+    Request {
+        parallel,
+        global_batch,
+        microbatch: None,
+        schedules: vec![Schedule::OneFOneB],
+        chunks: None,
+        cut: None,
+        runtime: None,
+    }
 }
 
 /// Solves a problem on two threads. Returns the seconds that building and solving it took.

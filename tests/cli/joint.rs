@@ -191,11 +191,15 @@ fn chunks_and_cuts_are_those_that_are_asked_for() {
         stderr(&refused)
     );
     assert_eq!(code(&with(&["plan"], &["--cut", "3,x"])), Some(2));
-    assert!(stderr(&with(&["plan"], &["--chunks", "2"])).contains("error[J010]"));
+    let refused = stderr(&with(&["plan"], &["--chunks", "2"]));
+    assert!(refused.contains("error[J010]") && refused.contains("--> --chunks"), "{refused}");
     let piper = input("models/piper-recomputation.json");
-    for option in [["--chunks", "2"], ["--cut", "1,2"]] {
-        let request = ["plan", &piper, "--time-unit", "s", "--parallel", "pp"];
-        let refused = run(&[&request[..], &option].concat());
+    for option in [["--chunks", "2"], ["--cut", "1,2"], ["--parallel", "pp,cp"], ["--parallel", "pp,shard"]] {
+        let request: &[&str] = match option {
+            ["--parallel", _] => &["plan", &piper, "--time-unit", "s"],
+            _ => &["plan", &piper, "--time-unit", "s", "--parallel", "pp"],
+        };
+        let refused = run(&[request, &option].concat());
         assert!(stderr(&refused).contains("error[U013]"), "{}", stderr(&refused));
     }
 }

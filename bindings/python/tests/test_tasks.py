@@ -31,6 +31,10 @@ def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -
     table = task.compare(time_limit=20, threads=1).to_dataframe()
     assert isinstance(table, pandas.DataFrame)
     assert list(table["plan"]) == ["best", "megatron", "fsdp", "data-parallel"]
+    recipe = task.compare(["torchtitan-8b", "bloom-176b"], time_limit=20, threads=1).to_dataframe()
+    assert list(recipe["data"])[0] == 4 and "multiples of 48 devices" in recipe["reason"][1]
+    cut = sw.Task(graph, "2xa100", parallel="pp=2", global_batch=8, schedule="interleaved", chunks=2, cut=[1, 1, 1, 1])
+    assert cut.solve(time_limit=20, threads=1).to_dict()["execution"]["chunks"] == 2
     values = table["value_s"].dropna()
     assert values.iloc[0] == values.min()
     beside = task.compare(["fsdp"], plans={"mine": answer}, baseline="fsdp", time_limit=20, threads=1)

@@ -195,7 +195,8 @@ stagewright_core::codes! {
         /// joint or local plan that contradicts itself
         ///
         /// Numbers of the document disagree: the batch is not microbatch × microbatches × copies, a stage has another number of copies
-        /// than the execution or no layers, expert parallelism does not divide the copies, or a layer has an unknown configuration.
+        /// than the execution or no layers, expert parallelism does not divide the copies, context parallelism has no exchange of tokens,
+        /// groups of shards do not divide the copies, or a layer has an unknown configuration.
         /// Under `interleaved` there are at least two devices with `chunks` ≥ 2 stages each, stages of a device have one kind and degree,
         /// and the devices of a pipeline divide the microbatches; under `1f1b` and `zero-bubble`, `chunks` is 1; no
         /// other schedule is valid in a joint plan. In a local plan, `flags` are options of llama.cpp for its devices, with the

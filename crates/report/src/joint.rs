@@ -79,8 +79,8 @@ pub fn zero(execution: &JointExecutionDocument) -> String {
     }
 }
 
-/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor- and context-parallel
-/// groups of one copy.
+/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor- and
+/// context-parallel groups of one copy.
 pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
     let stages = plan.stages.len();
     let interleaved = plan.execution.as_ref().filter(|execution| execution.schedule == Schedule::Interleaved);

@@ -108,8 +108,8 @@ impl Graph {
         plan
     }
 
-    /// The objective with additional degrees fixed, and neither context parallelism nor groups of shards unless they are among
-    /// them.
+    /// The objective with additional degrees fixed, and neither context parallelism nor groups of shards unless they
+    /// are among them.
     pub(super) fn with_degrees(&self, given: &[(Parallelism, Option<u32>)]) -> JointObjectiveDocument {
         let mut objective = self.objective.clone();
         objective.parallel.retain(|kind, _| !matches!(kind, Parallelism::Cp | Parallelism::Shard));
@@ -122,7 +122,8 @@ impl Graph {
         objective
     }
 
-    /// Finds a plan under another objective. One that contradicts itself, the model or the cluster has none, with the reason.
+    /// Finds a plan under another objective. One that contradicts itself, the model or the cluster has none, with the
+    /// reason.
     ///
     /// # Errors
     /// A defect of the solver (X001).

@@ -15,7 +15,7 @@ use stagewright_joint::sample;
 use stagewright_report::throughput::joint_throughput;
 
 use super::{bound_document, failed};
-use crate::code::U001;
+use crate::code::{U001, U013};
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::reading::{self, Place};
@@ -88,6 +88,12 @@ impl Layers {
                 parallelism.name()
             );
             return Err(Failure::new(U001, cause).at(place("parallel")).help("leave the degree out"));
+        }
+        let of_tokens_or_states =
+            [Parallelism::Cp, Parallelism::Shard].map(|kind| parallel.get_key_value(&kind));
+        if let Some((parallelism, _)) = of_tokens_or_states.into_iter().flatten().next() {
+            let cause = format!("{} does not apply to a file of Piper", parallelism.name());
+            return Err(Failure::new(U013, cause).at(place("parallel")).help("leave it out"));
         }
         let mut document = import_piper(label, bytes)?;
         let cluster = match &request.cluster {

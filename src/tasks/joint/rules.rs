@@ -7,8 +7,9 @@
 //! | `fsdp` | copies alone, which divide all states (Zhao et al., "PyTorch FSDP", VLDB 2023) |
 //! | `data-parallel` | copies alone, without sharding |
 //!
-//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` the recomputation are optimised. Recipes of published
-//! runs take part if they are named. A file of Piper has no degrees to give, so only its best plan and given ones are compared.
+//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` the recomputation are optimised.
+//! Recipes of published runs take part if they are named. A file of Piper has no degrees to give, so only its best plan
+//! and given ones are compared.
 
 use std::io::{self, Write};
 

@@ -23,7 +23,7 @@ class Task:
         model: The file, in any format that the program reads.
         cluster: A name such as ``dgx-a100`` or ``64xh100``, or a file; not for strategy problems. By default the model's
             own; :meth:`check`, :meth:`explain` and :meth:`compare` use that of the plan if there is none.
-        parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,dp,pp,recompute``.
+        parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,cp,dp,pp,recompute``.
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).
         chunks: Stages per device under the schedule ``interleaved``; by default any (joint plans).
@@ -197,8 +197,9 @@ class Task:
         Args:
             solvers: For a placement, solvers and groups of them, each with an optional split (``bnp@free``); by default
                 ``auto`` and the baselines. For a joint plan, ``best`` and the expert rules ``megatron``, ``fsdp`` and
-                ``data-parallel``; for a local plan, ``best``, ``llama.cpp``, ``fit`` and others; by default all of them.
-                ``["none"]`` compares plans alone.
+                ``data-parallel``, and published recipes such as ``bloom-176b``; for a local plan, ``best``,
+                ``llama.cpp``, ``fit`` and others; by default all of them but the recipes. ``["none"]`` compares plans
+                alone.
             plans: Plans by name, which the independent checker evaluates.
             baseline: The row that speed-ups are relative to.
             seeds: Number of seeds, or the seeds themselves, of each solver that depends on one (not local plans).

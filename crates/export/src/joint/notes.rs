@@ -6,8 +6,8 @@ use super::plan::Joint;
 
 /// The devices to run on: their number and, where kinds differ, the ranks of each stage.
 ///
-/// Ranks are numbered like the devices of a joint plan: tensor-parallel groups first, then those of a sample, then copies, then
-/// stages.
+/// Ranks are numbered like the devices of a joint plan: tensor-parallel groups first, then those of a sample, then
+/// copies, then stages.
 pub(super) fn devices(plan: &Joint) -> String {
     let of_stage = |tensor: u32| u64::from(tensor).saturating_mul(plan.copies());
     // Later stages run on the devices of these.

@@ -100,10 +100,10 @@ impl SolveArguments {
 pub(crate) fn taking_part() -> String {
     let (rules, recipes) = contenders();
     format!(
-        "Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the literature) and all \
-         (the first three), each optionally with its own split rule, such as bnp@free; \"exec:COMMAND\" runs a solver in another \
-         program; none compares plans alone [default: auto, auto@free and baselines]. With --parallel: {}, which are the default, and \
-         the published recipes {}",
+        "Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the \
+         literature) and all (the first three), each optionally with its own split rule, such as bnp@free; \
+         \"exec:COMMAND\" runs a solver in another program; none compares plans alone [default: auto, auto@free and \
+         baselines]. With --parallel: {}, which are the default, and the published recipes {}",
         rules.join(", "),
         recipes.join(", ")
     )

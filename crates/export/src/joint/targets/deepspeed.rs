@@ -4,8 +4,9 @@
 //! that turns recomputation on: `activation_checkpointing` tunes `deepspeed.checkpointing`, which the model calls.
 //! Settings that a plan does not state, such as the precision if it was not given, are not written.
 //!
-//! Sequence parallelism of Ulysses is no entry of the configuration either. `zero_hpz_partition_size` keeps a second division of
-//! parameters over a group, beside that over all copies, and MiCS, which divided states over groups, has been removed.
+//! Sequence parallelism of Ulysses is no entry of the configuration either. `zero_hpz_partition_size` keeps a second
+//! division of parameters over a group, beside that over all copies, and MiCS, which divided states over groups, has
+//! been removed.
 //!
 //! Source: the page "DeepSpeed Configuration JSON" and `deepspeed/runtime/config.py` of DeepSpeed 0.19.8;
 //! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for
@@ -21,7 +22,8 @@ use crate::{Export, Result, literal};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "deepspeed",
     summary: "DeepSpeed: its configuration, in JSON",
-    limits: "one stage; no recomputation; no context parallelism; states over all copies; experts without tensor parallelism",
+    limits: "one stage; no recomputation; no context parallelism; states over all copies; experts without tensor \
+             parallelism",
     write,
 };
 

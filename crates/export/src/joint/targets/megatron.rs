@@ -10,10 +10,11 @@
 //! Virtual stage k of a layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two
 //! devices, Megatron-LM takes virtual stages only with transfers that overlap, which is its default.
 //!
-//! `cp_comm_type` says how the devices of a context-parallel group, which are adjacent copies, exchange tokens: `p2p` is the ring, with
-//! two pieces of every sample on a device, and `a2a` exchanges tokens for heads. With
-//! `num_distributed_optimizer_instances`, as many groups of adjacent copies each divide the states, and gradients are reduced between
-//! them after the last microbatch; in Megatron-FSDP as well, unless `outer_dp_sharding_strategy` divides states between groups.
+//! `cp_comm_type` says how the devices of a context-parallel group, which are adjacent copies, exchange tokens: `p2p`
+//! is the ring, with two pieces of every sample on a device, and `a2a` exchanges tokens for heads. With
+//! `num_distributed_optimizer_instances`, as many groups of adjacent copies each divide the states, and gradients are
+//! reduced between them after the last microbatch; in Megatron-FSDP as well, unless `outer_dp_sharding_strategy`
+//! divides states between groups.
 //!
 //! Megatron has no zero-bubble schedule: `delay_wgrad_compute` defers weight gradients only until after the all-to-all
 //! of experts.

@@ -15,8 +15,9 @@
 //! each pass would recompute the layer once more, and selective recomputation fails in the second pass. Both schedules
 //! derive from `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered (`max_active_stages`).
 //!
-//! FSDP2 divides states over the axes `dp_shard` and `cp` together, and keeps copies of them along `dp_replicate`. The rotation `alltoall`
-//! sends the keys and values of a device to the next, and `headtail` gives every device two pieces of a sample.
+//! FSDP2 divides states over the axes `dp_shard` and `cp` together, and keeps copies of them along `dp_replicate`. The
+//! rotation `alltoall` sends the keys and values of a device to the next, and `headtail` gives every device two pieces
+//! of a sample.
 //!
 //! Experts are on devices of the axes `dp_shard` and `tp`, and are not split over `tp`.
 //!
@@ -42,8 +43,8 @@ pub(super) static TARGET: JointTarget = JointTarget {
     name: "torchtitan",
     summary: "torchtitan: a function that sets fields of a Trainer.Config, in Python",
     limits: "one degree of tensor parallelism; one stack of layers; ZeRO 0 or 1 with several stages, and 0, 2 or 3 with \
-             one; the ring of context parallelism, with ZeRO; experts without tensor parallelism and with divided states; recomputation of all layers alike, and none \
-             under zero-bubble",
+             one; the ring of context parallelism, with ZeRO; experts without tensor parallelism and with divided states; \
+             recomputation of all layers alike, and none under zero-bubble",
     write,
 };
 
@@ -189,8 +190,8 @@ fn sharding(plan: &Joint) -> Result<(bool, &'static str)> {
     }
 }
 
-/// Copies of a sample's devices that divide states: `data_parallel_shard_degree`, by which torchtitan multiplies the degree of context
-/// parallelism.
+/// Copies of a sample's devices that divide states: `data_parallel_shard_degree`, by which torchtitan multiplies the
+/// degree of context parallelism.
 fn shards(plan: &Joint, is_sharded: bool) -> Result<u32> {
     let execution = plan.execution;
     let Some(shards) = execution.shards else { return Ok(if is_sharded { execution.data } else { 1 }) };

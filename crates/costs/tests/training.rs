@@ -127,7 +127,10 @@ fn deepspeed_says_rates_timers_or_seconds() {
                   [Rank 0] time (ms) | fwd_microstep: 100.00 | bwd_microstep: 240.00 | bwd_inner_microstep: 200.00 | \
                   bwd_allreduce_microstep: 40.00 | step_microstep: 60.00\n";
     let microbatches = of(timers);
-    assert_eq!((microbatches.kind, microbatches.pace), (Kind::Deepspeed, Pace::Microbatch(0.1 + 0.24 + 0.06)));
+    assert_eq!(
+        (microbatches.kind, microbatches.pace),
+        (Kind::Deepspeed, Pace::Microbatch(0.1 + 0.24 + 0.06))
+    );
     assert!(microbatches.timed.is_empty());
     let whole = timers.to_owned()
         + "[Rank 0] time (ms) | fwd: 200.00 | bwd: 440.00 | bwd_inner: 400.00 | bwd_allreduce: 40.00 | step: 60.00\n";

@@ -26,7 +26,7 @@ use stagewright_formats::{At, InputError, Result};
 use crate::code::Q112;
 use crate::import::median;
 
-/// A program that writes logs of training.
+/// A program that writes logs of training, by its name in documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -145,7 +145,7 @@ const PASS: [Part; 5] = [Part::Compute, Part::Tensor, Part::Exchanges, Part::Cop
 pub enum Pace {
     /// Seconds of an iteration.
     Iteration(f64),
-    /// Seconds of a microbatch; so are those of [`Timed`].
+    /// Seconds of a microbatch.
     Microbatch(f64),
     /// Samples per second on all devices.
     Samples(f64),

@@ -75,6 +75,9 @@ fn language_options(
         }),
     };
     without_effect(structure, options, &place)?;
+    // Training in 8 bits computes products in them, and keeps weights and activations in 16.
+    let fp8_products = matches!(phase, Phase::Training(_)) && options.precision == Some(Precision::Fp8);
+    let precision = options.precision.filter(|_| !fp8_products);
     let read = |tokens: u64| structure.context.map_or(tokens, |context| context.clamp(1, tokens));
     let context = match phase {
         // The new token is one of those that the model reads.
@@ -90,9 +93,8 @@ fn language_options(
         context,
         sequences: options.sequences,
         cache: options.cache.as_deref().map(|name| encoding(name, &place)).transpose()?,
-        precision: options
-            .precision
-            .map_or(Ok(default.precision), |precision| activations(precision, &place))?,
+        precision: precision.map_or(Ok(default.precision), |precision| activations(precision, &place))?,
+        fp8_products,
         granularity: match options.granularity {
             None | Some(GranularityDocument::Operator) => Granularity::Operator,
             Some(GranularityDocument::Layer) => Granularity::Layer,

@@ -160,7 +160,9 @@ pub fn state_reserve(
 ) {
     for kind in &mut cluster.kinds {
         let reserve = match runtime {
-            Some(runtime) if !kind.host => kind.reserve_bytes.unwrap_or(runtime.reserve_bytes),
+            Some(runtime) if !kind.host => {
+                kind.reserve_bytes.unwrap_or(runtime.reserve(kind.memory_bytes.unwrap_or(0.0)))
+            }
             _ => memory::reserve(graph, kind),
         };
         if reserve > 0.0 {

@@ -103,6 +103,10 @@ pub struct ParallelOptions {
     pub global_batch: Option<u64>,
     /// Samples of a microbatch; `None` for any.
     pub microbatch: Option<u32>,
+    /// Stages per device under the interleaved schedule; `None` for any number.
+    pub chunks: Option<u32>,
+    /// Layers of the stack on every stage; `None` for any.
+    pub cut: Option<Vec<u32>>,
     /// Runtime that trains the model: a name, or the path of a file.
     pub runtime: Option<String>,
     /// Memory taken by layers that are recomputed, for a file of Piper.

@@ -155,6 +155,114 @@ fn schedules_are_planned_checked_and_exported() {
     assert_eq!(best["objective"]["schedules"], json!(["1f1b", "interleaved", "zero-bubble"]));
 }
 
+#[test]
+fn chunks_and_cuts_are_those_that_are_asked_for() {
+    let files = folder(&[]);
+    let graph = workload(&files, "llama --variant 3-8b --layers 6 --sequence 512");
+    let with = |first: &[&str], rest: &[&str]| {
+        let request = ["--cluster", "2xh100", "--parallel", "pp=2", "--global-batch", "4"];
+        run(&[first, &[&*graph], &request, rest].concat())
+    };
+    let asked = ["--schedule", "interleaved", "--chunks", "2", "--cut", "2,1,1,2"];
+    let made = json(&with(&["plan", "--json"], &asked));
+    let objective = &made["objective"];
+    assert_eq!((&objective["chunks"], &objective["cut"]), (&json!(2), &json!([2, 1, 1, 2])));
+    assert_eq!(made["execution"]["chunks"], json!(2));
+    let stages = made["stages"].as_array().expect("stages").iter();
+    let layers = |stage: &Value| {
+        let names = stage["layers"].as_array().expect("layers").iter();
+        names
+            .filter(|layer| layer["layer"].as_str().is_some_and(|name| name.starts_with("decoder.layer")))
+            .count()
+    };
+    assert_eq!(stages.map(layers).collect::<Vec<_>>(), [2, 1, 1, 2]);
+    let text = stdout(&with(&["plan"], &asked));
+    assert!(text.contains("interleaved with 2 stages of a device") && text.contains("2, 1, 1, 2"), "{text}");
+    let bounded = json(&with(&["bound", "--json"], &asked));
+    assert_eq!(bounded["strongest"]["value_s"], made["bound"]["value_s"]);
+    // Rules of one stage have neither.
+    let compared = json(&with(&["compare", "--json"], &asked));
+    assert_eq!((&compared[0]["chunks"], &compared[2]["stages"]), (&json!(2), &json!(1)), "{compared}");
+
+    let refused = with(&["plan"], &["--cut", "3,4"]);
+    assert!(
+        stderr(&refused).contains("error[J010]") && stderr(&refused).contains("--cut"),
+        "{}",
+        stderr(&refused)
+    );
+    assert_eq!(code(&with(&["plan"], &["--cut", "3,x"])), Some(2));
+    assert!(stderr(&with(&["plan"], &["--chunks", "2"])).contains("error[J010]"));
+    let piper = input("models/piper-recomputation.json");
+    for option in [["--chunks", "2"], ["--cut", "1,2"]] {
+        let request = ["plan", &piper, "--time-unit", "s", "--parallel", "pp"];
+        let refused = run(&[&request[..], &option].concat());
+        assert!(stderr(&refused).contains("error[U013]"), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn context_parallelism_and_groups_of_shards_are_shown_and_exported() {
+    let files = folder(&[]);
+    let [plan, page] = ["plan.json", "page.html"].map(|name| path(&files, name));
+    let graph = workload(&files, "llama --variant 3-8b --layers 2 --sequence 4096");
+    let request = ["--cluster", "8xh100", "--parallel", "cp=2,dp=4,zero=3,shard=4", "--global-batch", "8"];
+    let with = |first: &[&str]| run(&[first, &request].concat());
+    let made = with(&["plan", &graph, "--out", &plan, "--html", &page]);
+    let text = stdout(&made);
+    let exchange = |by: &str| text.contains(&format!("cp 2 by {by}"));
+    assert!(exchange("ring") || exchange("all-to-all"), "{text}{}", stderr(&made));
+    assert!(text.contains("ZeRO 3 over groups of 4") && !text.contains("without work"), "{text}");
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("8 of 8 in use") && page.contains("<dt>cp</dt>"));
+    let megatron = run(&["export", &plan, "--to", "megatron-lm"]);
+    for option in ["--context-parallel-size 2\n--cp-comm-type ", "--num-distributed-optimizer-instances 2\n"]
+    {
+        assert!(stdout(&megatron).contains(option), "{}{}", stdout(&megatron), stderr(&megatron));
+    }
+    let table = stdout(&with(&["compare", &graph, "--solvers", "best,fsdp"]));
+    assert!(table.contains("cp") && table.contains("shards"), "{table}");
+    let rows = json(&with(&["compare", &graph, "--solvers", "best,fsdp", "--json"]));
+    assert_eq!((&rows[0]["context"], &rows[0]["shards"]), (&json!(2), &json!(4)), "{rows}");
+    // The rule has copies alone, all of which divide states.
+    assert_eq!(
+        (&rows[1]["context"], &rows[1]["shards"], &rows[1]["data"]),
+        (&Value::Null, &Value::Null, &json!(8))
+    );
+}
+
+#[test]
+fn published_recipes_take_part_by_name() {
+    let files = folder(&[]);
+    let graph = workload(&files, "llama --variant 3-8b --layers 6 --sequence 512");
+    let rows = |cluster: &str, batch: &str, names: &str| {
+        let request =
+            ["--cluster", cluster, "--parallel", "tp,dp,pp,zero,recompute", "--global-batch", batch];
+        let compared = run(&[&["compare", &*graph, "--json", "--solvers", names], &request[..]].concat());
+        assert!(stderr(&compared).is_empty(), "{}", stderr(&compared));
+        json(&compared).as_array().expect("rows").clone()
+    };
+    let named = rows("16xh100", "32", "best,torchtitan-8b,megatron-selective-22b,megatron-175b,deepseek-v3");
+    let value = |row: &Value| row["value_s"].as_f64();
+    let degrees = |row: &Value| (row["tensor"].clone(), row["data"].clone(), row["zero"].clone());
+    assert_eq!(degrees(&named[1]), (json!([1]), json!(16), json!(3)));
+    assert_eq!(degrees(&named[2]), (json!([8]), json!(2), json!(0)));
+    assert!(value(&named[1]) >= value(&named[0]) && value(&named[2]) >= value(&named[0]), "{named:?}");
+    let infeasible = |row: &Value, why: &str| {
+        assert_eq!((&row["status"], value(row)), (&json!("infeasible"), None), "{row}");
+        assert!(row["reason"].as_str().is_some_and(|reason| reason.contains(why)), "{row}");
+    };
+    infeasible(&named[3], "multiples of 96 devices, and the cluster has 16");
+    // The model has no experts.
+    assert_eq!((&named[4]["status"], value(&named[4])), (&json!("infeasible"), None), "{:?}", named[4]);
+    infeasible(&rows("16xh100", "24", "torchtitan-8b")[0], "the degree of dp is 16");
+    infeasible(&rows("48xh100", "32", "bloom-176b")[0], "6 layers of the model do not divide into 12 stages");
+    let help = stdout(&run(&["compare", "--help"]));
+    assert!(
+        stagewright::formats::recipes::recipes().iter().all(|recipe| help.contains(&recipe.name)),
+        "{help}"
+    );
+}
+
 /// Writes the training graph of a workload.
 fn workload(files: &tempfile::TempDir, text: &str) -> String {
     let graph = path(files, "graph.json");

@@ -154,6 +154,10 @@ stagewright_core::codes! {
         /// ZeRO divides states of the optimizer (1), gradients as well (2) and parameters as well (3) over copies, and not every
         /// runtime has all three everywhere. Megatron has 2 and 3 with one stage only. torchtitan has 1 in a pipeline, and 2 and 3
         /// without one. `fully_shard` always divides. Plan with a stage of ZeRO that the runtime has; the message names it.
+        ///
+        /// Groups of copies may divide states instead of all copies. Megatron and `fully_shard` have them, torchtitan only if the devices
+        /// of a sample are in one group, and it always divides states over those; DeepSpeed has none. Plan without `shard`, or with
+        /// other groups.
         E024,
 
         /// recomputation that the runtime cannot say
@@ -225,5 +229,13 @@ stagewright_core::codes! {
         /// device only with all blocks; `llama-bench` has no cache of 32 bits and none that keeps whole windows. Plan without the
         /// option, on fewer devices or with another type of the cache, or export to `llama-server`, which has every option.
         E032,
+
+        /// context parallelism that the runtime does not have
+        ///
+        /// The devices of a copy divide the tokens of a sample, and exchange keys and values in a ring or tokens for heads by
+        /// all-to-alls. Megatron-LM and Megatron Bridge have both, torchtitan has the ring. The configuration of DeepSpeed has
+        /// neither: the training program sets up its Ulysses. The file for `fully_shard` applies a plan to modules, and cannot divide
+        /// what the training loop gives them. Plan without `cp`, or export to `megatron-lm`.
+        E033,
     }
 }

@@ -63,6 +63,7 @@ pub mod piper;
 pub mod placement;
 pub mod plan;
 mod readers;
+pub mod recipes;
 pub mod reference;
 pub mod runtimes;
 pub mod sibling;

@@ -1,8 +1,8 @@
 //! Joint plans: the meaning of their documents, for pages and tables.
 
 use stagewright_core::document::{
-    ClusterDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
-    KindDocument, Schedule, ThroughputDocument,
+    ClusterDocument, JointExecutionDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument,
+    JointStageDocument, KindDocument, Schedule, ThroughputDocument,
 };
 
 use super::throughput::words;
@@ -47,14 +47,40 @@ pub fn runtime(objective: &JointObjectiveDocument) -> Option<&str> {
     }
 }
 
-/// Schedules that a plan may have.
+/// Schedules that a plan may have, with the stages of a device if they are given.
 pub fn schedules(objective: &JointObjectiveDocument) -> String {
-    let names: Vec<&str> = objective.schedules.iter().map(|schedule| schedule.name()).collect();
+    let named = |schedule: &Schedule| match (schedule, objective.chunks) {
+        (Schedule::Interleaved, Some(chunks)) => {
+            format!("{} with {chunks} stages of a device", schedule.name())
+        }
+        _ => schedule.name().to_owned(),
+    };
+    let names: Vec<String> = objective.schedules.iter().map(named).collect();
     if names.is_empty() { Schedule::OneFOneB.name().into() } else { names.join(", ") }
 }
 
-/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor-parallel groups of
-/// one copy.
+/// Layers of the stack on every stage, if they are given.
+pub fn cut(objective: &JointObjectiveDocument) -> Option<String> {
+    let layers = objective.cut.as_ref()?.iter().map(u32::to_string);
+    Some(layers.collect::<Vec<_>>().join(", "))
+}
+
+/// Degree of context parallelism and the exchange of tokens, such as `4 by ring`; `None` without it.
+pub fn context(execution: &JointExecutionDocument) -> Option<String> {
+    let exchange = execution.exchange.map(|exchange| format!(" by {}", exchange.name()));
+    (execution.context > 1).then(|| format!("{}{}", execution.context, exchange.unwrap_or_default()))
+}
+
+/// Stage of ZeRO, with the copies that divide states if they are not all copies, such as `3 over groups of 8`.
+pub fn zero(execution: &JointExecutionDocument) -> String {
+    match execution.shards {
+        Some(shards) => format!("{} over groups of {shards}", execution.zero),
+        None => execution.zero.to_string(),
+    }
+}
+
+/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor- and context-parallel
+/// groups of one copy.
 pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
     let stages = plan.stages.len();
     let interleaved = plan.execution.as_ref().filter(|execution| execution.schedule == Schedule::Interleaved);
@@ -62,14 +88,16 @@ pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
     if stages.is_multiple_of(chunks) { stages / chunks } else { stages }
 }
 
-/// Devices that a stage is on.
-pub(super) fn devices_of(stage: &JointStageDocument) -> u64 {
-    u64::from(stage.data) * u64::from(stage.tensor)
+/// Devices that a stage of a plan is on.
+pub(super) fn devices_of(plan: &JointPlanDocument, stage: &JointStageDocument) -> u64 {
+    let context = plan.execution.as_ref().map_or(1, |execution| execution.context);
+    (u64::from(stage.data) * u64::from(stage.tensor)).saturating_mul(context.into())
 }
 
 /// Devices in use, and devices of the cluster if there is one.
 pub fn devices(plan: &JointPlanDocument) -> (u64, Option<u64>) {
-    let used = plan.stages.iter().take(pipeline_devices(plan)).map(devices_of).fold(0, u64::saturating_add);
+    let stages = plan.stages.iter().take(pipeline_devices(plan));
+    let used = stages.map(|stage| devices_of(plan, stage)).fold(0, u64::saturating_add);
     let all = plan.cluster.as_ref().map(|cluster| {
         let kinds = cluster.kinds.iter().filter(|kind| !kind.host);
         kinds.map(|kind| u64::from(kind.count)).sum()
@@ -122,7 +150,7 @@ fn peak(plan: &JointPlanDocument) -> f64 {
     let Some(cluster) = &plan.cluster else { return 0.0 };
     let of_stage = |stage: &JointStageDocument| {
         let class = cluster.classes.get(&kind_of(stage, cluster)?.class)?;
-        Some(devices_of(stage) as f64 * class.peak_flops?)
+        Some(devices_of(plan, stage) as f64 * class.peak_flops?)
     };
     plan.stages.iter().take(pipeline_devices(plan)).filter_map(of_stage).sum()
 }

@@ -132,3 +132,27 @@ fn projectors_are_idle_with_their_towers() {
     let share = sum(&graph, |operator| operator.flop.unwrap()) / figures.flop_per_token_at_context;
     assert!((1.0..1.003).contains(&share), "{share}");
 }
+
+/// Training in 8 bits: products with weights of layers alone, in both passes.
+#[test]
+fn products_of_layers_train_in_8_bits() {
+    let training = LanguageOptions {
+        phase: Phase::Training(Optimizer::Adam),
+        sequence: 8,
+        fp8_products: true,
+        ..LanguageOptions::default()
+    };
+    let graph = draw(&structure(OLMO_2), &training);
+    let fp8: Vec<&str> = graph
+        .operators
+        .iter()
+        .filter(|operator| operator.precision == Some(Precision::Fp8))
+        .map(|operator| operator.name.as_str())
+        .collect();
+    let has = |part: &str| fp8.iter().any(|name| name.contains(part));
+    assert!(has("model.layers.1.self_attn.o_proj") && has("o_proj.grad") && has("down_proj"), "{fp8:?}");
+    assert!(!has("norm") && !has("lm_head") && !has("softmax") && !has("embed"), "{fp8:?}");
+    let inference = LanguageOptions { phase: Phase::Prefill, ..training };
+    let graph = draw(&structure(OLMO_2), &inference);
+    assert!(graph.operators.iter().all(|operator| operator.precision != Some(Precision::Fp8)));
+}

@@ -1,226 +1,23 @@
 //! Brute force over all joint plans of tiny training graphs, each timed by the independent checker.
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU32;
+mod inputs;
+mod plans;
+mod requests;
 
-use rand::{Rng, RngExt};
+use std::collections::BTreeMap;
+
+use rand::RngExt;
 use stagewright_core::document::{
-    BatchDocument, CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GRAPH_SCHEMA_2, GraphDocument,
-    JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
-    JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, KindDocument,
-    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, RuntimeDocument,
-    Schedule, ServerDocument, TensorDocument,
+    ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument,
+    JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, OperatorDocument,
+    Parallelism, PlanStatus, RecomputeWorkspace, Schedule,
 };
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
-use stagewright_joint::iteration::{Problem, Request, Solution, solve};
+use stagewright_joint::iteration::{CutFault, ModelError, Problem, Request, Solution, solve};
 use stagewright_verify::{JointReport, JointVerdict, check_joint};
 
-/// A graph that is built from forward operators, one by one, with a backward operator for each.
-#[derive(Default)]
-struct Tape {
-    operators: Vec<OperatorDocument>,
-    backward: Vec<OperatorDocument>,
-    updates: Vec<OperatorDocument>,
-    tensors: Vec<TensorDocument>,
-    layer: String,
-}
-
-impl Tape {
-    /// Adds an operator with one output of random size; returns its name.
-    fn add(
-        &mut self,
-        rng: &mut impl Rng,
-        name: &str,
-        kind: &str,
-        inputs: &[&str],
-        parameters: bool,
-    ) -> String {
-        let full = format!("{}.{name}", self.layer);
-        let operator = |name: String, pass: Pass, rng: &mut dyn FnMut(u32) -> f64| OperatorDocument {
-            kind: Some(kind.into()),
-            pass,
-            colocation: Some(full.clone()),
-            layer: Some(self.layer.clone()),
-            flop: Some(rng(60)),
-            bytes_moved: Some(rng(40)),
-            ..OperatorDocument::named(name)
-        };
-        let mut draw = |limit: u32| f64::from(rng.random_range(0..limit)) / 3.0;
-        let mut forward = operator(full.clone(), Pass::Forward, &mut draw);
-        let mut backward = operator(format!("{full}.grad"), Pass::Backward, &mut draw);
-        if kind == "input" {
-            (forward.flop, forward.bytes_moved, forward.launches) = (Some(0.0), Some(0.0), Some(0.0));
-        }
-        backward.workspace_bytes = draw(6);
-        forward.activation_bytes = draw(4);
-        if parameters {
-            forward.parameter_bytes = draw(30) + 1.0;
-            let mut update = operator(format!("{full}.update"), Pass::Update, &mut draw);
-            update.optimizer_bytes = draw(60);
-            let read = vec![update.name.clone()];
-            self.tensors.push(TensorDocument::new(backward.name.clone(), read, forward.parameter_bytes));
-            self.updates.push(update);
-        }
-        for input in inputs {
-            let index = self.tensors.iter().position(|tensor| tensor.producer == *input).expect("an input");
-            self.tensors[index].consumers.push(full.clone());
-            if rng.random_bool(0.6) {
-                self.tensors[index].consumers.push(backward.name.clone());
-            }
-            let to = format!("{input}.grad");
-            if self.backward.iter().any(|other| other.name == to) {
-                let bytes = self.tensors[index].bytes;
-                self.tensors.push(TensorDocument::new(backward.name.clone(), vec![to], bytes));
-            }
-        }
-        let bytes = if rng.random_bool(0.1) { 0.0 } else { f64::from(rng.random_range(1..30)) };
-        self.tensors.push(TensorDocument::new(full.clone(), Vec::new(), bytes));
-        self.operators.push(forward);
-        if kind != "input" {
-            self.backward.push(backward);
-        }
-        full
-    }
-
-    fn document(mut self, samples: u64) -> GraphDocument {
-        self.operators.extend(self.backward.into_iter().rev());
-        self.operators.extend(self.updates);
-        GraphDocument {
-            operators: self.operators,
-            tensors: self.tensors,
-            batch: Some(BatchDocument { samples: samples.try_into().expect("samples"), tokens: None }),
-            ..GraphDocument::new(GRAPH_SCHEMA_2, "random")
-        }
-    }
-}
-
-/// A random model of up to four layers: attentions, feed-forward blocks, experts.
-fn random_graph(rng: &mut impl Rng) -> GraphDocument {
-    let mut tape = Tape { layer: "embeddings".into(), ..Tape::default() };
-    let tokens = tape.add(rng, "tokens", "input", &[], false);
-    let mut x = tape.add(rng, "table", "embedding", &[&tokens], true);
-    for number in 0..rng.random_range(1..3) {
-        tape.layer = format!("layer.{number}");
-        let has_scale = rng.random_bool(0.5);
-        let norm = tape.add(rng, "norm", "rms_norm", &[&x], has_scale);
-        let out = match rng.random_range(0..3) {
-            0 => {
-                let query = tape.add(rng, "query", "linear", &[&norm], true);
-                let key = tape.add(rng, "key", "linear", &[&norm], true);
-                let scores = tape.add(rng, "scores", "matmul", &[&query, &key], false);
-                // Some scores are scaled apart, in the sequence's layout.
-                let scaled = match has_scale {
-                    true => tape.add(rng, "scale", "multiply", &[&scores], false),
-                    false => scores,
-                };
-                let weights = tape.add(rng, "softmax", "softmax", &[&scaled], false);
-                let context = tape.add(rng, "context", "matmul", &[&weights, &query], false);
-                tape.add(rng, "output", "linear", &[&context], true)
-            }
-            1 => {
-                let up = tape.add(rng, "up", "linear", &[&norm], true);
-                let active = tape.add(rng, "active", "gelu", &[&up], false);
-                tape.add(rng, "down", "linear", &[&active], true)
-            }
-            _ => {
-                let gate = tape.add(rng, "gate", "linear", &[&norm], true);
-                let dispatch = tape.add(rng, "dispatch", "dispatch", &[&norm, &gate], false);
-                let first = tape.add(rng, "expert.0", "linear", &[&dispatch], true);
-                // A dispatch has an output for every expert.
-                let bytes = f64::from(rng.random_range(1..9));
-                let second = tape.add(rng, "expert.1", "linear", &[&dispatch], true);
-                let shared = tape.tensors.iter_mut().find(|tensor| tensor.producer == dispatch);
-                let shared = shared.expect("the output of the dispatch");
-                shared.consumers.retain(|reader| !reader.starts_with(&second));
-                let readers = vec![second.clone(), format!("{second}.grad")];
-                tape.tensors.push(TensorDocument::new(dispatch, readers, bytes));
-                tape.add(rng, "combine", "combine", &[&gate, &first, &second], false)
-            }
-        };
-        x = tape.add(rng, "add", "add", &[&out, &x], false);
-    }
-    tape.layer = "head".into();
-    let logits = tape.add(rng, "output", "linear", &[&x], true);
-    tape.add(rng, "loss", "loss", &[&logits], false);
-    tape.document(rng.random_range(1..3))
-}
-
-/// Changes the colocation in some graphs, and the number of experts of a dispatch.
-fn relate(graph: &mut GraphDocument, number: u64) {
-    for (index, operator) in graph.operators.iter_mut().enumerate() {
-        match number % 4 {
-            1 if operator.pass != Pass::Forward && index % 2 == 0 => operator.colocation = None,
-            2 if operator.layer.as_deref() == Some("layer.0") => operator.colocation = Some("all".into()),
-            3 if operator.kind.as_deref() == Some("dispatch") => operator.experts = NonZeroU32::new(4),
-            _ => {}
-        }
-    }
-}
-
-fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
-    let link = |rng: &mut dyn FnMut(u32) -> f64| LinkDocument { latency_s: rng(3), bandwidth: rng(20) + 1.0 };
-    let mut cluster = ClusterDocument { schema: CLUSTER_SCHEMA.into(), ..ClusterDocument::new("random") };
-    let kinds = [1, 1, 1, 1, 1, 1, 1, 2, 2, 3][rng.random_range(0..10)];
-    for kind in 0..kinds {
-        let name = format!("kind{kind}");
-        let mut draw = |limit: u32| f64::from(rng.random_range(0..limit)) / 7.0;
-        cluster.classes.insert(
-            name.clone(),
-            ClassDocument {
-                peak_flops: Some(draw(9) + 1.0),
-                memory_bandwidth: Some(draw(9) + 1.0),
-                launch_overhead_s: draw(4),
-                ..ClassDocument::default()
-            },
-        );
-        let (inside, outside) = (link(&mut draw), link(&mut draw));
-        // Three kinds have many plans.
-        let count = rng.random_range(1..if kinds < 3 { 5 } else { 3 });
-        let server = ServerDocument { devices: rng.random_range(1..3), link: outside };
-        cluster.kinds.push(KindDocument {
-            memory_bytes: Some(f64::from(rng.random_range(60..900))),
-            reserve_bytes: Some(0.0),
-            link: Some(inside),
-            server: Some(server).filter(|server| server.devices <= count && rng.random_bool(0.7)),
-            ..KindDocument::named(name, count)
-        });
-    }
-    cluster
-}
-
-/// Constants of a runtime, some of which change nothing.
-fn random_runtime(rng: &mut impl Rng) -> RuntimeDocument {
-    let mut pick = |values: [f64; 3]| values[rng.random_range(0..3)];
-    RuntimeDocument {
-        compute: 1.0,
-        copies: 1.0,
-        exchanges: 1.0,
-        transfers: 1.0,
-        name: "random".into(),
-        source: None,
-        sequence_parallel: pick([0.0, 0.0, 1.0]) > 0.5,
-        fused_attention: pick([0.0, 0.0, 1.0]) > 0.5,
-        attention: pick([0.5, 1.0, 2.0]),
-        memory: pick([0.5, 0.7, 1.0]),
-        passes: pick([1.0, 2.0, 3.0]),
-        norms: pick([1.0, 1.0, 4.0]),
-        scores: pick([1.0, 3.0, 3.0]),
-        link: pick([0.4, 0.6, 1.0]),
-        network: pick([0.4, 0.6, 1.0]),
-        tensor: pick([0.4, 1.0, 1.7]),
-        contention: pick([0.0, 0.2, 1.0]),
-        host_s: pick([0.0, 3.0, 30.0]),
-        pipeline_host_s: pick([0.0, 0.0, 5.0]),
-        iteration_s: pick([0.0, 1.0, 20.0]),
-        reduction: pick([1.0, 1.0, 2.0]),
-        gradients: pick([0.5, 1.0, 2.0]),
-        buckets: pick([0.25, 0.5, 1.0]),
-        loss: pick([0.0, 1.0, 3.5]),
-        whole_loss: pick([0.0, 0.0, 1.0]) > 0.5,
-        reserve_bytes: pick([0.0, 50.0, 300.0]),
-    }
-}
+use inputs::{count_tokens, random_cluster, random_cut, random_graph, random_runtime, relate};
 
 /// Names of the layers as planned, in their order.
 fn layer_names(graph: &GraphDocument) -> Vec<Option<(String, bool)>> {
@@ -236,6 +33,8 @@ struct Case {
     cluster: ClusterDocument,
     request: Request,
     problem: Problem,
+    /// Number of heads of all attentions, if the sizes of tensors determine it.
+    heads: Option<u32>,
 }
 
 impl Case {
@@ -245,7 +44,13 @@ impl Case {
         for parallelism in Parallelism::ALL {
             let share = if parallelism == Parallelism::Zero { 0.4 } else { 0.7 };
             if rng.random_bool(share) {
-                parallel.insert(parallelism, None);
+                let given = match parallelism {
+                    Parallelism::Cp => rng.random_bool(0.15),
+                    Parallelism::Shard => rng.random_bool(0.5),
+                    _ => false,
+                };
+                let given = given.then_some(2);
+                parallel.insert(parallelism, given);
             }
         }
         let mut schedules =
@@ -270,11 +75,23 @@ impl Case {
         for kind in cluster.kinds.iter_mut().filter(|_| rng.random_bool(0.5)) {
             kind.reserve_bytes = None;
         }
-        let request =
-            Request { parallel, global_batch, microbatch: None, schedules, chunks: None, cut: None, runtime };
-        let problem = Problem::new(&graph, &layer_names(&graph), &cluster, request.clone());
+        let rng = &mut seed::stream(36, number);
+        let heads = count_tokens(&mut graph, rng);
+        let chunks = Some(rng.random_range(2..4)).filter(|_| rng.random_bool(0.3));
+        let chunks = chunks.filter(|_| schedules.contains(&Schedule::Interleaved));
+        let cut = Some(random_cut(&graph, rng)).filter(|_| rng.random_bool(0.3));
+        let mut request =
+            Request { parallel, global_batch, microbatch: None, schedules, chunks, cut, runtime };
+        let read = |request: &Request| Problem::new(&graph, &layer_names(&graph), &cluster, request.clone());
+        let problem = match read(&request) {
+            Err(ModelError::Cut(CutFault::Stages { .. })) => {
+                request.cut = None;
+                read(&request)
+            }
+            problem => problem,
+        };
         let problem = problem.unwrap_or_else(|error| panic!("{error}"));
-        Case { graph, cluster, request, problem }
+        Case { graph, cluster, request, problem, heads }
     }
 
     fn solve(&self) -> Solution {
@@ -305,8 +122,8 @@ impl Case {
                 global_batch: self.request.global_batch,
                 microbatch: None,
                 schedules: self.request.schedules.clone(),
-                chunks: None,
-                cut: None,
+                chunks: self.request.chunks,
+                cut: self.request.cut.clone(),
                 recompute_workspace: RecomputeWorkspace::Max,
                 runtime: self.request.runtime.clone(),
                 value_s: Some(0.0),
@@ -324,12 +141,20 @@ impl Case {
         }
     }
 
+    /// The value of a plan by its price, if it is feasible.
+    fn priced(&self, plan: &JointPlanDocument) -> Option<f64> {
+        let price = self.problem.price(plan).filter(|_| self.is_possible(plan))?;
+        Some(price.seconds).filter(|_| price.memory_bytes <= price.usable_bytes)
+    }
+
     /// The value of a plan by the checker, if it is feasible.
-    fn value(&self, plan: &JointPlanDocument) -> Option<f64> {
+    fn checked(&self, plan: &JointPlanDocument) -> Option<f64> {
         let report = check_joint(&self.graph, &self.cluster, plan).expect("documents");
         self.compare_price(plan, &report);
         let broken = report.violations.iter().any(|violation| violation.kind() != "figure");
-        report.value_s.filter(|_| !broken)
+        let value = report.value_s.filter(|_| !broken);
+        assert_eq!(value.is_some(), self.priced(plan).is_some(), "{:?} {plan:?}", report.violations);
+        value
     }
 
     /// Compares the price of a plan with the figures of the checker, if the plan has any.
@@ -347,154 +172,6 @@ impl Case {
         );
     }
 
-    /// Minimum value over all plans, infinite if there is none, and the plan of maximum value.
-    fn brute_force(&self) -> (f64, Option<(f64, JointPlanDocument)>) {
-        let mut names: Vec<String> = Vec::new();
-        for operator in &self.graph.operators {
-            let layer = operator.layer.clone().expect("a layer");
-            if !names.contains(&layer) {
-                names.push(layer);
-            }
-        }
-        let (mut best, mut worst) = (f64::INFINITY, None::<(f64, JointPlanDocument)>);
-        let mut each = |plan: &JointPlanDocument| {
-            if let Some(value) = self.value(plan) {
-                best = best.min(value);
-                if worst.as_ref().is_none_or(|worst| value > worst.0) {
-                    worst = Some((value, plan.clone()));
-                }
-            }
-        };
-        let batch = self.request.global_batch as u32;
-        let devices: u32 = self.cluster.kinds.iter().map(|kind| kind.count).sum();
-        let configurations: &[&str] = match self.request.parallel.contains_key(&Parallelism::Recompute) {
-            true => &["none", "selective", "full"],
-            false => &["none"],
-        };
-        for data in 1..=batch.min(devices) {
-            for microbatch in 1..=batch {
-                if !batch.is_multiple_of(data * microbatch) {
-                    continue;
-                }
-                for (expert, zero) in
-                    [1, 2, 4].into_iter().flat_map(|expert| (0..4).map(move |zero| (expert, zero)))
-                {
-                    let microbatches = batch / data / microbatch;
-                    let execution = JointExecutionDocument {
-                        microbatch,
-                        microbatches,
-                        data,
-                        expert,
-                        zero,
-                        schedule: Schedule::OneFOneB,
-                        chunks: 1,
-                        context: 1,
-                        exchange: None,
-                        shards: None,
-                    };
-                    // A single copy has nothing to shard.
-                    if (zero > 0 && data == 1) || !data.is_multiple_of(expert) {
-                        continue;
-                    }
-                    for &schedule in &self.request.schedules {
-                        let interleaved = [(2, 2), (2, 3), (3, 2)].map(Some);
-                        let shapes: &[Option<(usize, usize)>] = match schedule {
-                            Schedule::Interleaved => &interleaved,
-                            _ => &[None],
-                        };
-                        for &shape in shapes {
-                            let chunks = shape.map_or(1, |(_, chunks)| chunks as u32);
-                            let execution = JointExecutionDocument { schedule, chunks, ..execution.clone() };
-                            self.stages(
-                                &names,
-                                data,
-                                configurations,
-                                shape,
-                                &mut Vec::new(),
-                                &mut |stages| {
-                                    each(&self.plan(execution.clone(), stages.to_vec()));
-                                },
-                            );
-                        }
-                    }
-                }
-            }
-        }
-        (best, worst)
-    }
-
-    /// Calls `call` with every way to divide the remaining layers into stages, for the interleaving `shape` of devices
-    /// and chunks if there is one.
-    fn stages(
-        &self,
-        names: &[String],
-        data: u32,
-        configurations: &[&str],
-        shape: Option<(usize, usize)>,
-        stages: &mut Vec<JointStageDocument>,
-        call: &mut dyn FnMut(&[JointStageDocument]),
-    ) {
-        let placed: usize = stages.iter().map(|stage| stage.layers.len()).sum();
-        let full = shape.is_some_and(|(devices, chunks)| stages.len() == devices * chunks);
-        if placed == names.len() {
-            if shape.is_some() && !full {
-                return;
-            }
-            let mut stages = stages.clone();
-            let count = stages.len() as u32;
-            for (stage_index, stage) in stages.iter_mut().enumerate() {
-                stage.in_flight = count - stage_index as u32;
-            }
-            call(&stages);
-            return;
-        }
-        if full {
-            return;
-        }
-        // The previous stage on the same device.
-        let same = shape
-            .and_then(|(devices, _)| stages.len().checked_sub(devices))
-            .map(|index| stages[index].clone());
-        for end in placed + 1..=names.len() {
-            for kind in &self.cluster.kinds {
-                for tensor in 1..=kind.count {
-                    let used = stages.iter().filter(|stage| stage.kind.as_ref() == Some(&kind.name));
-                    let used: u32 = used.map(|stage| stage.tensor * stage.data).sum();
-                    match &same {
-                        Some(same) if (same.kind.as_ref(), same.tensor) != (Some(&kind.name), tensor) => {
-                            continue;
-                        }
-                        None if used + tensor * data > kind.count => break,
-                        _ => {}
-                    }
-                    let open: Vec<usize> =
-                        (placed..end).filter(|&layer| names[layer].starts_with("layer.")).collect();
-                    for number in 0..configurations.len().pow(open.len() as u32) {
-                        let configuration = |layer: usize| {
-                            let digit_place = open.iter().position(|&other| other == layer);
-                            let digit = digit_place
-                                .map_or(0, |place| number / configurations.len().pow(place as u32));
-                            configurations[digit % configurations.len()].to_owned()
-                        };
-                        let layers = (placed..end).map(|layer| JointLayerDocument {
-                            layer: names[layer].clone(),
-                            configuration: configuration(layer),
-                        });
-                        stages.push(JointStageDocument {
-                            kind: Some(kind.name.clone()),
-                            data,
-                            tensor,
-                            layers: layers.collect(),
-                            ..JointStageDocument::default()
-                        });
-                        self.stages(names, data, configurations, shape, stages, call);
-                        stages.pop();
-                    }
-                }
-            }
-        }
-    }
-
     /// The document of a solution, with its own figures and claims.
     fn document(&self, solution: &Solution) -> JointPlanDocument {
         let execution = solution.execution.clone().expect("a plan");
@@ -507,24 +184,40 @@ impl Case {
     }
 }
 
-/// Compares the solution of a case with all plans. Returns whether the solution is proved optimal, has a plan, is
-/// infeasible, and has a bound that the checker proves.
-fn compared(number: u64) -> [usize; 4] {
-    let case = Case::random(number);
-    let solution = case.solve();
-    let (best, worst) = case.brute_force();
+/// Compares the solution of a case with the minimum value of all plans. Returns whether the solution is proved optimal,
+/// has a plan, and is infeasible.
+fn compared(case: &Case, number: u64, solution: &Solution, best: f64) -> [usize; 3] {
     let Some(value) = solution.value else {
         if solution.status == Status::Unknown {
             // The search for interleaved plans proves nothing.
             assert!(case.request.schedules.contains(&Schedule::Interleaved), "{number}");
             assert!(solution.bound.is_none_or(|bound| bound <= best), "{number}");
-            return [0, 0, 0, 0];
+            return [0, 0, 0];
         }
         assert_eq!(solution.status, Status::Infeasible, "{number}");
-        assert_eq!(best, f64::INFINITY, "{number}: there is a plan");
-        return [0, 0, 1, 0];
+        assert_eq!(best, f64::INFINITY, "{number}: there is a plan: {:?}", solution.reason);
+        return [0, 0, 1];
     };
     let bound = solution.bound.expect("a bound");
+    assert!(bound <= best, "{number}: the bound is {bound}, but {best} is possible");
+    assert!(value >= best * (1.0 - 1e-9), "{number}: {value} is below all plans, {best}");
+    let is_optimal = solution.status == Status::Optimal;
+    if is_optimal {
+        assert!(value <= best * (1.0 + 1e-8), "{number}: {value} is not optimal, {best} is");
+    }
+    [usize::from(is_optimal), 1, 0]
+}
+
+/// Compares the solution of a case with all plans, timed by the checker. Returns whether the solution is proved optimal,
+/// has a plan, is infeasible, and has a bound that the checker proves.
+fn checked(number: u64) -> [usize; 4] {
+    let case = Case::random(number);
+    let solution = case.solve();
+    let (best, worst) = case.brute_force(|plan| case.checked(plan));
+    let [optimal, planned, infeasible] = compared(&case, number, &solution, best);
+    if planned == 0 {
+        return [optimal, planned, infeasible, 0];
+    }
     let plan = case.document(&solution);
     let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
     assert!(report.holds(), "{number}: {:?}", report.violations);
@@ -535,22 +228,57 @@ fn compared(number: u64) -> [usize; 4] {
         let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
         assert_eq!(report.bound, JointVerdict::NotVerified, "{number}: {best} is possible");
     }
-    assert!(bound <= best, "{number}: the bound is {bound}, but {best} is possible");
-    assert!(value >= best * (1.0 - 1e-9), "{number}: {value} is below all plans, {best}");
-    let is_optimal = solution.status == Status::Optimal;
-    if is_optimal {
-        assert!(value <= best * (1.0 + 1e-8), "{number}: {value} is not optimal, {best} is");
-    }
-    [usize::from(is_optimal), 1, 0, usize::from(is_verified)]
+    [optimal, planned, infeasible, usize::from(is_verified)]
+}
+
+/// The new dimensions that a solution uses: context parallelism, groups of copies, chunks, and a cut of several stages.
+fn dimensions(case: &Case, solution: &Solution) -> [usize; 4] {
+    let Some(execution) = &solution.execution else { return [0; 4] };
+    let is_chunked = case.request.chunks.is_some() && execution.schedule == Schedule::Interleaved;
+    let is_cut = case.request.cut.as_ref().is_some_and(|cut| cut.len() > 1);
+    [execution.context > 1, execution.shards.is_some(), is_chunked, is_cut].map(usize::from)
+}
+
+#[test]
+fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
+    let halves = std::thread::scope(|scope| {
+        let priced = |number: u64| -> [usize; 7] {
+            let case = Case::random(number);
+            let solution = case.solve();
+            let (best, _) = case.brute_force(|plan| case.priced(plan));
+            let [optimal, planned, infeasible] = compared(&case, number, &solution, best);
+            if let Some(value) = solution.value {
+                let price = case.priced(&case.document(&solution)).expect("a plan");
+                assert!((price - value).abs() <= 1e-9 * value, "{number}: {price} and {value}");
+            }
+            let [contexts, groups, chunks, cuts] = dimensions(&case, &solution);
+            [optimal, planned, infeasible, contexts, groups, chunks, cuts]
+        };
+        let halves = [1000, 3000]
+            .map(|first| scope.spawn(move || (first..first + 2000).map(priced).collect::<Vec<[usize; 7]>>()));
+        halves.map(|half| half.join().expect("a half whose cases agree"))
+    });
+    let sum = |column: usize| halves.iter().flatten().map(|outcome| outcome[column]).sum::<usize>();
+    let [optimal, planned, infeasible, contexts, groups, chunks, cuts] = [0, 1, 2, 3, 4, 5, 6].map(sum);
+    assert!(
+        optimal > 1500
+            && planned > 2000
+            && infeasible > 300
+            && contexts > 150
+            && groups > 5
+            && chunks > 15
+            && cuts > 200,
+        "{optimal} of {planned} optimal, {infeasible} infeasible; {contexts} with context parallelism, {groups} with \
+         groups of copies, {chunks} with given chunks, {cuts} with a cut"
+    );
 }
 
 #[test]
 fn bounds_and_plans_of_tiny_models_agree_with_all_plans() {
     // Threads, not a pool: a worker of a pool that waits for the pool of a solve begins other cases on its stack.
     let halves = std::thread::scope(|scope| {
-        let halves = [0, 500].map(|first| {
-            scope.spawn(move || (first..first + 500).map(compared).collect::<Vec<[usize; 4]>>())
-        });
+        let halves = [0, 500]
+            .map(|first| scope.spawn(move || (first..first + 500).map(checked).collect::<Vec<[usize; 4]>>()));
         halves.map(|half| half.join().expect("a half whose cases agree"))
     });
     let sum = |column: usize| halves.iter().flatten().map(|outcome| outcome[column]).sum::<usize>();

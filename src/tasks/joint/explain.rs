@@ -183,10 +183,11 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     lines.extend(document.cluster.map(|cluster| ("cluster", cluster.text())));
     lines.extend(document.sources.map(|shares| ("costs", table::sources(shares))));
     lines.push((name, stages.join(", ")));
-    let parts: [Part; 7] = [
+    let parts: [Part; 8] = [
         ("compute", |parts| parts.compute_s),
         ("recomputation", |parts| parts.recompute_s),
         ("tensor parallelism", |parts| parts.tensor_s),
+        ("context parallelism", |parts| parts.context_s),
         ("experts", |parts| parts.expert_s),
         ("ZeRO", |parts| parts.zero_s),
         ("transfers", |parts| parts.transfer_s),

@@ -1,6 +1,6 @@
 //! Joint plans of a training graph, which minimise the time of an iteration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use stagewright_core::cluster::Cluster;
@@ -79,8 +79,8 @@ impl Graph {
             global_batch,
             microbatch: given.microbatch,
             schedules,
-            chunks: None,
-            cut: None,
+            chunks: given.chunks,
+            cut: given.cut.clone(),
             recompute_workspace: RecomputeWorkspace::Max,
             runtime,
             value_s: None,
@@ -108,24 +108,51 @@ impl Graph {
         plan
     }
 
-    /// The question with additional degrees fixed.
-    ///
-    /// # Errors
-    /// A model that has no joint plan with these degrees.
-    pub(super) fn with_degrees(&self, given: &[(Parallelism, Option<u32>)]) -> Result<Graph> {
+    /// The objective with additional degrees fixed, and neither context parallelism nor groups of shards unless they are among
+    /// them.
+    pub(super) fn with_degrees(&self, given: &[(Parallelism, Option<u32>)]) -> JointObjectiveDocument {
         let mut objective = self.objective.clone();
+        objective.parallel.retain(|kind, _| !matches!(kind, Parallelism::Cp | Parallelism::Shard));
         objective.parallel.extend(given.iter().copied());
         if given.contains(&(Parallelism::Pp, Some(1))) {
             // A single stage takes the same time under all schedules, except that it cannot be interleaved.
             objective.schedules = vec![Schedule::OneFOneB];
             (objective.chunks, objective.cut) = (None, None);
         }
+        objective
+    }
+
+    /// Finds a plan under another objective. One that contradicts itself, the model or the cluster has none, with the reason.
+    ///
+    /// # Errors
+    /// A defect of the solver (X001).
+    pub(super) fn solve_under(
+        &self,
+        objective: JointObjectiveDocument,
+        context: &mut Context<'_>,
+    ) -> Result<JointPlanDocument> {
         let names = layers::layer_names(&self.graph);
-        let problem = iteration::Problem::new(&self.graph, &names, &self.cluster, request_of(&objective))
-            .map_err(|error| {
-                Failure::new(error.code(), error.to_string()).at(&self.label).help(error.help())
-            })?;
-        Ok(Graph { problem, objective, ..self.clone() })
+        match iteration::Problem::new(&self.graph, &names, &self.cluster, request_of(&objective)) {
+            Ok(problem) => Graph { problem, objective, ..self.clone() }.solve(context),
+            Err(error @ (iteration::ModelError::Range { .. } | iteration::ModelError::Cut(_))) => {
+                Ok(self.infeasible(&error.to_string()))
+            }
+            Err(error) => Ok(self.without_plan(&error.to_string())),
+        }
+    }
+
+    /// Number of layers of the model's stacks.
+    pub(super) fn numbered_layers(&self) -> u32 {
+        let names = layers::layer_names(&self.graph).into_iter().flatten();
+        let numbered: BTreeSet<String> =
+            names.filter_map(|(name, is_numbered)| is_numbered.then_some(name)).collect();
+        u32::try_from(numbered.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Number of devices that are no hosts.
+    pub(super) fn devices(&self) -> u32 {
+        let kinds = self.cluster.kinds.iter().filter(|kind| !kind.host);
+        kinds.fold(0, |sum, kind| sum.saturating_add(kind.count))
     }
 
     /// Times and bytes of every stage of a plan, broken down by part.
@@ -155,7 +182,12 @@ impl Graph {
         Ok(self.complete(JointPlanDocument { objective, ..plan }))
     }
 
-    /// The document that there is no plan, with the reason.
+    /// The document that there can be no plan, with the reason.
+    pub(super) fn infeasible(&self, reason: &str) -> JointPlanDocument {
+        JointPlanDocument { status: PlanStatus::Infeasible, ..self.without_plan(reason) }
+    }
+
+    /// The document that no plan was found, with the reason.
     pub(super) fn without_plan(&self, reason: &str) -> JointPlanDocument {
         JointPlanDocument {
             schema: JOINT_PLAN_SCHEMA.into(),

@@ -70,6 +70,8 @@ impl Layers {
         let without = [
             ("costs", !request.costs.is_empty(), "leave it out"),
             ("microbatch", given.microbatch.is_some(), "leave it out"),
+            ("chunks", given.chunks.is_some(), "leave it out"),
+            ("cut", given.cut.is_some(), "leave it out"),
             ("runtime", given.runtime.is_some(), "leave it out: the file has measured times"),
             (
                 "schedule",

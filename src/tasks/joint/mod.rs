@@ -46,6 +46,7 @@ use crate::files::{Input, Opened};
 use crate::reading::{self, Model, ModelOptions, Place};
 use graph::Graph;
 use layers::Layers;
+pub use rules::contenders;
 
 /// A request for a joint plan, or the documents of an existing one.
 pub struct Joint {
@@ -422,6 +423,7 @@ fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure
     let at = match error {
         iteration::ModelError::Schedules => place("schedule"),
         iteration::ModelError::Runtime { .. } => place("runtime"),
+        iteration::ModelError::Cut(_) => place("cut"),
         iteration::ModelError::Range { .. } | iteration::ModelError::Combinations { .. } => place("parallel"),
         iteration::ModelError::Kind { .. } | iteration::ModelError::Kinds { .. } => place("cluster"),
         _ => label.to_owned(),

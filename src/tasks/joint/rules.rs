@@ -7,15 +7,17 @@
 //! | `fsdp` | copies alone, which divide all states (Zhao et al., "PyTorch FSDP", VLDB 2023) |
 //! | `data-parallel` | copies alone, without sharding |
 //!
-//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` the recomputation are optimised. A file of
-//! Piper has no degrees to give, so only its best plan and given ones are compared.
+//! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` the recomputation are optimised. Recipes of published
+//! runs take part if they are named. A file of Piper has no degrees to give, so only its best plan and given ones are compared.
 
 use std::io::{self, Write};
 
 use stagewright_core::document::{
-    JointBoundDocument, JointObjectiveDocument, JointPlanDocument, Parallelism, PlanStatus,
+    JointBoundDocument, JointObjectiveDocument, JointPlanDocument, Parallelism, PlanStatus, Schedule,
 };
 use stagewright_core::solver::Context;
+use stagewright_formats::recipes::{Recipe, recipes};
+use stagewright_joint::iteration;
 use stagewright_report::comparison::{
     Comparison, Contender, Entry, Known, Planned, Question as Objective, Setting,
 };
@@ -37,7 +39,7 @@ use crate::tasks::compare::{Contest, Entered, Entrant, listed};
 /// # Errors
 /// As [`Task::compare`](crate::tasks::Task::compare) says.
 pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<'_>) -> Result<Comparison> {
-    let entrants = listed(rules(task)?, contest.solvers, task.place())?;
+    let entrants = taking_part(task, contest.solvers)?;
     let baseline = contest.baseline(&entrants, None);
     let model = contest.model.to_owned();
     let (objective, setting, tokens) = match &task.question {
@@ -71,14 +73,30 @@ pub(super) fn compare(task: &Joint, contest: Contest<'_>, session: &mut Session<
 /// # Errors
 /// As [`Task::entrants`](crate::tasks::Task::entrants) says.
 pub(super) fn entrants(task: &Joint, list: &[String]) -> Result<Vec<Entered>> {
-    let entrants = listed(rules(task)?, list, task.place())?;
+    let entrants = taking_part(task, list)?;
     Ok(entrants.into_iter().map(Entrant::entered).collect())
 }
 
 /// The rules that apply only to training graphs.
 const OF_GRAPHS: [&str; 3] = ["megatron", "fsdp", "data-parallel"];
 
-/// The rules for a question.
+/// Names of the rules and recipes of joint plans: those that take part unless others are named, and the recipes.
+pub fn contenders() -> (Vec<&'static str>, Vec<&'static str>) {
+    let rules = [&["best"][..], &OF_GRAPHS].concat();
+    (rules, recipes().iter().map(|recipe| recipe.name.as_str()).collect())
+}
+
+/// The entrants of a list, all rules but no recipe if it is empty.
+fn taking_part<'t>(task: &'t Joint, list: &[String]) -> Result<Vec<Entrant<'t>>> {
+    let mut known = rules(task)?;
+    if list.is_empty() {
+        let (rules, _) = contenders();
+        known.retain(|entrant| rules.contains(&entrant.name.as_str()));
+    }
+    listed(known, list, task.place())
+}
+
+/// The rules for a question, and the recipes.
 fn rules(task: &Joint) -> Result<Vec<Entrant<'_>>> {
     fn entrant<'t>(
         name: &str,
@@ -89,7 +107,8 @@ fn rules(task: &Joint) -> Result<Vec<Entrant<'_>>> {
     }
     let graph = match &task.question {
         Question::Layers(layers) => {
-            let of_graphs = OF_GRAPHS.iter().map(|&name| {
+            let (_, recipes) = contenders();
+            let of_graphs = OF_GRAPHS.into_iter().chain(recipes).map(|name| {
                 let cause = format!("the rule `{name}` does not support files of Piper");
                 let refusal = Failure::new(U004, cause).at((task.place())("solvers")).help("compare `best`");
                 Entrant { name: name.to_owned(), solve: Err(refusal), depends_on_seed: false }
@@ -102,18 +121,56 @@ fn rules(task: &Joint) -> Result<Vec<Entrant<'_>>> {
         Question::Planned(_) => return Err(unplanned()),
         Question::Graph(graph) => graph,
     };
-    let devices: u32 = graph.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.count).sum();
+    let devices = graph.devices();
     let batch = u32::try_from(graph.objective.global_batch).unwrap_or(u32::MAX);
     let copies = (1..=devices.min(batch)).rev().find(|&copies| batch.is_multiple_of(copies)).unwrap_or(1);
     let alone = [(Parallelism::Tp, Some(1)), (Parallelism::Pp, Some(1)), (Parallelism::Dp, Some(copies))];
     let fsdp = [&alone[..], &[(Parallelism::Zero, Some(3)), (Parallelism::Recompute, None)]].concat();
     let plain = [&alone[..], &[(Parallelism::Zero, Some(0)), (Parallelism::Recompute, Some(0))]].concat();
-    Ok(vec![
+    let rules = [
         entrant("best", |context| graph.solve(context)),
         entrant("megatron", |context| megatron(graph, context)),
-        entrant("fsdp", move |context| graph.with_degrees(&fsdp)?.solve(context)),
-        entrant("data-parallel", move |context| graph.with_degrees(&plain)?.solve(context)),
-    ])
+        entrant("fsdp", move |context| graph.solve_under(graph.with_degrees(&fsdp), context)),
+        entrant("data-parallel", move |context| graph.solve_under(graph.with_degrees(&plain), context)),
+    ];
+    let of_recipe =
+        |recipe: &'static Recipe| entrant(&recipe.name, move |context| followed(graph, recipe, context));
+    Ok(rules.into_iter().chain(recipes().iter().map(of_recipe)).collect())
+}
+
+/// The plan of a recipe, whose copies fill the devices.
+fn followed(graph: &Graph, recipe: &Recipe, context: &mut Context<'_>) -> Result<JointPlanDocument> {
+    let (devices, of_copy) = (graph.devices(), recipe.tp * recipe.cp * recipe.pp);
+    if devices == 0 || !devices.is_multiple_of(of_copy) {
+        let reason =
+            format!("the recipe takes multiples of {of_copy} devices, and the cluster has {devices}");
+        return Ok(graph.infeasible(&reason));
+    }
+    let recompute = iteration::CONFIGURATIONS.iter().position(|name| *name == recipe.recompute);
+    let given = [
+        (Parallelism::Tp, recipe.tp),
+        (Parallelism::Cp, recipe.cp),
+        (Parallelism::Dp, devices / of_copy),
+        (Parallelism::Pp, recipe.pp),
+        (Parallelism::Ep, recipe.ep),
+        (Parallelism::Zero, recipe.zero),
+        (Parallelism::Recompute, recompute.unwrap_or(0) as u32),
+    ];
+    let mut objective = graph.with_degrees(&given.map(|(kind, degree)| (kind, Some(degree))));
+    objective.schedules.clone_from(&recipe.schedules);
+    let is_interleaved = recipe.schedules.contains(&Schedule::Interleaved);
+    objective.chunks = recipe.chunks.or(objective.chunks.filter(|_| is_interleaved));
+    if let Some(rule) = recipe.cut {
+        let (layers, stages) = (graph.numbered_layers(), recipe.pp * recipe.chunks.unwrap_or(1));
+        objective.cut = rule.divide(layers, stages);
+        if objective.cut.is_none() {
+            let reason = format!(
+                "the {layers} layers of the model do not divide into {stages} stages as the recipe says"
+            );
+            return Ok(graph.infeasible(&reason));
+        }
+    }
+    graph.solve_under(objective, context)
 }
 
 /// The first plan of Megatron's rule that fits, all within the limits of the context.
@@ -137,7 +194,7 @@ fn megatron(graph: &Graph, context: &mut Context<'_>) -> Result<JointPlanDocumen
             (Parallelism::Zero, Some(0)),
             (Parallelism::Recompute, Some(2)),
         ];
-        let plan = graph.with_degrees(&given)?.solve(context)?;
+        let plan = graph.solve_under(graph.with_degrees(&given), context)?;
         // A solve that was cut short does not say that its degrees do not fit.
         if !plan.stages.is_empty() || plan.stop.is_some() {
             return Ok(plan);

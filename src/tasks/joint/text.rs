@@ -20,6 +20,7 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
     lines.push(("parallel", joint::parallel(&plan.objective)));
     let runtime = joint::runtime(&plan.objective);
     lines.extend(runtime.map(|name| ("runtime", visible(name).into_owned())));
+    lines.extend(joint::cut(&plan.objective).map(|layers| ("cut", layers)));
     if plan.objective.schedules.iter().any(|&schedule| schedule != Schedule::OneFOneB) {
         lines.push(("schedules", joint::schedules(&plan.objective)));
     }
@@ -47,11 +48,14 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
         } else if execution.schedule != Schedule::OneFOneB {
             text.push_str(&format!(", {}", execution.schedule.name()));
         }
+        if let Some(context) = joint::context(execution) {
+            text.push_str(&format!(", cp {context}"));
+        }
         if execution.expert > 1 {
             text.push_str(&format!(", ep {}", execution.expert));
         }
         if execution.zero > 0 {
-            text.push_str(&format!(", ZeRO {}", execution.zero));
+            text.push_str(&format!(", ZeRO {}", joint::zero(execution)));
         }
         lines.push(("execution", text));
     }

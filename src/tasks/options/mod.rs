@@ -70,6 +70,8 @@ pub enum Values {
     Switch,
     /// A whole number, with its maximum.
     Number(&'static str, u64),
+    /// Whole numbers separated by commas, with their maximum.
+    Numbers(&'static str, u64),
     /// A text.
     Text(&'static str),
     /// A text; the option may be given several times.

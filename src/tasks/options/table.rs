@@ -1,6 +1,6 @@
 //! The records of all options, in the order in which help lists them.
 
-use super::Values::{Choice as Of, Choices, File, Files, Number, Switch, Text, Texts};
+use super::Values::{Choice as Of, Choices, File, Files, Number, Numbers, Switch, Text, Texts};
 use super::{Choice, Group, Kind, OptionRecord, Values};
 
 const PLACEMENT: &[Kind] = &[Kind::Placement];
@@ -172,7 +172,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         EITHER,
         Of(PRECISIONS),
         "Cast all floating-point numbers to this precision; of a language model only activations, and everything in \
-         training",
+         training, where fp8 is the precision of products in layers alone",
     )
     .by_default("that of the model; bf16"),
     option(
@@ -396,9 +396,10 @@ pub const OPTIONS: &[OptionRecord] = &[
         "parallel",
         JOINT,
         Text("LIST"),
-        "Parallelism that a joint plan may use: tp, dp, pp, ep, zero, recompute, separated by commas. tp=8 gives a \
-         degree, pp=4 the devices of a pipeline (groups of tp devices of one copy), zero=1 a stage, recompute=full a \
-         configuration of all layers of a stack. Without it, every operator runs on one device",
+        "Parallelism that a joint plan may use: tp, cp, dp, pp, ep, zero, shard, recompute, separated by commas. tp=8 gives a \
+         degree, pp=4 the devices of a pipeline (groups of tp · cp devices of one copy), zero=1 a stage, shard=8 the copies \
+         that divide states, recompute=full a configuration of all layers of a stack. Without it, every operator runs on \
+         one device",
     ),
     option(
         Group::Joint,
@@ -412,6 +413,18 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(Group::Joint, "microbatch", JOINT, Number("N", U32), "Samples of a microbatch")
         .by_default("any")
         .with("parallel"),
+    option(Group::Joint, "chunks", JOINT, Number("N", U32), "Stages per device under the schedule interleaved")
+        .by_default("any")
+        .with("parallel"),
+    option(
+        Group::Joint,
+        "cut",
+        JOINT,
+        Numbers("LIST", U32),
+        "Layers of the stack on every stage, in the order of the stages: 10,12,12,10",
+    )
+    .by_default("any")
+    .with("parallel"),
     option(
         Group::Joint,
         "runtime",
@@ -519,6 +532,7 @@ mod tests {
         match values {
             Values::Switch => vec![json!(true)],
             Values::Number(_, most) => vec![json!(0), json!(most)],
+            Values::Numbers(_, most) => vec![json!([0, most])],
             Values::Text(_) | Values::File(_) => vec![json!("text")],
             Values::Texts(_) | Values::Files(_) => vec![json!(["text"])],
             Values::Choice(choices) => choices

@@ -26,6 +26,8 @@ class Task:
         parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,dp,pp,recompute``.
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).
+        chunks: Stages per device under the schedule ``interleaved``; by default any (joint plans).
+        cut: Layers of the stack on every stage, in the order of the stages; by default any (joint plans).
         runtime: Runtime that trains the model: ``megatron``, ``torchtitan``, ``fsdp``, ``deepspeed``, ``nanotron``,
             ``scaling``, ``eager``, ``ideal``, or a file; by default ``megatron`` (joint plans).
         recompute_workspace: ``max`` or ``sum``: memory of the recomputed layers in a Piper file (joint plans).
@@ -68,6 +70,8 @@ class Task:
         parallel: str | None = None,
         global_batch: int | None = None,
         microbatch: int | None = None,
+        chunks: int | None = None,
+        cut: Sequence[int] | None = None,
         runtime: str | None = None,
         recompute_workspace: str | None = None,
         local: bool = False,
@@ -98,6 +102,8 @@ class Task:
             "parallel": parallel,
             "global_batch": global_batch,
             "microbatch": microbatch,
+            "chunks": chunks,
+            "cut": None if cut is None else list(cut),
             "runtime": runtime,
             "recompute_workspace": recompute_workspace,
             "local": local or None,

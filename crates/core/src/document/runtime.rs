@@ -66,10 +66,30 @@ pub struct RuntimeDocument {
     pub whole_loss: bool,
     /// Bytes of a device outside the plan: contexts, communicators and buffers.
     pub reserve_bytes: f64,
+    /// Share of the memory of a device that a plan leaves free besides them; 0 if absent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub margin: f64,
+    /// Seconds that a transfer between stages in different servers takes besides those of its bytes, on a kind of at
+    /// least `wide_servers` servers; 0 if absent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub wide_transfer_s: f64,
+    /// Number of servers of a kind from which transfers take `wide_transfer_s`; 0 if absent.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub wide_servers: u32,
 }
 
 fn one() -> f64 {
     1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
@@ -78,6 +98,11 @@ fn is_one(factor: &f64) -> bool {
 }
 
 impl RuntimeDocument {
+    /// Bytes of a device with `memory` bytes that a plan must leave free.
+    pub fn reserve(&self, memory: f64) -> f64 {
+        self.reserve_bytes + self.margin * memory
+    }
+
     /// The first constant that is out of range: its name, its value, and the range. The ranges are far wider than any
     /// runtime, and so narrow that no figure of a plan overflows.
     pub fn fault(&self) -> Option<(&'static str, f64, &'static str)> {
@@ -99,13 +124,14 @@ impl RuntimeDocument {
             ("host_s", self.host_s),
             ("pipeline_host_s", self.pipeline_host_s),
             ("iteration_s", self.iteration_s),
+            ("wide_transfer_s", self.wide_transfer_s),
         ];
         let find = |constants: &[(&'static str, f64)], minimum: f64, maximum: f64, allowed: &'static str| {
             let is_out = |&&(_, value): &&(&str, f64)| !(value >= minimum && value <= maximum);
             constants.iter().find(is_out).map(|&(name, value)| (name, value, allowed))
         };
         find(&shares, 1e-6, 1.0, "1e-6 to 1")
-            .or_else(|| find(&[("contention", self.contention)], 0.0, 1.0, "0 to 1"))
+            .or_else(|| find(&[("contention", self.contention), ("margin", self.margin)], 0.0, 1.0, "0 to 1"))
             .or_else(|| find(&rates, 1e-6, 1e6, "1e-6 to 1e6"))
             .or_else(|| find(&repeats, 1.0, 1e6, "1 to 1e6"))
             .or_else(|| find(&factors, 0.0, 1e6, "0 to 1e6"))

@@ -44,12 +44,36 @@ pub enum JointError {
         at: String,
     },
     /// The runtime cannot divide these states over copies.
-    #[error("the plan divides states as ZeRO {zero} over {data} copies, but {rule}")]
+    #[error("the plan divides states as ZeRO {zero} over {copies} copies, but {rule}")]
     Sharding {
         /// The stage of ZeRO.
         zero: u32,
         /// Number of copies.
-        data: u32,
+        copies: u64,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The runtime cannot divide states over groups of copies.
+    #[error("groups of {shards} of {copies} copies divide states, but {rule}")]
+    Groups {
+        /// Copies of a group.
+        shards: u32,
+        /// Number of copies.
+        copies: u64,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The runtime cannot divide the tokens of a sample like this.
+    #[error("the plan has context parallelism {context} by {exchange}, but {rule}")]
+    Context {
+        /// The degree.
+        context: u32,
+        /// Name of the exchange of tokens.
+        exchange: &'static str,
         /// The runtime's rule.
         rule: &'static str,
         /// A hint for fixing the error.
@@ -121,7 +145,8 @@ impl JointError {
         match self {
             JointError::PerSample => E022,
             JointError::Degrees { .. } => E023,
-            JointError::Sharding { .. } => E024,
+            JointError::Sharding { .. } | JointError::Groups { .. } => E024,
+            JointError::Context { .. } => E033,
             JointError::Recomputation { .. } => E025,
             JointError::Stages { .. } => E026,
             JointError::Experts { .. } => E027,
@@ -140,6 +165,8 @@ impl JointError {
             | JointError::Degrees { at, .. }
             | JointError::Recomputation { at, .. } => Some(at),
             JointError::Sharding { .. } => Some("execution.zero"),
+            JointError::Groups { .. } => Some("execution.shards"),
+            JointError::Context { .. } => Some("execution.context"),
             JointError::Stages { .. } => Some("stages"),
             JointError::Experts { .. } => Some("execution.expert"),
             JointError::Microbatches { .. } => Some("execution.microbatches"),
@@ -156,6 +183,8 @@ impl JointError {
                 "plan with one given degree for all stages, and on devices of one kind"
             }
             JointError::Sharding { help, .. }
+            | JointError::Groups { help, .. }
+            | JointError::Context { help, .. }
             | JointError::Recomputation { help, .. }
             | JointError::Stages { help, .. }
             | JointError::Experts { help, .. }

@@ -50,7 +50,7 @@ pub fn joint_target(name: &str) -> Result<&'static JointTarget> {
 ///
 /// # Errors
 /// If there is no such target (E001), if the plan has no stages or its numbers disagree (E002, E022 and E029), or if
-/// the runtime cannot execute it (E014, E015, E018, E023 to E028 and E030).
+/// the runtime cannot execute it (E014, E015, E018, E023 to E028, E030 and E033).
 pub fn export_joint_noted(plan: &JointPlanDocument, target: &str) -> Result<Export> {
     let target = joint_target(target)?;
     (target.write)(&Joint::read(plan)?)
@@ -60,16 +60,18 @@ pub fn export_joint_noted(plan: &JointPlanDocument, target: &str) -> Result<Expo
 ///
 /// # Errors
 /// If there is no such target (E001), if the plan has no stages or its numbers disagree (E002, E022 and E029), or if
-/// the runtime cannot execute it (E014, E015, E018, E023 to E028 and E030).
+/// the runtime cannot execute it (E014, E015, E018, E023 to E028, E030 and E033).
 pub fn export_joint(plan: &JointPlanDocument, target: &str) -> Result<String> {
     export_joint_noted(plan, target).map(|export| export.text)
 }
 
 #[cfg(test)]
 mod tests {
-    use stagewright_core::document::{JointObjectiveKind, JointPlanDocument, Precision, Schedule};
+    use stagewright_core::document::{
+        ContextExchange, JointObjectiveKind, JointPlanDocument, Precision, Schedule,
+    };
 
-    use super::testing::{execution, interleaved, plan, refused, text, with};
+    use super::testing::{divide, execution, interleaved, plan, refused, text, with};
     use super::{JOINT_TARGETS, export_joint_noted, joint_target};
 
     #[test]
@@ -112,6 +114,14 @@ mod tests {
         check(|plan| plan.stages[0].layers[2].configuration = "half".into(), "stages[0].layers[2]");
         check(|plan| execution(plan).expert = 3, "execution.expert");
         check(|plan| execution(plan).zero = 4, "execution.zero");
+        check(|plan| execution(plan).context = 2, "execution.context");
+        check(|plan| execution(plan).exchange = Some(ContextExchange::Ring), "execution.context");
+        check(|plan| execution(plan).context = 0, "execution.context");
+        for shards in [0, 1, 2, 3] {
+            let mut plan = good();
+            execution(&mut plan).shards = Some(shards);
+            assert_eq!(refused(&plan, "fsdp2").1.as_deref(), Some("execution.shards"));
+        }
         check(|plan| execution(plan).microbatches = u32::MAX, "execution");
         check(|plan| execution(plan).schedule = Schedule::GPipe, "execution.schedule");
         check(|plan| execution(plan).schedule = Schedule::None, "execution.schedule");
@@ -161,7 +171,7 @@ mod tests {
         }
         const WHOLE: Made = whole;
         const PIPED: Made = |_| piped(0);
-        let features: [(&str, Made, Made); 23] = [
+        let features: [(&str, Made, Made); 27] = [
             ("stages", WHOLE, |_| piped(0)),
             ("stages with different numbers of layers", PIPED, |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
             (
@@ -187,6 +197,16 @@ mod tests {
                 plan
             }),
             (
+                "context parallelism by a ring, with ZeRO 3",
+                |_| whole(3),
+                |_| changed(3, |plan| divide(plan, 2, ContextExchange::Ring)),
+            ),
+            (
+                "context parallelism by all-to-alls, with ZeRO 3",
+                |_| whole(3),
+                |_| changed(3, |plan| divide(plan, 2, ContextExchange::AllToAll)),
+            ),
+            (
                 "expert parallelism, with ZeRO 3",
                 |_| whole(3),
                 |_| changed(3, |plan| execution(plan).expert = 2),
@@ -206,6 +226,24 @@ mod tests {
             ("ZeRO 3 in one stage", |_| whole(2), |_| whole(3)),
             ("ZeRO 1 in a pipeline", PIPED, |_| piped(1)),
             ("ZeRO 2 and 3 in a pipeline", PIPED, |_| piped(3)),
+            (
+                "ZeRO 3 over groups of copies",
+                |_| with(whole(3), 1, 4, 3),
+                |_| {
+                    let mut plan = with(whole(3), 1, 4, 3);
+                    execution(&mut plan).shards = Some(2);
+                    plan
+                },
+            ),
+            (
+                "ZeRO 1 over groups of copies, in a pipeline",
+                |_| with(piped(1), 1, 4, 1),
+                |_| {
+                    let mut plan = with(piped(1), 1, 4, 1);
+                    execution(&mut plan).shards = Some(2);
+                    plan
+                },
+            ),
             ("recomputation of all layers", WHOLE, |zero| with(plan(&["E 0f 1f 2f 3f H"]), 1, 2, zero)),
             ("selective recomputation of all layers", WHOLE, |zero| {
                 with(plan(&["E 0s 1s 2s 3s H"]), 1, 2, zero)

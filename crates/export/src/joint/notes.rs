@@ -6,9 +6,10 @@ use super::plan::Joint;
 
 /// The devices to run on: their number and, where kinds differ, the ranks of each stage.
 ///
-/// Ranks are numbered like the devices of a joint plan: tensor-parallel groups first, then copies, then stages.
+/// Ranks are numbered like the devices of a joint plan: tensor-parallel groups first, then those of a sample, then copies, then
+/// stages.
 pub(super) fn devices(plan: &Joint) -> String {
-    let of_stage = |tensor: u32| u64::from(tensor) * u64::from(plan.execution.data);
+    let of_stage = |tensor: u32| u64::from(tensor).saturating_mul(plan.copies());
     // Later stages run on the devices of these.
     let stages = &plan.stages[..plan.devices];
     let total: u64 = stages.iter().map(|stage| of_stage(stage.tensor)).sum();
@@ -26,7 +27,9 @@ pub(super) fn devices(plan: &Joint) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{interleaved, plan};
+    use stagewright_core::document::ContextExchange;
+
+    use super::super::testing::{divide, interleaved, plan};
     use super::*;
 
     #[test]
@@ -40,7 +43,9 @@ mod tests {
 
     #[test]
     fn devices_are_counted_once_for_all_their_stages() {
-        let document = interleaved(&["E 0", "1", "2", "3 H"], 2);
+        let mut document = interleaved(&["E 0", "1", "2", "3 H"], 2);
         assert_eq!(devices(&Joint::read(&document).unwrap()), "run on 8 devices");
+        divide(&mut document, 4, ContextExchange::Ring);
+        assert_eq!(devices(&Joint::read(&document).unwrap()), "run on 32 devices");
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use stagewright_core::document::{
-    JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, ModelOptionsDocument,
-    Schedule,
+    ContextExchange, JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
+    ModelOptionsDocument, Schedule,
 };
 use stagewright_formats::layers::{Numbered, layers_of};
 use stagewright_report::units::name as shown;
@@ -23,7 +23,7 @@ pub struct Joint<'a> {
     pub execution: &'a JointExecutionDocument,
     /// Schedule of the microbatches. On one device, zero-bubble runs like 1F1B and is read as 1F1B.
     pub schedule: Schedule,
-    /// Devices of a pipeline, p: tensor-parallel groups of one copy. Stage k is on device k mod p.
+    /// Devices of a pipeline, p: tensor- and context-parallel groups of one copy. Stage k is on device k mod p.
     pub devices: usize,
     /// The stages in the order of the forward pass; never empty.
     pub stages: Vec<Stage<'a>>,
@@ -133,9 +133,37 @@ impl<'a> Joint<'a> {
         }
     }
 
+    /// Copies of a state: tensor-parallel groups with the same parameters.
+    pub fn copies(&self) -> u64 {
+        copies(self.execution)
+    }
+
     /// The stage of ZeRO; 0 if there is only one copy.
     pub fn zero(&self) -> u32 {
-        if self.execution.data == 1 { 0 } else { self.execution.zero }
+        if self.copies() == 1 { 0 } else { self.execution.zero }
+    }
+
+    /// Degree of context parallelism with its exchange, if there is any.
+    pub fn context(&self) -> Option<(u32, ContextExchange)> {
+        self.execution.exchange.map(|exchange| (self.execution.context, exchange))
+    }
+
+    /// Refuses context parallelism.
+    ///
+    /// # Errors
+    /// If the plan has any (E033).
+    pub fn no_context(&self, rule: &'static str, help: &'static str) -> Result<()> {
+        match self.context() {
+            None => Ok(()),
+            Some((context, exchange)) => {
+                Err(JointError::Context { context, exchange: exchange.name(), rule, help }.into())
+            }
+        }
+    }
+
+    /// The error for groups of copies that a runtime cannot divide states over.
+    pub fn groups(&self, shards: u32, rule: &'static str, help: &'static str) -> ExportError {
+        JointError::Groups { shards, copies: self.copies(), rule, help }.into()
     }
 
     /// All layers, each with its stage.
@@ -185,9 +213,24 @@ impl<'a> Stage<'a> {
     }
 }
 
+/// Copies of a state.
+fn copies(execution: &JointExecutionDocument) -> u64 {
+    u64::from(execution.data) * u64::from(execution.context)
+}
+
 /// Checks the numbers that all stages share.
 fn check(execution: &JointExecutionDocument, global_batch: u64) -> Result<()> {
-    let JointExecutionDocument { microbatch, microbatches, data, expert, zero, .. } = *execution;
+    let JointExecutionDocument {
+        microbatch,
+        microbatches,
+        data,
+        context,
+        exchange,
+        expert,
+        zero,
+        shards,
+        ..
+    } = *execution;
     let batch = [microbatch, microbatches, data]
         .into_iter()
         .try_fold(1u64, |product, factor| product.checked_mul(factor.into()));
@@ -197,12 +240,27 @@ fn check(execution: &JointExecutionDocument, global_batch: u64) -> Result<()> {
         );
         return inconsistent(why, "execution".into());
     }
-    if expert == 0 || !data.is_multiple_of(expert) {
-        let why = format!("expert parallelism {expert} does not divide {data} copies");
+    if context == 0 || (context > 1) != exchange.is_some() {
+        let exchange = exchange.map_or("no exchange of tokens", ContextExchange::name);
+        let why = format!("context parallelism {context} has {exchange}");
+        return inconsistent(why, "execution.context".into());
+    }
+    let copies = copies(execution);
+    if expert == 0 || !copies.is_multiple_of(expert.into()) {
+        let why = format!("expert parallelism {expert} does not divide {copies} copies");
         return inconsistent(why, "execution.expert".into());
     }
     if zero > 3 {
         return inconsistent(format!("there is no ZeRO {zero}"), "execution.zero".into());
+    }
+    if let Some(shards) = shards {
+        let are_groups = shards > 1 && u64::from(shards) < copies && copies.is_multiple_of(shards.into());
+        if !are_groups || zero == 0 || expert > 1 {
+            let why = format!(
+                "groups of {shards} divide states as ZeRO {zero}, with {copies} copies and expert parallelism {expert}"
+            );
+            return inconsistent(why, "execution.shards".into());
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{
-    JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
+    ContextExchange, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus,
     RecomputeWorkspace, Schedule,
 };
@@ -109,6 +109,12 @@ pub(super) fn interleaved(stages: &[&str], chunks: u32) -> JointPlanDocument {
     execution(&mut plan).schedule = Schedule::Interleaved;
     execution(&mut plan).chunks = chunks;
     plan
+}
+
+/// Divides the tokens of every sample.
+pub(super) fn divide(plan: &mut JointPlanDocument, context: u32, exchange: ContextExchange) {
+    execution(plan).context = context;
+    execution(plan).exchange = Some(exchange);
 }
 
 /// The execution of a plan.

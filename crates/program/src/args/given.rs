@@ -77,6 +77,9 @@ impl Given {
         let value = match option.values {
             Values::Switch => matches.get_flag(option.name).then_some(Value::Bool(true)),
             Values::Number(..) => matches.get_one::<u64>(option.name).map(|&number| number.into()),
+            Values::Numbers(..) => matches
+                .get_many::<u64>(option.name)
+                .map(|numbers| numbers.copied().collect::<Vec<_>>().into()),
             Values::Text(_) => matches.get_one::<String>(option.name).map(|text| text.as_str().into()),
             Values::Choice(choices) => matches
                 .get_one::<String>(option.name)
@@ -118,6 +121,10 @@ fn argument(option: &'static OptionRecord) -> Arg {
         Values::Number(name, maximum) => {
             argument.value_name(name).value_parser(RangedU64ValueParser::<u64>::new().range(0..=maximum))
         }
+        Values::Numbers(name, maximum) => argument
+            .value_name(name)
+            .value_parser(RangedU64ValueParser::<u64>::new().range(0..=maximum))
+            .value_delimiter(','),
         Values::Text(name) => argument.value_name(name),
         Values::Texts(name) => argument.value_name(name).action(ArgAction::Append),
         Values::File(name) => argument.value_name(name).value_parser(value_parser!(PathBuf)),

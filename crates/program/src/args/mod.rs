@@ -318,10 +318,7 @@ pub(crate) struct CompareArguments {
     pub(crate) local: LocalArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the
-    /// literature) and all (the first three), each optionally with its own split rule, such as bnp@free; "exec:COMMAND"
-    /// runs a solver in another program; none compares plans alone [default: auto, auto@free and baselines]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part", help = taking_part())]
     pub(crate) solvers: Vec<String>,
     /// Plan, or split file of the reference package, to compare as NAME; with MODEL, only for the model of that file
     /// name. {} in FILE stands for the model's name or, if there is no such file, for its longest part after an

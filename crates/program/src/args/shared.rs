@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use stagewright::code::U001;
+use stagewright::tasks::joint::contenders;
 use stagewright::tasks::options::read;
 use stagewright::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions};
 
@@ -93,4 +94,17 @@ impl SolveArguments {
     pub(crate) fn threads(&self) -> Option<usize> {
         self.0.number("threads").map(|threads| threads.try_into().unwrap_or(usize::MAX))
     }
+}
+
+/// Help of the solvers of a comparison, with the rules and recipes of joint plans.
+pub(crate) fn taking_part() -> String {
+    let (rules, recipes) = contenders();
+    format!(
+        "Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the literature) and all \
+         (the first three), each optionally with its own split rule, such as bnp@free; \"exec:COMMAND\" runs a solver in another \
+         program; none compares plans alone [default: auto, auto@free and baselines]. With --parallel: {}, which are the default, and \
+         the published recipes {}",
+        rules.join(", "),
+        recipes.join(", ")
+    )
 }

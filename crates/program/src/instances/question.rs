@@ -123,7 +123,7 @@ impl Posed {
     }
 
     /// The options of a joint plan, with parallelism in any order and the default schedule: kinds of parallelism, samples of
-    /// a batch and of a microbatch, workspace, schedules, and runtime. `None` if they cannot be read.
+    /// a batch and of a microbatch, workspace, schedules, chunks and cut, and runtime. `None` if they cannot be read.
     fn joint(&self) -> Option<impl PartialEq + use<>> {
         let parallel = self.parallel.options().ok()??;
         let kinds: BTreeSet<String> =
@@ -134,7 +134,8 @@ impl Posed {
         }
         let workspace = parallel.recompute_workspace.unwrap_or_default();
         let runtime = parallel.runtime.unwrap_or_else(|| runtimes::DEFAULT.into());
-        Some((kinds, parallel.global_batch, parallel.microbatch, workspace, schedules, runtime))
+        let samples = (parallel.global_batch, parallel.microbatch);
+        Some((kinds, samples, workspace, schedules, parallel.chunks, parallel.cut, runtime))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Figures of joint plans in a comparison.
 
 use serde::Serialize;
-use stagewright_core::document::{JointObjectiveDocument, JointPlanDocument, Schedule};
+use stagewright_core::document::{ContextExchange, JointObjectiveDocument, JointPlanDocument, Schedule};
 
 use super::Figures;
 
@@ -14,10 +14,19 @@ pub struct Degrees {
     pub tensor: Vec<u32>,
     /// Number of copies of the pipeline.
     pub data: Option<u32>,
+    /// Context parallelism, if there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<u32>,
+    /// How tokens are exchanged under context parallelism.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<ContextExchange>,
     /// Expert parallelism.
     pub expert: Option<u32>,
     /// Stage of ZeRO.
     pub zero: Option<u32>,
+    /// Number of copies that divide states, if not all of them do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
     /// Samples of a microbatch.
     pub microbatch: Option<u32>,
     /// Pipeline schedule.
@@ -35,8 +44,11 @@ pub(super) fn figures(plan: &JointPlanDocument) -> Figures {
         stages: plan.stages.len(),
         tensor,
         data: execution.map(|execution| execution.data),
+        context: execution.map(|execution| execution.context).filter(|&context| context > 1),
+        exchange: execution.and_then(|execution| execution.exchange),
         expert: execution.map(|execution| execution.expert),
         zero: execution.map(|execution| execution.zero),
+        shards: execution.and_then(|execution| execution.shards),
         microbatch: execution.map(|execution| execution.microbatch),
         schedule: execution.map(|execution| execution.schedule),
         chunks: execution.map(|execution| execution.chunks),
@@ -74,6 +86,8 @@ pub(super) fn allows(wide: &JointObjectiveDocument, narrow: &JointObjectiveDocum
     wide.kind == narrow.kind
         && wide.global_batch == narrow.global_batch
         && (wide.microbatch.is_none() || wide.microbatch == narrow.microbatch)
+        && (wide.chunks.is_none() || wide.chunks == narrow.chunks)
+        && (wide.cut.is_none() || wide.cut == narrow.cut)
         && wide.recompute_workspace == narrow.recompute_workspace
         && wide.runtime == narrow.runtime
         && narrow_schedules.iter().all(|schedule| wide_schedules.contains(schedule))

@@ -2,7 +2,7 @@
 
 use stagewright_core::text::visible;
 
-use super::{Comparison, Row, Status, facts};
+use super::{Comparison, Degrees, Row, Status, facts};
 use crate::grid::{BEST, Column, Grid};
 use crate::throughput::figure;
 use crate::units::{bytes, interval, name, percent, seconds};
@@ -25,7 +25,7 @@ pub fn contenders(comparison: &Comparison) -> Grid {
     let mut columns = first_columns(all);
     columns.extend(figures(all, false));
     columns.extend(memory);
-    columns.extend(if has_degrees { degree_columns() } else { times.to_vec() });
+    columns.extend(if has_degrees { degree_columns(all) } else { times.to_vec() });
     columns.extend(rates(all));
     columns.push(("result", Column::Words, |_, row| result(row)));
     table(&columns, [(comparison, comparison.rows.iter().collect())])
@@ -42,7 +42,7 @@ pub fn paper(comparisons: &[Comparison]) -> String {
     }
     columns.extend(figures(comparisons, true));
     if has(comparisons, |row| row.degrees.is_some()) {
-        columns.extend(degree_columns());
+        columns.extend(degree_columns(comparisons));
     }
     columns.extend(rates(comparisons));
     let groups = comparisons.iter().map(|comparison| (comparison, comparison.as_entered().collect()));
@@ -131,16 +131,47 @@ fn rates(comparisons: &[Comparison]) -> Vec<(&'static str, Column, Show)> {
     columns
 }
 
-fn degree_columns() -> Vec<(&'static str, Column, Show)> {
-    vec![
-        ("stages", Column::Figures, |_, row| degrees(row)[0].clone()),
-        ("tp", Column::Figures, |_, row| degrees(row)[1].clone()),
-        ("dp", Column::Figures, |_, row| degrees(row)[2].clone()),
-        ("ep", Column::Figures, |_, row| degrees(row)[3].clone()),
-        ("ZeRO", Column::Figures, |_, row| degrees(row)[4].clone()),
-        ("microbatch", Column::Figures, |_, row| degrees(row)[5].clone()),
-        ("schedule", Column::Words, |_, row| degrees(row)[6].clone()),
-    ]
+/// Degrees of parallelism; context parallelism and groups of shards only if a plan has them.
+fn degree_columns(comparisons: &[Comparison]) -> Vec<(&'static str, Column, Show)> {
+    let uses = |degree: fn(&Degrees) -> Option<u32>| {
+        has(comparisons, |row| row.degrees.as_ref().is_some_and(|degrees| degree(degrees).is_some()))
+    };
+    let columns: [(&'static str, Column, Show, bool); 9] = [
+        ("stages", Column::Figures, |_, row| degree(row, |degrees| Some(degrees.stages)), true),
+        ("tp", Column::Figures, |_, row| degree(row, tensor), true),
+        ("cp", Column::Words, |_, row| degree(row, context), uses(|degrees| degrees.context)),
+        ("dp", Column::Figures, |_, row| degree(row, |degrees| degrees.data), true),
+        ("ep", Column::Figures, |_, row| degree(row, |degrees| degrees.expert), true),
+        ("ZeRO", Column::Figures, |_, row| degree(row, |degrees| degrees.zero), true),
+        (
+            "shards",
+            Column::Figures,
+            |_, row| degree(row, |degrees| degrees.shards),
+            uses(|degrees| degrees.shards),
+        ),
+        ("microbatch", Column::Figures, |_, row| degree(row, |degrees| degrees.microbatch), true),
+        ("schedule", Column::Words, |_, row| degree(row, |degrees| Some(degrees.schedule?.name())), true),
+    ];
+    columns
+        .into_iter()
+        .filter(|column| column.3)
+        .map(|(name, column, show, _)| (name, column, show))
+        .collect()
+}
+
+/// A degree of parallelism of a row, empty without a plan.
+fn degree<T: ToString>(row: &Row, figure: impl Fn(&Degrees) -> Option<T>) -> String {
+    let degrees = row.degrees.as_ref().filter(|degrees| degrees.stages > 0);
+    degrees.and_then(figure).map(|figure| figure.to_string()).unwrap_or_default()
+}
+
+fn tensor(degrees: &Degrees) -> Option<String> {
+    Some(degrees.tensor.iter().map(u32::to_string).collect::<Vec<_>>().join("/"))
+}
+
+fn context(degrees: &Degrees) -> Option<String> {
+    let exchange = degrees.exchange.map(|exchange| format!(" {}", exchange.name()));
+    degrees.context.map(|context| format!("{context}{}", exchange.unwrap_or_default()))
 }
 
 /// The value of a row with its interval, marked if it is the best; empty without a plan.
@@ -162,24 +193,6 @@ pub(crate) fn some(row: &Row) -> String {
         true => String::new(),
         false => format!(" ({} of {})", row.solved(), row.runs.len()),
     }
-}
-
-/// Degrees of parallelism of a row, empty without a plan.
-fn degrees(row: &Row) -> [String; 7] {
-    let Some(degrees) = row.degrees.as_ref().filter(|degrees| degrees.stages > 0) else {
-        return std::array::from_fn(|_| String::new());
-    };
-    let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
-    let tensor: Vec<String> = degrees.tensor.iter().map(u32::to_string).collect();
-    [
-        degrees.stages.to_string(),
-        tensor.join("/"),
-        number(degrees.data),
-        number(degrees.expert),
-        number(degrees.zero),
-        number(degrees.microbatch),
-        degrees.schedule.map(|schedule| schedule.name().to_owned()).unwrap_or_default(),
-    ]
 }
 
 /// Outcome of a contender in a few words.

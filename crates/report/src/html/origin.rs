@@ -57,7 +57,7 @@ impl<'a> Origin<'a> {
                 let stages = plan.stages.iter().take(pipeline_devices(plan));
                 let stages =
                     stages.filter(|stage| kind_of(stage, cluster).is_some_and(|it| it.name == kind.name));
-                stages.map(devices_of).fold(0, u64::saturating_add)
+                stages.map(|stage| devices_of(plan, stage)).fold(0, u64::saturating_add)
             })
         });
         Origin {

@@ -111,6 +111,11 @@ pub(super) fn pipeline(plan: &JointPlanDocument) -> usize {
     plan.stages.len().div_ceil(chunks(plan).max(1))
 }
 
+/// Degree of context parallelism.
+pub(super) fn context(plan: &JointPlanDocument) -> u64 {
+    plan.execution.as_ref().map_or(1, |execution| u64::from(execution.context))
+}
+
 /// Total number of devices of stages, each with `tensor` times `data` devices.
 pub(super) fn devices(degrees: impl Iterator<Item = (u32, u32)>) -> u64 {
     degrees.fold(0, |sum, (tensor, data)| sum.saturating_add(u64::from(tensor) * u64::from(data)))

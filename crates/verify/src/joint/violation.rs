@@ -61,6 +61,13 @@ pub enum JointViolation {
         /// Requirement on the schedule.
         needs: String,
     },
+    /// An exchange of tokens that is missing, or that there is no need for.
+    Exchange {
+        /// Name of the exchange; `None` if the plan names none.
+        found: Option<&'static str>,
+        /// Requirement on the exchange.
+        needs: &'static str,
+    },
     /// A stage on a kind of devices that does not exist.
     Kind {
         /// The stage.
@@ -140,6 +147,7 @@ impl JointViolation {
             JointViolation::Order { .. } => "order",
             JointViolation::Degree { .. } => "degree",
             JointViolation::Schedule { .. } => "schedule",
+            JointViolation::Exchange { .. } => "exchange",
             JointViolation::Kind { .. } => "kind",
             JointViolation::Devices { .. } => "devices",
             JointViolation::Memory { .. } => "memory",
@@ -168,6 +176,9 @@ impl fmt::Display for JointViolation {
             }
             JointViolation::Schedule { found, needs } => {
                 write!(f, "the schedule is {found}, but must be {needs}")
+            }
+            JointViolation::Exchange { found, needs } => {
+                write!(f, "the exchange of tokens is {}, but must be {needs}", found.unwrap_or("absent"))
             }
             JointViolation::Kind { stage, kind: Some(kind) } => {
                 write!(f, "stage {stage} is on kind {kind:?}, which the cluster lacks")

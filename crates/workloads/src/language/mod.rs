@@ -42,7 +42,10 @@ mod state;
 mod towers;
 mod weights;
 
-use stagewright_core::document::GraphDocument;
+use std::collections::BTreeSet;
+
+use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, Precision as FormatPrecision};
+use stagewright_formats::layers::layer_names;
 use stagewright_structure::Structure;
 
 use options::Step;
@@ -88,7 +91,29 @@ pub fn graph(structure: &Structure, options: &LanguageOptions) -> Result<GraphDo
         Granularity::Operator => draft.fused(|_, _| true),
         Granularity::Layer => coarsen::layers(draft),
     };
-    Ok(GraphDocument { batch: tape.batch, ..draft.document(structure.name.clone()) })
+    let mut document = GraphDocument { batch: tape.batch, ..draft.document(structure.name.clone()) };
+    if options.fp8_products && sizes.is_training {
+        compute_in_fp8(&mut document);
+    }
+    Ok(document)
+}
+
+/// Lets products with weights of numbered layers compute in 8 bits, and the backward operators of their colocations.
+fn compute_in_fp8(graph: &mut GraphDocument) {
+    let names = layer_names(graph);
+    let of_layer = graph.operators.iter().zip(&names).filter(|(operator, name)| {
+        let is_numbered = name.as_ref().is_some_and(|(_, is_numbered)| *is_numbered);
+        is_numbered && operator.parameter_bytes > 0.0 && operator.kind.as_deref() == Some("linear")
+    });
+    let products: BTreeSet<String> =
+        of_layer.filter_map(|(operator, _)| operator.colocation.clone()).collect();
+    let is_product = |operator: &OperatorDocument| {
+        operator.pass != Pass::Update
+            && operator.colocation.as_ref().is_some_and(|class| products.contains(class))
+    };
+    for operator in graph.operators.iter_mut().filter(|operator| is_product(operator)) {
+        operator.precision = Some(FormatPrecision::Fp8);
+    }
 }
 
 /// A number of operators that a graph has at least if it has more than a few.

@@ -41,6 +41,9 @@ pub struct LanguageOptions {
     /// Number format of activations, and in training of weights and gradients; `bf16` by default. In inference weights
     /// have the encodings of the structure.
     pub precision: Precision,
+    /// Whether products with the weights of layers compute in 8 bits in training (Micikevicius et al. 2022, "FP8 formats for
+    /// deep learning"). Weights, gradients and activations keep their precision; casts and scales are not counted.
+    pub fp8_products: bool,
     /// The unit that an operator represents; a kernel by default, or a layer of the model with all its experts.
     pub granularity: Granularity,
     /// Routed experts in an operator; 8 by default.
@@ -65,6 +68,7 @@ impl Default for LanguageOptions {
             sequences: None,
             cache: None,
             precision: Precision::Bf16,
+            fp8_products: false,
             granularity: Granularity::default(),
             expert_group: const { NonZeroU64::new(8).unwrap() },
             all_logits: false,

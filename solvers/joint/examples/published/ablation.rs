@@ -7,7 +7,7 @@ use super::{fit, loss, price_all, slots, summary};
 /// A term: its name, what leaves it out, and the constants that are then not fitted, by the first word of their names.
 type Term = (&'static str, fn(&mut Constants), &'static [&'static str]);
 
-const TERMS: [Term; 19] = [
+const TERMS: [Term; 20] = [
     ("nothing", |_| {}, &[]),
     ("share of a link (1)", |constants| constants.all(|runtime| runtime.link = 1.0), &["link"]),
     ("share of a network (1)", |constants| constants.all(|runtime| runtime.network = 1.0), &["network"]),
@@ -28,6 +28,11 @@ const TERMS: [Term; 19] = [
         "host of pipelines over servers",
         |constants| constants.all(|runtime| runtime.pipeline_host_s = 0.0),
         &["pipeline_host_s"],
+    ),
+    (
+        "transfers over many servers",
+        |constants| constants.all(|runtime| runtime.wide_transfer_s = 0.0),
+        &["wide_transfer_s"],
     ),
     ("passes of frameworks (1)", |constants| constants.all(|runtime| runtime.passes = 1.0), &["passes"]),
     (

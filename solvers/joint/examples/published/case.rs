@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stagewright_core::document::{
-    JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
+    ContextExchange, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, Parallelism,
     PlanStatus, RecomputeWorkspace, RuntimeDocument, Schedule,
 };
@@ -29,6 +29,7 @@ pub(crate) struct Case {
     pub(crate) run: Run,
     pub(crate) runtime: &'static str,
     pub(crate) machines: Machines,
+    pub(crate) drawing: Arc<Drawing>,
     problem: Arc<Problem>,
     /// The plan of the run, without constants of a runtime.
     plan: JointPlanDocument,
@@ -41,6 +42,15 @@ pub(crate) struct Price {
     pub(crate) seconds: f64,
     /// Bytes of the fullest device, with those outside the plan.
     pub(crate) memory_bytes: f64,
+    /// Bytes of the smallest GPU without the margin of the runtime.
+    pub(crate) usable_bytes: f64,
+}
+
+impl Price {
+    /// Whether a plan fits.
+    pub(crate) fn fits(&self) -> bool {
+        self.memory_bytes <= self.usable_bytes
+    }
 }
 
 /// Problems by their model, devices and kernels of attention.
@@ -68,16 +78,13 @@ impl Case {
         if !heads.iter().all(|heads| heads.is_multiple_of(run.tensor.into())) {
             return Err("tensor parallelism does not divide the heads".into());
         }
-        if run.is_hybrid {
-            return Err("parameters are sharded in a server and copied over servers".into());
-        }
         let schedule = run.schedule.clone()?;
         let drawing = drawing.clone()?;
         let machines = Machines::new(run)?;
         let (execution, stages) = (execution(run, schedule)?, stages(run, &machines, &drawing)?);
         let plan = plan(schedule, execution, stages);
         let problem = problem(run, &drawing, &machines, problems)?;
-        Ok(Case { run: run.clone(), runtime, machines, problem, plan })
+        Ok(Case { run: run.clone(), runtime, machines, drawing, problem, plan })
     }
 
     /// Seconds and bytes with constants of runtimes and devices.
@@ -91,12 +98,11 @@ impl Case {
         let problem =
             self.problem.with_runtime(&runtime, &efficiency).ok_or("the problem is of another kernel")?;
         let price = problem.price(&self.plan).ok_or("the plan has no price")?;
-        Ok(Price { seconds: price.seconds, memory_bytes: price.memory_bytes + runtime.reserve_bytes })
-    }
-
-    /// Whether a price fits the memory of the smallest GPU.
-    pub(crate) fn fits(&self, price: Price) -> bool {
-        price.memory_bytes <= self.machines.memory
+        Ok(Price {
+            seconds: price.seconds,
+            memory_bytes: price.memory_bytes + runtime.reserve_bytes,
+            usable_bytes: self.machines.memory * (1.0 - runtime.margin),
+        })
     }
 }
 
@@ -129,23 +135,25 @@ fn problem(
     Ok(problems.entry(key).or_insert(problem).clone())
 }
 
-/// How stages run the batch. Copies and parts of sequences are both degrees of data parallelism: a sample is a part.
+/// How stages run the batch. With states divided in a server, the copies of a server are a group.
 fn execution(run: &Run, schedule: Schedule) -> Result<JointExecutionDocument, String> {
     let samples = u64::from(run.data) * u64::from(run.microbatch);
     let whole = run.batch.checked_div(samples).filter(|count| count * samples == run.batch && *count > 0);
     let microbatches = whole.and_then(|count| u32::try_from(count).ok());
-    let data = run.data * run.context;
+    let copies = run.data * run.context;
+    let in_server = run.per_server / run.tensor;
+    let is_divided = run.is_hybrid && (2..copies).contains(&in_server);
     Ok(JointExecutionDocument {
         microbatch: run.microbatch,
         microbatches: microbatches.ok_or("the microbatches are not a whole number")?,
-        data,
+        data: run.data,
+        context: run.context,
+        exchange: (run.context > 1).then_some(ContextExchange::Ring),
         expert: run.expert,
-        zero: if data == 1 { 0 } else { run.zero },
+        zero: if copies == 1 { 0 } else { run.zero },
+        shards: is_divided.then_some(in_server),
         schedule,
         chunks: run.chunks,
-        context: 1,
-        exchange: None,
-        shards: None,
     })
 }
 
@@ -183,7 +191,7 @@ fn stages(run: &Run, machines: &Machines, drawing: &Drawing) -> Result<Vec<Joint
         let kind = *pipeline.get(index % pipeline.len().max(1)).ok_or("the plan has no devices")?;
         stages.push(JointStageDocument {
             kind: Some(kind.to_owned()),
-            data: run.data * run.context,
+            data: run.data,
             tensor: run.tensor,
             layers: listed.collect(),
             ..JointStageDocument::default()

@@ -1,7 +1,7 @@
 //! Judges the model of joint plans by published training runs.
 //!
 //! ```text
-//! cargo run --release -p stagewright-joint --example published -- FOLDER [--rows] [--fit | --leave-one-out | --ablation]
+//! cargo run --release -p stagewright-joint --example published -- FOLDER [--rows] [--fit | --leave-one-out | --ablation | --choices]
 //! ```
 //!
 //! FOLDER has some of `runs.csv`, `hagemann.csv`, `ultrascale.csv` and `foundry.csv`. Every row becomes a training graph, a cluster
@@ -11,12 +11,14 @@
 //! correlation and regret over groups of rows with the same model, devices, sequence and batch; errors of memory, and trials that
 //! are called feasible or infeasible by mistake. With `--rows` every row is printed as well. With `--fit` the constants are fitted
 //! to all rows; with `--leave-one-out` rows of a source are judged by constants that are fitted without it. `--ablation`
-//! leaves out the terms of the model one by one and fits the others again.
+//! leaves out the terms of the model one by one and fits the others again. `--choices` compares the planner's own plan for
+//! every group with runs of the same degrees.
 
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
 mod ablation;
 mod case;
+mod choices;
 mod constants;
 mod cut;
 mod devices;
@@ -39,8 +41,7 @@ use case::{Case, Outcome, Price, Problems};
 use constants::Constants;
 use rows::Run;
 
-const USAGE: &str =
-    "give a folder of published runs, and perhaps --rows, and one of --fit, --leave-one-out and --ablation";
+const USAGE: &str = "give a folder of published runs, and perhaps --rows, and one of --fit, --leave-one-out, --ablation and --choices";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -48,11 +49,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         arguments.iter().map(String::as_str).partition(|argument| argument.starts_with("--"));
     let options: BTreeSet<&str> = options.into_iter().collect();
     let [folder] = folders[..] else { return Err(USAGE.into()) };
-    let is_known =
-        options.iter().all(|option| ["--rows", "--fit", "--leave-one-out", "--ablation"].contains(option));
-    let [fits, leaves_out, ablates] =
-        ["--fit", "--leave-one-out", "--ablation"].map(|option| options.contains(option));
-    if !is_known || [fits, leaves_out, ablates].iter().filter(|&&is_given| is_given).count() > 1 {
+    let modes = ["--fit", "--leave-one-out", "--ablation", "--choices"];
+    let [fits, leaves_out, ablates, chooses] = modes.map(|option| options.contains(option));
+    let is_known = options.iter().all(|option| *option == "--rows" || modes.contains(option));
+    if !is_known || modes.iter().filter(|&mode| options.contains(mode)).count() > 1 {
         return Err(USAGE.into());
     }
     let shipped = Constants::shipped();
@@ -60,6 +60,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cases: Vec<&Case> = outcomes.iter().filter_map(|outcome| outcome.case.as_ref().ok()).collect();
     if ablates {
         ablation::print(&outcomes, &cases, &shipped);
+        return Ok(());
+    }
+    if chooses {
+        choices::print(&cases, &shipped);
         return Ok(());
     }
     let prices = if leaves_out {

@@ -1,13 +1,11 @@
 //! Training graphs of the models of published runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde_json::json;
-use stagewright_core::document::{
-    BatchDocument, ClassDocument, ClusterDocument, GraphDocument, Precision, Schedule, devices,
-};
+use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, Schedule, devices};
 use stagewright_formats::layers::layer_names;
 use stagewright_joint::iteration::{Problem, Request};
 use stagewright_structure::{SCHEMA, read_structure};
@@ -82,8 +80,6 @@ impl Model {
 pub(crate) struct Drawn {
     pub(crate) model: Model,
     pub(crate) sequence: u64,
-    /// Parts of a sequence, each on its own devices.
-    pub(crate) context: u32,
     /// Whether products of layers run in 8 bits.
     pub(crate) is_fp8: bool,
 }
@@ -96,9 +92,6 @@ pub(crate) struct Drawing {
 }
 
 /// Draws a training graph.
-///
-/// With parts of sequences on different devices, a sample of the graph is such a part: each has the same share of every operator, of
-/// attention as well, and its own activations. Their exchange of keys and values is left out.
 ///
 /// # Errors
 /// A reason, if the sizes make no model.
@@ -114,33 +107,13 @@ pub(crate) fn draw(drawn: &Drawn) -> Result<Arc<Drawing>, String> {
         phase: Phase::Training(Optimizer::Adam),
         sequence: drawn.sequence,
         expert_group: NonZeroU64::MAX,
+        fp8_products: drawn.is_fp8,
         ..LanguageOptions::default()
     };
-    let mut graph = graph(&structure, &options).map_err(|error| error.to_string())?;
-    if let Some(parts) = NonZeroU64::new(drawn.context.into()).filter(|parts| parts.get() > 1) {
-        graph.batch = Some(BatchDocument { samples: parts, tokens: None });
-    }
+    let graph = graph(&structure, &options).map_err(|error| error.to_string())?;
     let names = layer_names(&graph);
-    if drawn.is_fp8 {
-        quantise(&mut graph, &names);
-    }
     let layers = in_order(&graph, &names)?;
     Ok(Arc::new(Drawing { graph, layers }))
-}
-
-/// Lets products with parameters of numbered layers compute in 8 bits, with the operators that share their colocation.
-fn quantise(graph: &mut GraphDocument, names: &[Option<(String, bool)>]) {
-    let is_numbered =
-        |name: &Option<(String, bool)>| name.as_ref().is_some_and(|(_, is_numbered)| *is_numbered);
-    let operators = graph.operators.iter().zip(names);
-    let products = operators.filter(|(operator, name)| operator.parameter_bytes > 0.0 && is_numbered(name));
-    let products: BTreeSet<String> =
-        products.filter_map(|(operator, _)| operator.colocation.clone()).collect();
-    for operator in &mut graph.operators {
-        if operator.colocation.as_ref().is_some_and(|class| products.contains(class)) {
-            operator.precision = Some(Precision::Fp8);
-        }
-    }
 }
 
 /// Layers in the order of the forward pass.

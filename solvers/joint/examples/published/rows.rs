@@ -97,8 +97,8 @@ pub(crate) struct Run {
 impl Run {
     /// The graph that the run needs.
     pub(crate) fn drawn(&self) -> Drawn {
-        let Run { model, sequence, context, is_fp8, .. } = self;
-        Drawn { model: model.clone(), sequence: *sequence, context: *context, is_fp8: *is_fp8 }
+        let Run { model, sequence, is_fp8, .. } = self;
+        Drawn { model: model.clone(), sequence: *sequence, is_fp8: *is_fp8 }
     }
 
     /// Measured seconds of a run that was timed.

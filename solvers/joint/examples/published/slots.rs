@@ -93,12 +93,8 @@ pub(crate) fn all() -> Vec<Slot> {
         ..ratio(name, minimum, maximum, place)
     };
     vec![
-        memory(
-            "norms",
-            1.0,
-            8.0,
-            Place::Runtime(|runtime| &mut runtime.norms, &["scaling", "nanotron", "torchtitan"]),
-        ),
+        memory("norms", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["scaling", "torchtitan"])),
+        memory("norms nanotron", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["nanotron"])),
         memory("loss nanotron", 0.5, 15.0, Place::Runtime(|runtime| &mut runtime.loss, &["nanotron"])),
         memory("loss scaling", 0.5, 15.0, Place::Runtime(|runtime| &mut runtime.loss, &["scaling"])),
         memory("loss torchtitan", 0.5, 15.0, Place::Runtime(|runtime| &mut runtime.loss, &["torchtitan"])),
@@ -150,6 +146,12 @@ pub(crate) fn all() -> Vec<Slot> {
             1e-5,
             1e-2,
             Place::Runtime(|runtime| &mut runtime.pipeline_host_s, &["nanotron"]),
+        ),
+        ratio(
+            "wide_transfer_s nanotron",
+            0.01,
+            5.0,
+            Place::Runtime(|runtime| &mut runtime.wide_transfer_s, &["nanotron"]),
         ),
         share("tensor megatron", 0.05, 3.0, Place::Runtime(|runtime| &mut runtime.tensor, &["megatron"])),
         share("tensor nanotron", 0.05, 3.0, Place::Runtime(|runtime| &mut runtime.tensor, &["nanotron"])),

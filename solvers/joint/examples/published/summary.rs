@@ -133,8 +133,7 @@ fn print_memory(name: &str, rows: &[&Priced]) {
     let errors = errors_of_bytes(rows);
     let mistakes = |status: Status, is_mistake: fn(bool) -> bool| {
         let judged = rows.iter().filter(|(outcome, _)| outcome.run.status == status);
-        let fits = judged
-            .filter_map(|(outcome, price)| Some(outcome.case.as_ref().ok()?.fits(*price.as_ref().ok()?)));
+        let fits = judged.filter_map(|(_, price)| Some(price.as_ref().ok()?.fits()));
         let fits: Vec<bool> = fits.collect();
         format!("{} of {}", fits.iter().filter(|&&fits| is_mistake(fits)).count(), fits.len())
     };

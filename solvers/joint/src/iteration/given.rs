@@ -221,7 +221,7 @@ impl Problem {
     fn add_transfers(&self, given: &Given, sums: &mut [Sums]) {
         let is_inside = self.reach(given) != Reach::Servers;
         let link = |stage: &Listed| {
-            let [inside, between] = self.pools[stage.pool].links(&self.runtime);
+            let [inside, between] = self.pools[stage.pool].stage_links(&self.runtime);
             if is_inside { inside } else { between }
         };
         for boundary in 1..given.stages.len() {

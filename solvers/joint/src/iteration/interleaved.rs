@@ -127,7 +127,7 @@ impl Whole {
         let layers = || space.model.layers.iter().map(|layer| &costs[pool][&layer.class]);
         let seconds = |layer: &LayerCosts| layer.forward + layer.configurations[0].behind();
         let degrees = combination.degrees_on(pool);
-        let [inside, between] = space.pools[pool].links(space.runtime);
+        let [inside, between] = space.pools[pool].stage_links(space.runtime);
         let links = [between, inside];
         Whole {
             state: layers().map(|layer| layer.state).sum(),
@@ -188,7 +188,7 @@ impl<'s> Search<'s> {
     ) -> Option<Search<'s>> {
         let Interleaving { pool, devices, .. } = shape;
         let layers = space.model.layers.iter().map(|layer| &costs[pool][&layer.class]).collect();
-        let [inside, between] = space.pools[pool].links(space.runtime);
+        let [inside, between] = space.pools[pool].stage_links(space.runtime);
         let link = if space.is_inside(combination, shape) { inside } else { between };
         let degrees = combination.degrees_on(pool);
         let count = space.model.layers.len();

@@ -236,7 +236,7 @@ impl<'l> LayerShard<'l> {
         let tensor = u64::from(tensor);
         let link = self.link(expert, tensor, tensor * u64::from(expert));
         let exchanged = |bytes: &f64| exchange(link, expert, bytes * self.share * f64::from(expert));
-        self.layer.exchanges.iter().filter(|&&bytes| bytes > 0.0).map(exchanged).sum()
+        self.layer.exchanges.iter().map(exchanged).sum()
     }
 
     /// Time of the exchanges of tokens that attentions do not hide, in the forward and in the backward pass.

@@ -122,8 +122,7 @@ pub(crate) struct Layer {
     pub(crate) weights: Vec<Vec<Pieces>>,
     pub(crate) updates: Vec<Vec<Update>>,
     pub(crate) conversions: Vec<Conversion>,
-    /// Bytes that experts read from a dispatch, or that a combine reads from experts, with one entry for each
-    /// direction.
+    /// Bytes that experts read from each dispatch, and that each combine reads from experts.
     pub(crate) exchanges: Vec<f64>,
     /// Number of experts of every dispatch.
     pub(crate) experts: Vec<u32>,
@@ -158,7 +157,7 @@ impl Layer {
             weights: vec![Vec::new(); classes],
             updates: vec![Vec::new(); classes],
             conversions: Vec::new(),
-            exchanges: vec![0.0; 2],
+            exchanges: Vec::new(),
             experts: Vec::new(),
             attentions: Vec::new(),
             parameters: Divided::default(),
@@ -459,23 +458,23 @@ fn work(
 fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], layers: &mut [Layer]) {
     for &operator in network.forward_order() {
         if network.is_kind(operator, "dispatch") {
-            let mut outputs = 0;
+            let (mut outputs, mut bytes) = (0, 0.0);
             for &tensor in network.outputs(operator) {
                 let readers = network.consumers(tensor);
                 outputs += u32::from(readers.iter().any(|&reader| network.pass(reader) == Pass::Forward));
                 if readers.iter().any(|&reader| is_expert[reader]) {
-                    layers[layer_of[operator]].exchanges[0] += network.size(tensor);
+                    bytes += network.size(tensor);
                 }
             }
             let stated = network.document(operator).experts.map(NonZeroU32::get);
+            layers[layer_of[operator]].exchanges.push(bytes);
             layers[layer_of[operator]].experts.push(stated.unwrap_or(outputs));
         }
         if network.is_kind(operator, "combine") {
-            for &tensor in network.inputs(operator) {
-                if is_expert[network.producer(tensor)] {
-                    layers[layer_of[operator]].exchanges[1] += network.size(tensor);
-                }
-            }
+            let inputs = network.inputs(operator).iter();
+            let from_experts = inputs.filter(|&&tensor| is_expert[network.producer(tensor)]);
+            let bytes = from_experts.map(|&tensor| network.size(tensor)).sum();
+            layers[layer_of[operator]].exchanges.push(bytes);
         }
     }
 }

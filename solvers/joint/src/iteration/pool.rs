@@ -60,6 +60,15 @@ impl Pool {
             |link: LinkDocument, share: f64| LinkDocument { bandwidth: link.bandwidth * share, ..link };
         [reached(self.link, runtime.link), reached(self.network, runtime.network)]
     }
+
+    /// The links of two stages in a server, and in different servers.
+    pub(crate) fn stage_links(&self, runtime: &Runtime) -> [LinkDocument; 2] {
+        let [inside, mut between] = self.links(runtime);
+        if self.devices.div_ceil(self.server) >= runtime.wide_servers {
+            between.latency_s += runtime.wide_transfer_s;
+        }
+        [inside, between]
+    }
 }
 
 /// The slower of two links, by bandwidth and by latency.
@@ -107,7 +116,7 @@ pub(crate) fn pools<'c>(
         let ideal = class.1.efficiency.unwrap_or(1.0);
         let reserve = match runtime.is_ideal {
             true => reserve(graph, kind),
-            false => kind.reserve_bytes.unwrap_or(runtime.reserve_bytes),
+            false => kind.reserve_bytes.unwrap_or(runtime.reserve(memory)),
         };
         pools.push(Pool {
             name: kind.name.clone(),

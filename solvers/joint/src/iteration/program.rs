@@ -175,7 +175,7 @@ impl<'s> Program<'s> {
     }
 
     fn link(&self, pool: usize) -> LinkDocument {
-        let [inside, between] = self.space.pools[pool].links(self.space.runtime);
+        let [inside, between] = self.space.pools[pool].stage_links(self.space.runtime);
         if self.reach == Reach::Servers { between } else { inside }
     }
 
@@ -282,10 +282,12 @@ impl<'s> Program<'s> {
             }
             let is_mixed = counts.iter().filter(|&&count| count > 0).count() > 1;
             if depth >= self.fewest && value < self.cutoff && is_mixed == self.only.is_none() {
-                bound = f64::min(bound, value);
-                for &by in bounds {
-                    let pipeline = self.rebuild(&tables, &counts, by);
-                    if let Some(pipeline) = pipeline.filter(|pipeline| pipeline.value < self.cutoff) {
+                let pipelines = bounds.iter().filter_map(|&by| self.rebuild(&tables, &counts, by));
+                let pipelines: Vec<Pipeline> = pipelines.collect();
+                let least = pipelines.iter().map(|pipeline| self.least(pipeline)).fold(value, f64::max);
+                bound = bound.min(least);
+                for pipeline in pipelines {
+                    if pipeline.value < self.cutoff {
                         self.cutoff = pipeline.value;
                         best = Some(pipeline);
                     }
@@ -375,6 +377,19 @@ impl<'s> Program<'s> {
         }
     }
 
+    /// A lower bound on all configurations of a plan, if no other plan has its stages and kinds; otherwise 0.
+    fn least(&self, pipeline: &Pipeline) -> f64 {
+        if self.space.cut.is_none() || self.only.is_none() || self.is_split() {
+            return 0.0;
+        }
+        let times = |stage: &Placed| {
+            let saved = stage.costs.backward - stage.costs.least_behind;
+            StageTimes { backward: stage.backward - saved, ..stage.times() }
+        };
+        let times: Vec<StageTimes> = pipeline.stages.iter().map(times).collect();
+        iteration(self.combination.schedule, &times, self.combination.microbatches) + after(&pipeline.stages)
+    }
+
     /// Rebuilds the plan of an entry from the entries of the bound `by`, and times it by its schedule.
     fn rebuild(&self, tables: &FxHashMap<Vec<u32>, Table>, counts: &[u32], by: usize) -> Option<Pipeline> {
         let mut counts = counts.to_vec();
@@ -415,10 +430,14 @@ impl<'s> Program<'s> {
             stages.push(Placed { first, end, pool, in_flight, costs, forward, backward, weight });
         }
         let times: Vec<StageTimes> = stages.iter().map(Placed::times).collect();
-        let after = stages.iter().map(|stage| stage.costs.update).fold(0.0, f64::max);
-        let value = iteration(self.combination.schedule, &times, m) + after;
+        let value = iteration(self.combination.schedule, &times, m) + after(&stages);
         Some(Pipeline { value, chunks: 1, stages })
     }
+}
+
+/// The longest time that a stage takes after its last microbatch.
+fn after(stages: &[Placed]) -> f64 {
+    stages.iter().map(|stage| stage.costs.update).fold(0.0, f64::max)
 }
 
 /// Maximum number of vectors of counts of a combination.

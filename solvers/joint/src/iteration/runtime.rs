@@ -40,6 +40,9 @@ impl Runtime {
             loss: 0.0,
             whole_loss: false,
             reserve_bytes: 0.0,
+            margin: 0.0,
+            wide_transfer_s: 0.0,
+            wide_servers: 0,
         };
         Runtime { constants: given.cloned().unwrap_or_else(ideal), is_ideal: given.is_none() }
     }

@@ -4,6 +4,9 @@
 //! that turns recomputation on: `activation_checkpointing` tunes `deepspeed.checkpointing`, which the model calls.
 //! Settings that a plan does not state, such as the precision if it was not given, are not written.
 //!
+//! Sequence parallelism of Ulysses is no entry of the configuration either. `zero_hpz_partition_size` keeps a second division of
+//! parameters over a group, beside that over all copies, and MiCS, which divided states over groups, has been removed.
+//!
 //! Source: the page "DeepSpeed Configuration JSON" and `deepspeed/runtime/config.py` of DeepSpeed 0.19.8;
 //! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for
 //! AutoEP.
@@ -18,7 +21,7 @@ use crate::{Export, Result, literal};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "deepspeed",
     summary: "DeepSpeed: its configuration, in JSON",
-    limits: "one stage; no recomputation; experts without tensor parallelism",
+    limits: "one stage; no recomputation; no context parallelism; states over all copies; experts without tensor parallelism",
     write,
 };
 
@@ -31,6 +34,15 @@ fn write(plan: &Joint) -> Result<Export> {
             help: "plan with one stage, or export to megatron-lm or torchtitan",
         }
         .into());
+    }
+    plan.no_context(
+        "the configuration of DeepSpeed has none: the training program sets up its Ulysses",
+        "plan without `cp`, or export to megatron-lm",
+    )?;
+    if let Some(shards) = execution.shards {
+        let rule = "the configuration of DeepSpeed divides states over all copies, and with zero_hpz_partition_size keeps \
+                    parameters a second time";
+        return Err(plan.groups(shards, rule, "plan without `shard`, or export to fsdp2"));
     }
     recompute::no_layer(
         plan,
@@ -79,8 +91,9 @@ fn write(plan: &Joint) -> Result<Export> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use stagewright_core::document::ContextExchange;
 
-    use crate::joint::testing::{execution, interleaved, plan, refused, text, with};
+    use crate::joint::testing::{divide, execution, interleaved, plan, refused, text, with};
 
     fn configuration(plan: &stagewright_core::document::JointPlanDocument) -> Value {
         serde_json::from_str(&text(plan, "deepspeed")).unwrap()
@@ -114,6 +127,14 @@ mod tests {
         assert_eq!(refused(&interleaved(&["E 0", "1", "2", "3 H"], 2), "deepspeed").0, "E026");
         let (code, place, _) = refused(&plan(&["E 0 1f H"]), "deepspeed");
         assert_eq!((code, place.as_deref()), ("E025", Some("stages[0].layers[2]")));
+        let mut divided = with(plan(&["E 0 H"]), 1, 4, 3);
+        execution(&mut divided).shards = Some(2);
+        let (code, place, _) = refused(&divided, "deepspeed");
+        assert_eq!((code, place.as_deref()), ("E024", Some("execution.shards")));
+        divide(&mut divided, 2, ContextExchange::AllToAll);
+        let (code, place, message) = refused(&divided, "deepspeed");
+        assert_eq!((code, place.as_deref()), ("E033", Some("execution.context")));
+        assert!(message.starts_with("the plan has context parallelism 2 by all-to-all, but"), "{message}");
         let mut experts = plan(&["E 0 H"]);
         execution(&mut experts).expert = 2;
         assert_eq!(refused(&experts, "deepspeed").0, "E027");

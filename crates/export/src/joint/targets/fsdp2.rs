@@ -3,6 +3,7 @@
 //! `fully_shard` divides parameters, gradients and states of the optimizer. With ZeRO 1 and 2, parameters stay whole
 //! until the last microbatch; with ZeRO 1, so do gradients. The file defines `set_last_microbatch`, which the training
 //! loop calls before each microbatch to say whether it is the last.
+//! Where groups of copies divide states, gradients are reduced between groups after the last microbatch alone.
 //! Selective recomputation keeps the outputs of products. How a layer is split over the tensor-parallel devices depends
 //! on its modules, which the plan does not know, so it is an argument.
 //!
@@ -20,7 +21,7 @@ use crate::{Export, Result, literal};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "fsdp2",
     summary: "FSDP2 of PyTorch: a Python file that applies fully_shard and recomputation to every layer",
-    limits: "one stage; no expert parallelism; no ZeRO 0 with several copies",
+    limits: "one stage; no expert or context parallelism; no ZeRO 0 with several copies",
     write,
 };
 
@@ -52,10 +53,14 @@ fn write(plan: &Joint) -> Result<Export> {
         }
         .into());
     }
+    plan.no_context(
+        "the file applies a plan to modules, and cannot divide the tokens that the training loop gives them",
+        "plan without `cp`, or export to torchtitan or megatron-lm",
+    )?;
     if plan.zero() == 0 && execution.data > 1 {
         return Err(JointError::Sharding {
             zero: 0,
-            data: execution.data,
+            copies: plan.copies(),
             rule: "fully_shard divides them",
             help: "plan with ZeRO 1, 2 or 3, or export to torchtitan",
         }
@@ -65,10 +70,9 @@ fn write(plan: &Joint) -> Result<Export> {
         addressable("FSDP2", layer.name)?;
     }
     let source = Source { plan, tensor: plan.tensor("FSDP2")? };
-    let usage = match plan.zero() {
-        1 | 2 => Some("call set_last_microbatch before the forward pass of every microbatch"),
-        _ => None,
-    };
+    let usage = source
+        .says_last()
+        .then(|| "call set_last_microbatch before the forward pass of every microbatch".to_owned());
     Ok(Export::new(source.text())
         .note(notes::devices(plan))
         .note(
@@ -78,7 +82,7 @@ fn write(plan: &Joint) -> Result<Export> {
             "for layers that share a weight, `rename` gives None: FSDP2 divides it only with the whole model",
         )
         .also(figures(plan.options, None))
-        .also(usage.map(str::to_owned)))
+        .also(usage))
 }
 
 /// The parts of the file.
@@ -89,9 +93,13 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn text(&self) -> String {
+        let execution = self.plan.execution;
+        let copies = match execution.shards {
+            Some(shards) => format!("REPLICATE, SHARD, TENSOR = {}, {shards}", execution.data / shards),
+            None => format!("DATA, TENSOR = {}", execution.data),
+        };
         let constants = format!(
-            "DATA, TENSOR = {}, {}\nMICROBATCH, MICROBATCHES = {}, {}\n\n# Layers, with their recomputation.\nLAYERS = {}\n",
-            self.plan.execution.data,
+            "{copies}, {}\nMICROBATCH, MICROBATCHES = {}, {}\n\n# Layers, with their recomputation.\nLAYERS = {}\n",
             self.tensor,
             self.plan.execution.microbatch,
             self.plan.execution.microbatches,
@@ -106,6 +114,16 @@ impl Source<'_> {
 
     fn recomputes(&self) -> bool {
         self.uses(Recompute::Selective) || self.uses(Recompute::Full)
+    }
+
+    /// Whether the training loop says which microbatch is the last.
+    fn says_last(&self) -> bool {
+        matches!(self.plan.zero(), 1 | 2) || self.is_in_groups()
+    }
+
+    /// Whether groups of copies divide states.
+    fn is_in_groups(&self) -> bool {
+        self.plan.execution.shards.is_some()
     }
 
     fn shards(&self) -> bool {
@@ -161,10 +179,19 @@ impl Source<'_> {
         } else {
             ("", "")
         };
+        // Copies of a group are adjacent; states are divided along the second axis and kept along the first.
+        let (sizes, names, of_copies) = match self.is_in_groups() {
+            true => (
+                "(REPLICATE, SHARD, TENSOR)",
+                "(\"replicate\", \"shard\", \"tensor\")",
+                "mesh[\"replicate\", \"shard\"]",
+            ),
+            false => ("(DATA, TENSOR)", "(\"data\", \"tensor\")", "mesh[\"data\"]"),
+        };
         text.push_str(&format!(
             "def apply_plan(model, {argument}rename=lambda layer: layer):\n    \"\"\"Applies the plan.\n\n{said}    \
              rename gives the name of the module of a layer, or None to leave it to the whole model.\n    \"\"\"\n    \
-             mesh = init_device_mesh(\"cuda\", (DATA, TENSOR), mesh_dim_names=(\"data\", \"tensor\"))\n"
+             mesh = init_device_mesh(\"cuda\", {sizes}, mesh_dim_names={names})\n"
         ));
         if self.tensor > 1 {
             text.push_str("    parallelize_module(model, mesh[\"tensor\"], tensor_plan)\n");
@@ -190,7 +217,7 @@ impl Source<'_> {
         if self.shards() {
             let reshard = if self.plan.zero() == 3 { "True" } else { "False" };
             let shard = |module: &str| {
-                format!("fully_shard({module}, mesh=mesh[\"data\"], reshard_after_forward={reshard})\n")
+                format!("fully_shard({module}, mesh={of_copies}, reshard_after_forward={reshard})\n")
             };
             text.push_str(&format!("        {}    {}", shard("model.get_submodule(name)"), shard("model")));
         }
@@ -198,22 +225,33 @@ impl Source<'_> {
     }
 
     fn last_microbatch(&self) -> String {
-        let gradients = match self.plan.zero() {
-            1 => "    model.set_requires_gradient_sync(is_last)\n",
-            2 => "",
-            _ => return String::new(),
-        };
+        if !self.says_last() {
+            return String::new();
+        }
+        let zero = self.plan.zero();
+        let lines = [
+            ("set_is_last_backward", zero < 3),
+            ("set_reshard_after_backward", zero < 3),
+            ("set_requires_gradient_sync", zero == 1),
+            ("set_requires_all_reduce", zero > 1 && self.is_in_groups()),
+        ];
+        let lines: String = lines
+            .into_iter()
+            .filter(|(_, is_said)| *is_said)
+            .map(|(name, _)| format!("    model.{name}(is_last)\n"))
+            .collect();
         format!(
             "\n\ndef set_last_microbatch(model, is_last):\n    \"\"\"Says whether the next microbatch is the last of an \
-             iteration.\"\"\"\n    model.set_is_last_backward(is_last)\n    \
-             model.set_reshard_after_backward(is_last)\n{gradients}"
+             iteration.\"\"\"\n{lines}"
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::joint::testing::{execution, interleaved, plan, refused, text, with};
+    use stagewright_core::document::ContextExchange;
+
+    use crate::joint::testing::{divide, execution, interleaved, plan, refused, text, with};
 
     #[test]
     fn layers_are_recomputed_and_sharded_by_name() {
@@ -281,6 +319,30 @@ def apply_plan(model, rename=lambda layer: layer):
     }
 
     #[test]
+    fn groups_of_copies_are_the_second_axis_of_a_mesh() {
+        let mut groups = with(plan(&["E 0 1 H"]), 2, 8, 3);
+        execution(&mut groups).shards = Some(4);
+        let third = text(&groups, "fsdp2");
+        for line in [
+            "REPLICATE, SHARD, TENSOR = 2, 4, 2\n",
+            "init_device_mesh(\"cuda\", (REPLICATE, SHARD, TENSOR), mesh_dim_names=(\"replicate\", \"shard\", \"tensor\"))\n",
+            "    fully_shard(model, mesh=mesh[\"replicate\", \"shard\"], reshard_after_forward=True)\n",
+        ] {
+            assert!(third.contains(line), "{third}");
+        }
+        assert!(third.ends_with("iteration.\"\"\"\n    model.set_requires_all_reduce(is_last)\n"), "{third}");
+        execution(&mut groups).zero = 2;
+        let second = text(&groups, "fsdp2");
+        assert!(
+            second.ends_with(
+                "set_reshard_after_backward(is_last)\n    model.set_requires_all_reduce(is_last)\n"
+            )
+        );
+        execution(&mut groups).zero = 1;
+        assert!(text(&groups, "fsdp2").ends_with("model.set_requires_gradient_sync(is_last)\n"));
+    }
+
+    #[test]
     fn pipelines_experts_and_whole_states_are_refused() {
         assert_eq!(refused(&plan(&["E 0", "1 H"]), "fsdp2").0, "E026");
         assert_eq!(refused(&interleaved(&["E 0", "1", "2", "3 H"], 2), "fsdp2").0, "E026");
@@ -288,6 +350,9 @@ def apply_plan(model, rename=lambda layer: layer):
         let mut experts = with(plan(&["E 0 H"]), 1, 2, 3);
         execution(&mut experts).expert = 2;
         assert_eq!(refused(&experts, "fsdp2").0, "E027");
+        let mut divided = with(plan(&["E 0 H"]), 1, 2, 3);
+        divide(&mut divided, 2, ContextExchange::Ring);
+        assert_eq!(refused(&divided, "fsdp2").0, "E033");
         let mut unnamed = with(plan(&["E 0 H"]), 1, 2, 3);
         unnamed.stages[0].layers[0].layer = "a..b".into();
         assert_eq!(refused(&unnamed, "fsdp2").0, "E018");

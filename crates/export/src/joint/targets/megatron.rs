@@ -10,10 +10,15 @@
 //! Virtual stage k of a layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two
 //! devices, Megatron-LM takes virtual stages only with transfers that overlap, which is its default.
 //!
+//! `cp_comm_type` says how the devices of a context-parallel group, which are adjacent copies, exchange tokens: `p2p` is the ring, with
+//! two pieces of every sample on a device, and `a2a` exchanges tokens for heads. With
+//! `num_distributed_optimizer_instances`, as many groups of adjacent copies each divide the states, and gradients are reduced between
+//! them after the last microbatch; in Megatron-FSDP as well, unless `outer_dp_sharding_strategy` divides states between groups.
+//!
 //! Megatron has no zero-bubble schedule: `delay_wgrad_compute` defers weight gradients only until after the all-to-all
 //! of experts.
 
-use stagewright_core::document::Schedule;
+use stagewright_core::document::{ContextExchange, Schedule};
 
 use crate::error::JointError;
 use crate::joint::notes;
@@ -41,10 +46,14 @@ pub(super) struct Settings {
     pub(super) chunks: Option<u32>,
     /// The layers of each stage, if stages differ.
     pub(super) layout: Option<String>,
+    /// Degree of context parallelism and the name of its exchange, if there is any.
+    pub(super) context: Option<(u32, &'static str)>,
     pub(super) expert: u32,
     pub(super) microbatch: u32,
     pub(super) global_batch: u64,
     pub(super) sharding: Sharding,
+    /// Groups of copies, each of which divides the states.
+    pub(super) groups: u64,
     pub(super) recompute: Recomputation,
 }
 
@@ -80,10 +89,12 @@ impl Settings {
             devices: plan.devices,
             chunks: (plan.schedule == Schedule::Interleaved).then_some(plan.execution.chunks),
             layout: (!stack.is_even()).then(|| layout(&stack)),
+            context: plan.context().map(|(context, exchange)| (context, communication(exchange))),
             expert: plan.execution.expert,
             microbatch: plan.execution.microbatch,
             global_batch: plan.global_batch,
             sharding: sharding(plan)?,
+            groups: plan.execution.shards.map_or(1, |shards| plan.copies() / u64::from(shards)),
             recompute: Recomputation::new(plan)?,
         })
     }
@@ -122,7 +133,7 @@ fn sharding(plan: &Joint) -> Result<Sharding> {
     if zero > 1 && plan.stages.len() > 1 {
         return Err(JointError::Sharding {
             zero,
-            data: plan.execution.data,
+            copies: plan.copies(),
             rule: "the distributed optimizer of Megatron, the one for pipelines, divides states of the optimizer alone",
             help: "plan with ZeRO 0 or 1, or with one stage",
         }
@@ -134,6 +145,14 @@ fn sharding(plan: &Joint) -> Result<Sharding> {
         2 => Sharding::Fsdp("optim_grads"),
         _ => Sharding::Fsdp("optim_grads_params"),
     })
+}
+
+/// Name of an exchange of tokens.
+fn communication(exchange: ContextExchange) -> &'static str {
+    match exchange {
+        ContextExchange::Ring => "p2p",
+        ContextExchange::AllToAll => "a2a",
+    }
 }
 
 /// The layers of each stage: `E` is the embedding, `t` a layer and `L` the head with the loss.

@@ -33,10 +33,11 @@ fn write(plan: &Joint) -> Result<Export> {
         ("pipeline_model_parallel_size", settings.devices.to_string()),
         ("virtual_pipeline_model_parallel_size", chunks),
         ("pipeline_model_parallel_layout", layout),
-        ("context_parallel_size", "1".into()),
+        ("context_parallel_size", settings.context.map_or(1, |(context, _)| context).to_string()),
         ("expert_model_parallel_size", settings.expert.to_string()),
         ("expert_tensor_parallel_size", settings.tensor.to_string()),
     ];
+    model.extend(settings.context.map(|(_, communication)| ("cp_comm_type", communication.into())));
     if settings.chunks.is_some() {
         model.extend([
             ("microbatch_group_size_per_vp_stage", settings.devices.to_string()),
@@ -51,7 +52,11 @@ fn write(plan: &Joint) -> Result<Export> {
     ];
     let distributed = (settings.sharding != Sharding::None).to_string();
     let fsdp = matches!(settings.sharding, Sharding::Fsdp(_)).to_string();
-    let mut ddp = vec![("use_distributed_optimizer", distributed.clone()), ("use_megatron_fsdp", fsdp)];
+    let mut ddp = vec![
+        ("use_distributed_optimizer", distributed.clone()),
+        ("num_distributed_optimizer_instances", settings.groups.to_string()),
+        ("use_megatron_fsdp", fsdp),
+    ];
     let mut checkpoint = Vec::new();
     match settings.sharding {
         // Only the distributed optimizer gathers parameters.
@@ -59,6 +64,9 @@ fn write(plan: &Joint) -> Result<Export> {
         Sharding::Optimizer => {}
         Sharding::Fsdp(strategy) => {
             ddp.push(("data_parallel_sharding_strategy", strategy.into()));
+            if settings.groups > 1 {
+                ddp.push(("outer_dp_sharding_strategy", "no_shard".into()));
+            }
             checkpoint.push(("ckpt_format", "fsdp_dtensor".into()));
         }
     }
@@ -103,7 +111,9 @@ fn section(name: &str, fields: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::joint::testing::{interleaved, plan, text, with};
+    use stagewright_core::document::ContextExchange;
+
+    use crate::joint::testing::{divide, execution, interleaved, plan, text, with};
 
     #[test]
     fn fields_that_a_plan_has_not_are_null() {
@@ -115,8 +125,8 @@ mod tests {
              pipeline_model_parallel_layout: null\n  context_parallel_size: 1\n  expert_model_parallel_size: 1\n  \
              expert_tensor_parallel_size: 2\n  recompute_granularity: null\n  recompute_method: null\n  \
              recompute_num_layers: null\n  recompute_modules: null\ntrain:\n  micro_batch_size: 1\n  \
-             global_batch_size: 16\nddp:\n  use_distributed_optimizer: true\n  use_megatron_fsdp: \
-             false\noptimizer:\n  use_distributed_optimizer: true\n"
+             global_batch_size: 16\nddp:\n  use_distributed_optimizer: true\n  \
+             num_distributed_optimizer_instances: 1\n  use_megatron_fsdp: false\noptimizer:\n  use_distributed_optimizer: true\n"
         );
     }
 
@@ -138,12 +148,28 @@ mod tests {
         for line in [
             "  pipeline_model_parallel_layout: \"Et*2|tL\"\n",
             "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n",
-            "ddp:\n  use_distributed_optimizer: false\n  use_megatron_fsdp: false\n  overlap_param_gather: false\n",
+            "ddp:\n  use_distributed_optimizer: false\n  num_distributed_optimizer_instances: 1\n  use_megatron_fsdp: \
+             false\n  overlap_param_gather: false\n",
         ] {
             assert!(uneven.contains(line), "{uneven}");
         }
         let selective = text(&plan(&["E 0s 1s H"]), "megatron-bridge");
         assert!(selective.contains("  recompute_modules: [layernorm]\n"), "{selective}");
+        let mut divided = with(plan(&["E 0 H"]), 1, 2, 1);
+        divide(&mut divided, 4, ContextExchange::Ring);
+        execution(&mut divided).shards = Some(4);
+        let both = divided.clone();
+        execution(&mut divided).zero = 2;
+        let fsdp = text(&divided, "megatron-bridge");
+        assert!(fsdp.contains("optim_grads\n  outer_dp_sharding_strategy: no_shard\n"), "{fsdp}");
+        let divided = text(&both, "megatron-bridge");
+        for line in [
+            "  context_parallel_size: 4\n",
+            "  cp_comm_type: p2p\n",
+            "  num_distributed_optimizer_instances: 2\n",
+        ] {
+            assert!(divided.contains(line), "{divided}");
+        }
         let sharded = text(&with(plan(&["E 0 1 H"]), 1, 2, 3), "megatron-bridge");
         assert!(sharded.contains("  data_parallel_sharding_strategy: optim_grads_params\n"), "{sharded}");
         assert!(sharded.ends_with("checkpoint:\n  ckpt_format: fsdp_dtensor\n"), "{sharded}");

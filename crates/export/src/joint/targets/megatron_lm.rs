@@ -24,6 +24,10 @@ fn write(plan: &Joint) -> Result<Export> {
         format!("--pipeline-model-parallel-size {}", settings.devices),
         format!("--expert-model-parallel-size {}", settings.expert),
     ];
+    if let Some((context, communication)) = settings.context {
+        options.push(format!("--context-parallel-size {context}"));
+        options.push(format!("--cp-comm-type {communication}"));
+    }
     if settings.tensor > 1 {
         options.push("--sequence-parallel".into());
     }
@@ -44,6 +48,9 @@ fn write(plan: &Joint) -> Result<Export> {
             format!("--data-parallel-sharding-strategy {strategy}"),
             "--ckpt-format fsdp_dtensor".into(),
         ]),
+    }
+    if settings.groups > 1 {
+        options.push(format!("--num-distributed-optimizer-instances {}", settings.groups));
     }
     let full = |method: &str, layers: usize| {
         [
@@ -66,8 +73,42 @@ fn write(plan: &Joint) -> Result<Export> {
 
 #[cfg(test)]
 mod tests {
+    use stagewright_core::document::ContextExchange;
+
     use crate::joint::export_joint_noted;
-    use crate::joint::testing::{execution, interleaved, plan, text, with};
+    use crate::joint::testing::{divide, execution, interleaved, plan, text, with};
+
+    #[test]
+    fn tokens_and_states_are_divided_over_adjacent_copies() {
+        let mut divided = with(plan(&["E 0 1 H"]), 2, 4, 1);
+        divide(&mut divided, 2, ContextExchange::Ring);
+        let ring = text(&divided, "megatron-lm");
+        assert!(
+            ring.contains("\n--context-parallel-size 2\n--cp-comm-type p2p\n--sequence-parallel\n"),
+            "{ring}"
+        );
+        assert!(ring.ends_with("--use-distributed-optimizer\n"), "{ring}");
+        divide(&mut divided, 2, ContextExchange::AllToAll);
+        // 8 copies of the states: 4 of the plan, each on 2 groups of devices.
+        execution(&mut divided).shards = Some(2);
+        let groups = text(&divided, "megatron-lm");
+        assert!(groups.contains("--cp-comm-type a2a\n"), "{groups}");
+        assert!(
+            groups.ends_with("--use-distributed-optimizer\n--num-distributed-optimizer-instances 4\n"),
+            "{groups}"
+        );
+        execution(&mut divided).zero = 3;
+        let groups = text(&divided, "megatron-lm");
+        assert!(
+            groups.ends_with("--ckpt-format fsdp_dtensor\n--num-distributed-optimizer-instances 4\n"),
+            "{groups}"
+        );
+        // One copy on several devices divides its states.
+        let mut single = with(plan(&["E 0 1 H"]), 1, 1, 1);
+        assert!(!text(&single, "megatron-lm").contains("distributed"));
+        divide(&mut single, 2, ContextExchange::Ring);
+        assert!(text(&single, "megatron-lm").contains("--use-distributed-optimizer\n"));
+    }
 
     #[test]
     fn even_stages_need_no_layout() {

@@ -15,13 +15,16 @@
 //! each pass would recompute the layer once more, and selective recomputation fails in the second pass. Both schedules
 //! derive from `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered (`max_active_stages`).
 //!
+//! FSDP2 divides states over the axes `dp_shard` and `cp` together, and keeps copies of them along `dp_replicate`. The rotation `alltoall`
+//! sends the keys and values of a device to the next, and `headtail` gives every device two pieces of a sample.
+//!
 //! Experts are on devices of the axes `dp_shard` and `tp`, and are not split over `tp`.
 //!
 //! Source: `TrainingConfig` and `ParallelismConfig` in `torchtitan/config/configs.py`, `ParallelDims`,
 //! `activation_checkpoint.py` and `trainer.py` of torchtitan 0.3.0. Its main branch has since renamed
 //! `module_fqns_per_model_part` to `pipeline_parallel_module_fqns_per_model_part`, and counts batches in tokens.
 
-use stagewright_core::document::Schedule;
+use stagewright_core::document::{ContextExchange, Schedule};
 
 use crate::error::JointError;
 use crate::joint::plan::Recompute;
@@ -39,7 +42,7 @@ pub(super) static TARGET: JointTarget = JointTarget {
     name: "torchtitan",
     summary: "torchtitan: a function that sets fields of a Trainer.Config, in Python",
     limits: "one degree of tensor parallelism; one stack of layers; ZeRO 0 or 1 with several stages, and 0, 2 or 3 with \
-             one; experts without tensor parallelism and with divided states; recomputation of all layers alike, and none \
+             one; the ring of context parallelism, with ZeRO; experts without tensor parallelism and with divided states; recomputation of all layers alike, and none \
              under zero-bubble",
     write,
 };
@@ -49,7 +52,9 @@ fn write(plan: &Joint) -> Result<Export> {
     let stages = plan.stages.len();
     let tensor = plan.tensor(RUNTIME)?;
     let stack = Stack::new(plan, RUNTIME)?;
-    let (shard, reshard) = sharding(plan)?;
+    let (is_sharded, reshard) = sharding(plan)?;
+    let shard = shards(plan, is_sharded)?;
+    let context = context(plan)?;
     experts(plan, tensor)?;
     let schedule = schedule(plan)?;
     let policy = match recompute::of_all(plan, RUNTIME)? {
@@ -57,16 +62,19 @@ fn write(plan: &Joint) -> Result<Export> {
         Recompute::Selective => Some("SelectiveAC"),
         Recompute::Full => Some("FullAC"),
     };
-    let (replicate, shard) = if shard { (1, execution.data) } else { (execution.data, 1) };
     let mut parallelism = vec![
-        ("data_parallel_replicate_degree", replicate.to_string()),
+        ("data_parallel_replicate_degree", (execution.data / shard).to_string()),
         ("data_parallel_shard_degree", shard.to_string()),
         ("fsdp_reshard_after_forward", literal::string(reshard)),
         ("tensor_parallel_degree", tensor.to_string()),
-        ("context_parallel_degree", "1".into()),
+        ("context_parallel_degree", context.to_string()),
         ("expert_parallel_degree", execution.expert.to_string()),
         ("pipeline_parallel_degree", plan.devices.to_string()),
     ];
+    if context > 1 {
+        parallelism.push(("context_parallel_rotate_method", literal::string("alltoall")));
+        parallelism.push(("context_parallel_load_balancer", literal::string("headtail")));
+    }
     let mut local_batch = u64::from(execution.microbatch);
     if stages > 1 {
         // A local batch is divided into the microbatches of the pipeline; without a pipeline, batches are accumulated.
@@ -124,6 +132,12 @@ fn noted(export: Export, plan: &Joint, policy: Option<&str>) -> Export {
             (stages == 1 && plan.zero() == 0 && execution.data > 1 && execution.microbatches > 1)
                 .then(|| "torchtitan reduces gradients after every microbatch, and the plan once".into()),
         )
+        .also((stages == 1 && execution.shards.is_some() && execution.microbatches > 1).then(|| {
+            "torchtitan reduces gradients between groups of copies after every microbatch, and the plan once".into()
+        }))
+        .also((execution.context > 1).then(|| {
+            "the ring of PyTorch is that of scaled_dot_product_attention: FlexAttention gathers all keys and values".into()
+        }))
 }
 
 /// Name of the schedule in PyTorch.
@@ -153,9 +167,13 @@ fn schedule(plan: &Joint) -> Result<&'static str> {
 fn sharding(plan: &Joint) -> Result<(bool, &'static str)> {
     let pipeline = plan.stages.len() > 1;
     let refuse = |rule, help| {
-        Err(JointError::Sharding { zero: plan.zero(), data: plan.execution.data, rule, help }.into())
+        Err(JointError::Sharding { zero: plan.zero(), copies: plan.copies(), rule, help }.into())
     };
     match plan.zero() {
+        0 if plan.execution.context > 1 => refuse(
+            "torchtitan divides states over the devices of a sample under context parallelism",
+            "plan with ZeRO 1 for several stages and with ZeRO 2 or 3 for one, or export to megatron-lm",
+        ),
         0 => Ok((false, "default")),
         1 if pipeline => Ok((true, "never")),
         1 => refuse(
@@ -168,6 +186,32 @@ fn sharding(plan: &Joint) -> Result<(bool, &'static str)> {
         ),
         2 => Ok((true, "never")),
         _ => Ok((true, "always")),
+    }
+}
+
+/// Copies of a sample's devices that divide states: `data_parallel_shard_degree`, by which torchtitan multiplies the degree of context
+/// parallelism.
+fn shards(plan: &Joint, is_sharded: bool) -> Result<u32> {
+    let execution = plan.execution;
+    let Some(shards) = execution.shards else { return Ok(if is_sharded { execution.data } else { 1 }) };
+    let shard = shards / execution.context;
+    if shard * execution.context != shards || !execution.data.is_multiple_of(shard) {
+        let rule = "torchtitan divides states over all devices of a sample";
+        return Err(plan.groups(shards, rule, "plan with a multiple of the degree of context parallelism"));
+    }
+    Ok(shard)
+}
+
+/// The degree of context parallelism.
+fn context(plan: &Joint) -> Result<u32> {
+    match plan.context() {
+        Some((_, ContextExchange::AllToAll)) => {
+            let rule = "torchtitan passes keys and values from device to device";
+            plan.no_context(rule, "plan without `cp`, or export to megatron-lm")?;
+            Ok(1)
+        }
+        Some((context, ContextExchange::Ring)) => Ok(context),
+        None => Ok(1),
     }
 }
 
@@ -218,10 +262,10 @@ fn fields(section: &str, fields: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use stagewright_core::document::Schedule;
+    use stagewright_core::document::{ContextExchange, JointPlanDocument, Schedule};
 
     use crate::joint::export_joint_noted;
-    use crate::joint::testing::{execution, interleaved, plan, refused, text, with};
+    use crate::joint::testing::{divide, execution, interleaved, plan, refused, text, with};
 
     #[test]
     fn a_pipeline_names_the_modules_of_its_stages() {
@@ -318,6 +362,52 @@ def apply_plan(config):
             "{experts}"
         );
         assert!(experts.contains("SelectiveAC.Config()"), "{experts}");
+    }
+
+    #[test]
+    fn states_are_divided_over_the_devices_of_a_sample() {
+        let mut divided = with(plan(&["E 0 1 H"]), 1, 4, 3);
+        divide(&mut divided, 2, ContextExchange::Ring);
+        let degrees = |plan: &JointPlanDocument| {
+            let written = text(plan, "torchtitan");
+            let line = |name: &str| {
+                let line = written
+                    .lines()
+                    .find_map(|line| line.trim().strip_prefix(&format!("config.parallelism.{name} = ")));
+                line.map(str::to_owned)
+            };
+            [
+                "data_parallel_replicate_degree",
+                "data_parallel_shard_degree",
+                "context_parallel_degree",
+                "context_parallel_rotate_method",
+            ]
+            .map(|name| line(name).unwrap_or_default())
+        };
+        assert_eq!(degrees(&divided), ["1", "4", "2", "\"alltoall\""]);
+        for (shards, shard) in [(2, 1), (4, 2)] {
+            execution(&mut divided).shards = Some(shards);
+            assert_eq!(
+                degrees(&divided),
+                [(4 / shard).to_string(), shard.to_string(), "2".into(), "\"alltoall\"".into()]
+            );
+        }
+        let notes = export_joint_noted(&divided, "torchtitan").unwrap().notes;
+        assert_eq!(
+            notes.iter().filter(|note| note.contains("between groups") || note.contains("ring")).count(),
+            2
+        );
+        divide(&mut divided, 4, ContextExchange::Ring);
+        execution(&mut divided).shards = Some(2);
+        let (code, place, _) = refused(&divided, "torchtitan");
+        assert_eq!((code, place.as_deref()), ("E024", Some("execution.shards")));
+        execution(&mut divided).shards = None;
+        execution(&mut divided).zero = 0;
+        let (code, place, _) = refused(&divided, "torchtitan");
+        assert_eq!((code, place.as_deref()), ("E024", Some("execution.zero")));
+        execution(&mut divided).zero = 3;
+        divide(&mut divided, 4, ContextExchange::AllToAll);
+        assert_eq!(refused(&divided, "torchtitan").0, "E033");
     }
 
     #[test]

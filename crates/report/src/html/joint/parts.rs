@@ -13,10 +13,11 @@ pub(super) const MEMORY: &str = "memory";
 type OfParts = (&'static str, &'static str, fn(&JointPartsDocument) -> f64);
 type OfStage = (&'static str, &'static str, fn(&JointStageDocument) -> f64);
 
-const TIMES: [OfParts; 7] = [
+const TIMES: [OfParts; 8] = [
     ("compute", "d0", |parts| parts.compute_s),
     ("recomputation", "d4", |parts| parts.recompute_s),
     ("tensor parallelism", "d2", |parts| parts.tensor_s),
+    ("context parallelism", "d7", |parts| parts.context_s),
     ("experts", "d3", |parts| parts.expert_s),
     ("ZeRO", "d6", |parts| parts.zero_s),
     ("transfers", "d1", |parts| parts.transfer_s),

@@ -114,7 +114,11 @@ impl Stages<'_> {
             parts.push(format!("device {}", index % self.devices));
         }
         parts.extend(stage.kind.as_ref().map(|kind| format!("<bdi>{}</bdi>", escape(&visible(kind)))));
-        parts.push(format!("tp\u{a0}{} ×\u{a0}dp\u{a0}{}", stage.tensor, stage.data));
+        let context = match &self.page.document.execution {
+            Some(execution) if execution.context > 1 => format!(" ×\u{a0}cp\u{a0}{}", execution.context),
+            _ => String::new(),
+        };
+        parts.push(format!("tp\u{a0}{}{context} ×\u{a0}dp\u{a0}{}", stage.tensor, stage.data));
         parts.join(", ")
     }
 

@@ -49,8 +49,9 @@ fn degrees(page: &JointPage) -> Vec<(&'static str, String)> {
         };
         let schedule = table::schedule(execution.schedule).unwrap_or("none");
         rows.push(("dp", execution.data.to_string()));
+        rows.extend(joint::context(execution).map(|context| ("cp", context)));
         rows.push(("ep", execution.expert.to_string()));
-        rows.push(("ZeRO", execution.zero.to_string()));
+        rows.push(("ZeRO", joint::zero(execution)));
         rows.push(("schedule", format!("{schedule}{chunks}")));
         let samples = if execution.microbatch == 1 { "sample" } else { "samples" };
         let microbatches = count(execution.microbatches as usize);
@@ -62,6 +63,7 @@ fn degrees(page: &JointPage) -> Vec<(&'static str, String)> {
     rows.push(("allowed", joint::parallel(&plan.objective)));
     if plan.objective.kind == JointObjectiveKind::Iteration {
         rows.push(("schedules allowed", joint::schedules(&plan.objective)));
+        rows.extend(joint::cut(&plan.objective).map(|layers| ("layers asked for", layers)));
     }
     rows.extend(joint::utilisation(plan, page.figures).map(|share| ("utilisation", share)));
     rows

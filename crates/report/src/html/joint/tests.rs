@@ -1,8 +1,8 @@
 use stagewright_core::document::{
-    ClassDocument, ClusterDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument,
-    JointLayerDocument, JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument,
-    JointStageDocument, KindDocument, OriginDocument, Parallelism, PlanStatus, RecomputeWorkspace, Schedule,
-    SourcesDocument, ThroughputDocument,
+    ClassDocument, ClusterDocument, ContextExchange, JOINT_PLAN_SCHEMA, JointBoundDocument,
+    JointExecutionDocument, JointLayerDocument, JointObjectiveDocument, JointObjectiveKind,
+    JointPartsDocument, JointPlanDocument, JointStageDocument, KindDocument, OriginDocument, Parallelism,
+    PlanStatus, RecomputeWorkspace, Schedule, SourcesDocument, ThroughputDocument,
 };
 
 use super::{JointPage, write};
@@ -384,5 +384,32 @@ fn hostile_names_and_figures_are_shown() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn context_parallelism_and_groups_of_shards_are_shown_if_they_are_used() {
+    let mut plan = plan(Schedule::OneFOneB, 2, 8);
+    let parts = [JointPartsDocument { compute_s: 2.0, context_s: 1.0, ..JointPartsDocument::default() }; 2];
+    let plain = page_with(&plan, Some(&[JointPartsDocument { context_s: 0.0, ..parts[0] }; 2]));
+    assert!(!plain.contains("<dt>cp</dt>") && !plain.contains("context parallelism"));
+    let execution = plan.execution.as_mut().expect("an execution");
+    (execution.context, execution.exchange) = (2, Some(ContextExchange::AllToAll));
+    (execution.zero, execution.shards) = (3, Some(2));
+    (plan.objective.chunks, plan.objective.cut) = (Some(2), Some(vec![3, 5]));
+    plan.objective.schedules = vec![Schedule::OneFOneB, Schedule::Interleaved];
+    let page = page_with(&plan, Some(&parts));
+    for part in [
+        "32 of 64 in use",
+        "<dt>cp</dt><dd>2 by all-to-all</dd>",
+        "<dt>ZeRO</dt><dd>3 over groups of 2</dd>",
+        "<dt>schedules allowed</dt><dd>1f1b, interleaved with 2 stages of a device</dd>",
+        "<dt>layers asked for</dt><dd>3, 5</dd>",
+        "tp\u{a0}4 ×\u{a0}cp\u{a0}2 ×\u{a0}dp\u{a0}2",
+        "aria-label=\"time: compute 2.0000 s, context parallelism 1.0000 s\"",
+        // Half of the rate of a device, since twice as many work.
+        "<dt>utilisation</dt><dd>6.25% of the peak of its devices</dd>",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
     }
 }

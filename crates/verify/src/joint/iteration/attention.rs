@@ -13,8 +13,11 @@ use crate::read::Graph;
 pub(super) struct Attention {
     /// Operators that run in the kernel of an attention, including backward operators.
     pub(super) is_inside: Vec<bool>,
-    /// First products.
+    /// First and last products.
     pub(super) is_first: Vec<bool>,
+    pub(super) is_last: Vec<bool>,
+    /// Products of attentions that run in one kernel, forward and backward.
+    pub(super) is_product: Vec<bool>,
     /// Products that run again in the backward pass.
     pub(super) runs_again: Vec<bool>,
     /// Softmaxes of attentions whose operators run by themselves, and the operators colocated with them.
@@ -36,11 +39,13 @@ impl Attention {
         let all = 0..count;
         let is_first: Vec<bool> =
             all.clone().map(|operator| is_bare(operator) && to.over[operator]).collect();
+        let is_last: Vec<bool> =
+            all.clone().map(|operator| is_bare(operator) && from.over[operator]).collect();
         let is_softmax =
             |operator: usize| kinds.is(operator, "softmax") && from.before[operator] && to.before[operator];
         if runtime.is_some_and(|runtime| !runtime.fused_attention) {
             let softmaxes: Vec<bool> = all.map(is_softmax).collect();
-            return Attention::apart(graph, is_first, colocated(graph, &softmaxes));
+            return Attention::apart(graph, is_first, is_last, colocated(graph, &softmaxes));
         }
         let is_between = all.clone().map(|operator| match kinds.is(operator, "softmax") {
             true => is_softmax(operator),
@@ -50,8 +55,7 @@ impl Attention {
                         || from.over[operator] && to.before[operator])
             }
         });
-        let is_product =
-            all.clone().map(|operator| is_first[operator] || is_bare(operator) && from.over[operator]);
+        let is_product = all.clone().map(|operator| is_first[operator] || is_last[operator]);
         let is_halved =
             all.map(|operator| is_bare(operator) && (to.over_causal[operator] || from.over_causal[operator]));
         let is_inside = colocated(graph, &is_between.collect::<Vec<_>>());
@@ -69,15 +73,27 @@ impl Attention {
             .collect();
         let (flop, runs_again) = (flop(runtime, &is_product, &is_halved), is_first.clone());
         let has_scores = vec![false; count];
-        Attention { is_inside, is_first, runs_again, has_scores, flop, is_hidden, unmoved }
+        Attention {
+            is_inside,
+            is_first,
+            is_last,
+            is_product,
+            runs_again,
+            has_scores,
+            flop,
+            is_hidden,
+            unmoved,
+        }
     }
 
     /// Attentions whose operators run by themselves.
-    fn apart(graph: &Graph, is_first: Vec<bool>, has_scores: Vec<bool>) -> Self {
+    fn apart(graph: &Graph, is_first: Vec<bool>, is_last: Vec<bool>, has_scores: Vec<bool>) -> Self {
         let none = vec![false; graph.operators.len()];
         Attention {
             is_inside: none.clone(),
             is_first,
+            is_last,
+            is_product: none.clone(),
             runs_again: none,
             has_scores,
             flop: vec![1.0; graph.operators.len()],

@@ -13,7 +13,8 @@ pub(super) struct Devices<'a> {
     /// Link from the devices' group to other groups.
     uplink: Option<&'a LinkDocument>,
     pub(super) tensor: u64,
-    pub(super) data: u64,
+    /// Tensor-parallel groups with the same parameters: the product of the degrees of data and context parallelism.
+    pub(super) copies: u64,
     pub(super) runtime: Option<&'a RuntimeDocument>,
 }
 
@@ -41,11 +42,16 @@ impl<'a> Devices<'a> {
         runtime: Option<&'a RuntimeDocument>,
         kind: usize,
         tensor: u64,
-        data: u64,
+        copies: u64,
     ) -> Self {
         let kind = &cluster.kinds[kind];
         let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
-        Devices { kind, uplink, tensor, data, runtime }
+        Devices { kind, uplink, tensor, copies, runtime }
+    }
+
+    /// Number of devices of a stage.
+    pub(super) fn of_stage(&self) -> u64 {
+        self.tensor.saturating_mul(self.copies)
     }
 
     /// Number of devices of a server; a kind without servers is a single server.
@@ -54,12 +60,18 @@ impl<'a> Devices<'a> {
         u64::from(document.server.map_or(document.count, |server| server.devices))
     }
 
+    /// Factor of the seconds of transfers between stages.
+    pub(super) fn transfers(&self) -> f64 {
+        self.runtime.map_or(1.0, |runtime| runtime.transfers)
+    }
+
     /// Bytes of a device that a plan may use; `None` if they are unlimited.
     pub(super) fn usable_memory(&self, is_version_2: bool) -> Option<f64> {
         let document = self.kind.document;
         let Some(runtime) = self.runtime else { return read::usable_memory(document, is_version_2) };
-        let reserve = document.reserve_bytes.unwrap_or(runtime.reserve_bytes);
-        document.memory_bytes.map(|memory| (memory - reserve).max(0.0))
+        let left =
+            |memory: f64| document.reserve_bytes.unwrap_or(runtime.reserve_bytes + runtime.margin * memory);
+        document.memory_bytes.map(|memory| (memory - left(memory)).max(0.0))
     }
 
     /// The link used by a group. A runtime uses the ports of all devices that the group has in a server.
@@ -75,8 +87,21 @@ impl<'a> Devices<'a> {
         Ok(LinkDocument { bandwidth: inside.min(ports as f64 * one_port.bandwidth), ..one_port })
     }
 
-    /// The link used by a transfer in a pipeline of `span` devices.
-    pub(super) fn port(&self, span: u64, needed_for: &str) -> Result<LinkDocument, CheckError> {
+    /// The link used by a transfer in a pipeline of `span` devices. Transfers between many servers may start later.
+    pub(super) fn transfer_link(&self, span: u64, needed_for: &str) -> Result<LinkDocument, CheckError> {
+        let mut link = self.port(span, needed_for)?;
+        if let Some(runtime) = self.runtime
+            && self.stated(span, needed_for)?.is_between_servers
+            && u64::from(self.kind.document.count).div_ceil(self.of_server().max(1))
+                >= u64::from(runtime.wide_servers)
+        {
+            link.latency_s += runtime.wide_transfer_s;
+        }
+        Ok(link)
+    }
+
+    /// The link used by a device of a group of `span` devices.
+    fn port(&self, span: u64, needed_for: &str) -> Result<LinkDocument, CheckError> {
         let Stated { link, is_between_servers } = self.stated(span, needed_for)?;
         let reached = match (self.runtime, is_between_servers) {
             (None, _) => return Ok(*link),
@@ -151,7 +176,7 @@ pub(super) fn of_stages<'a>(
 ) -> Vec<Devices<'a>> {
     let mut stages = Vec::with_capacity(plan.stages.len());
     let mut first_of: Vec<Option<u32>> = vec![None; cluster.kinds.len()];
-    let mut used: Vec<Vec<(u32, u32)>> = vec![Vec::new(); cluster.kinds.len()];
+    let mut used = vec![0u64; cluster.kinds.len()];
     let pipeline = rules::pipeline(plan);
     let runtime = plan.objective.runtime.as_ref();
     for (index, stage) in plan.stages.iter().enumerate() {
@@ -160,11 +185,12 @@ pub(super) fn of_stages<'a>(
             continue;
         };
         let (tensor, first) = (stage.tensor, *first_of[kind].get_or_insert(stage.tensor));
+        let copies = u64::from(stage.data).saturating_mul(rules::context(plan));
+        let devices = Devices::new(cluster, runtime, kind, u64::from(tensor), copies);
         // Later stages reuse the same devices.
         if index < pipeline {
-            used[kind].push((tensor, stage.data));
+            used[kind] = used[kind].saturating_add(devices.of_stage());
         }
-        let devices = Devices::new(cluster, runtime, kind, u64::from(tensor), u64::from(stage.data));
         let mut wrong = |needs| {
             let found = u64::from(tensor);
             violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
@@ -178,7 +204,7 @@ pub(super) fn of_stages<'a>(
         stages.push(devices);
     }
     for (kind, used) in cluster.kinds.iter().zip(used) {
-        let (used, count) = (rules::devices(used.into_iter()), u64::from(kind.document.count));
+        let count = u64::from(kind.document.count);
         if used > count {
             let kind = Some(kind.document.name.clone());
             violations.push(JointViolation::Devices { kind, used, count });

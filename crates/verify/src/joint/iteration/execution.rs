@@ -1,7 +1,10 @@
 //! How the stages run the batch.
 
-use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism, Schedule};
+use stagewright_core::document::{
+    ContextExchange, JointExecutionDocument, JointPlanDocument, Parallelism, Schedule,
+};
 
+use super::context::Limits;
 use super::experts::Experts;
 use crate::joint::JointViolation;
 use crate::joint::rules::{self, Allowed};
@@ -54,12 +57,66 @@ pub(super) fn check(
     let in_range = if zero > MOST_ZERO { Err("0 to 3".to_owned()) } else { Ok(()) };
     require(None, "zero", zero, in_range.and(allowed.degree(Parallelism::Zero, 0, zero)));
 
-    let expert = u64::from(execution.expert);
+    let (expert, copies) = (u64::from(execution.expert), copies(execution));
     require(None, "expert", expert, at_least_one(expert).and(allowed.degree(Parallelism::Ep, 1, expert)));
-    if expert > 0 && !data.is_multiple_of(expert) {
-        require(None, "expert", expert, Err(format!("a divisor of the {data} copies")));
+    if expert > 0 && !copies.is_multiple_of(expert) {
+        require(None, "expert", expert, Err(format!("a divisor of the {copies} copies")));
     }
     require(None, "expert", expert, experts.allow(expert));
+
+    let shards = execution.shards.map_or(copies, u64::from);
+    require(None, "shards", shards, allow_shards(allowed, execution));
+}
+
+/// Number of copies of the states outside experts.
+pub(super) fn copies(execution: &JointExecutionDocument) -> u64 {
+    u64::from(execution.data) * u64::from(execution.context)
+}
+
+/// Checks the number of copies that divide states among themselves. The error states the requirement.
+pub(super) fn allow_shards(allowed: Allowed, execution: &JointExecutionDocument) -> Result<(), String> {
+    let copies = copies(execution);
+    let may_be_fewer = execution.zero > 0 && execution.expert == 1;
+    let found = execution.shards.map(u64::from);
+    // As many copies as there are, or more, are all of them, and so is any number that divides no states.
+    let given =
+        allowed.given(Parallelism::Shard).map(u64::from).filter(|&given| may_be_fewer && given < copies);
+    match (found, given) {
+        (None, None) => Ok(()),
+        (None, Some(given)) => Err(format!("{given}, as given")),
+        (Some(_), _) if !allowed.has(Parallelism::Shard) => Err("absent without shard".to_owned()),
+        (Some(_), _) if execution.zero == 0 => Err("absent without ZeRO".to_owned()),
+        (Some(_), _) if execution.expert != 1 => Err("absent with expert parallelism".to_owned()),
+        (Some(found), Some(given)) if found != given => Err(format!("{given}, as given")),
+        (Some(found), _) if found <= 1 || found >= copies || !copies.is_multiple_of(found) => {
+            Err(format!("a divisor of the {copies} copies, above 1 and below {copies}"))
+        }
+        (Some(_), None) if allowed.given(Parallelism::Shard).is_some() => {
+            Err("absent, since the given number is that of all copies".to_owned())
+        }
+        (Some(_), _) => Ok(()),
+    }
+}
+
+/// Checks the degree of context parallelism, and the exchange that it requires.
+pub(super) fn check_context(
+    plan: &JointPlanDocument,
+    execution: &JointExecutionDocument,
+    limits: &Limits,
+    violations: &mut Vec<JointViolation>,
+) {
+    let found = u64::from(execution.context);
+    let allowed = Allowed::new(plan).degree(Parallelism::Cp, 1, found);
+    let holds = if found == 0 { Err("at least 1".to_owned()) } else { allowed.and(limits.allow(found)) };
+    if let Err(needs) = holds {
+        violations.push(JointViolation::Degree { stage: None, name: "context", found, needs });
+    }
+    let needs = match (execution.exchange, execution.context > 1) {
+        (None, true) => "ring or all-to-all with context parallelism",
+        (Some(_), false) => "absent without context parallelism",
+        _ => return,
+    };
+    violations.push(JointViolation::Exchange { found: execution.exchange.map(ContextExchange::name), needs });
 }
 
 /// Checks the schedule, and the number of stages per device that it requires.
@@ -84,6 +141,9 @@ pub(super) fn check_schedule(
             wrong("chunks", chunks, "1 but under the interleaved schedule".to_owned());
         }
         return;
+    }
+    if let Some(given) = plan.objective.chunks.filter(|given| *given != execution.chunks) {
+        wrong("chunks", chunks, format!("{given}, as given"));
     }
     if chunks < 2 {
         wrong("chunks", chunks, "at least 2 under the interleaved schedule".to_owned());

@@ -4,6 +4,8 @@ mod attention;
 mod boundary;
 mod collective;
 mod configuration;
+mod context;
+mod cut;
 mod devices;
 mod execution;
 mod experts;
@@ -35,6 +37,7 @@ use super::{JointReport, JointStageFigures, JointViolation};
 use crate::error::CheckError;
 use crate::read::{self, Cluster, Graph};
 use configuration::Configuration;
+use context::Limits;
 use devices::Devices;
 use model::Model;
 use order::Pipeline;
@@ -103,8 +106,11 @@ fn figures(
         Model::new(graph, plan.objective.runtime.as_ref(), layer_of, layers.iter().map(|&(name, _)| name));
     execution::check(plan, execution, &model.experts, violations);
     execution::check_schedule(plan, execution, violations);
+    let limits = Limits::new(&model, batch);
+    execution::check_context(plan, execution, &limits, violations);
     let heads = heads::heads(graph, &model.attention, batch);
-    check_heads(&heads, &devices, violations);
+    check_heads(&heads, &devices, execution, violations);
+    cut::check(plan, &model, &layers, violations);
     if !violations.is_empty() {
         return Ok(None);
     }
@@ -125,21 +131,33 @@ fn figures(
     if let Some(bound) = plan.bound.value_s.filter(|&bound| bound <= limit)
         && violations.is_empty()
     {
-        let problem = proof::Problem { model: &model, cluster, plan, samples, heads: &heads };
+        let problem =
+            proof::Problem { model: &model, cluster, plan, samples, heads: &heads, limits: &limits };
         figures.is_bound_proven = proof::proves(&problem, &layers, bound);
     }
     Ok(Some(figures))
 }
 
 /// Reports stages whose devices do not divide the heads of an attention.
-fn check_heads(heads: &[u64], devices: &[Devices], violations: &mut Vec<JointViolation>) {
+fn check_heads(
+    heads: &[u64],
+    devices: &[Devices],
+    execution: &JointExecutionDocument,
+    violations: &mut Vec<JointViolation>,
+) {
+    let divides = |divisor: u64, count: u64| divisor > 0 && count.is_multiple_of(divisor);
     for &count in heads {
-        for (index, devices) in devices.iter().enumerate() {
-            if devices.tensor == 0 || !count.is_multiple_of(devices.tensor) {
-                let (found, needs) =
-                    (devices.tensor, format!("a divisor of the {count} heads of an attention"));
-                violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
-            }
+        for (index, &Devices { tensor, .. }) in devices.iter().enumerate() {
+            let over = context::over_heads(tensor, execution.context, execution.exchange);
+            let (name, found, needs) = if !divides(tensor, count) {
+                ("tensor", tensor, format!("a divisor of the {count} heads of an attention"))
+            } else if !divides(over, count) {
+                let needs = format!("a divisor of {} of the {count} heads of an attention", count / tensor);
+                ("context", u64::from(execution.context), needs)
+            } else {
+                continue;
+            };
+            violations.push(JointViolation::Degree { stage: Some(index), name, found, needs });
         }
     }
 }
@@ -276,7 +294,7 @@ impl Plan<'_> {
             return u64::MAX;
         }
         let all = self.devices.iter().take(self.pipeline.devices);
-        all.map(|devices| devices.tensor.saturating_mul(devices.data)).fold(0, u64::saturating_add)
+        all.map(Devices::of_stage).fold(0, u64::saturating_add)
     }
 
     /// How far the pipeline reaches.
@@ -302,14 +320,14 @@ impl Plan<'_> {
             if crossing.forward.is_none() && crossing.backward.is_none() {
                 continue;
             }
-            let link = |stage: usize| self.devices[stage].port(all, "transfers between stages");
+            let link = |stage: usize| self.devices[stage].transfer_link(all, "transfers between stages");
             let link = devices::slower(&link(boundary)?, &link(boundary + 1)?);
             for (reader, pass, bytes) in
                 [(boundary + 1, 0, crossing.forward), (boundary, 1, crossing.backward)]
             {
                 if let Some(bytes) = bytes.filter(|&bytes| bytes > 0.0) {
-                    sums[reader].passes[pass] +=
-                        collective::point_to_point(bytes * stages[reader].share(), &link);
+                    let seconds = collective::point_to_point(bytes * stages[reader].share(), &link);
+                    sums[reader].passes[pass] += self.devices[reader].transfers() * seconds;
                 }
             }
         }

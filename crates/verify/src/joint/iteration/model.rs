@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use stagewright_core::document::{Pass, RuntimeDocument};
 
 use super::attention::Attention;
+use super::context::{self, Exchange};
 use super::experts::Experts;
 use super::kinds::{Kinds, colocated, forward_inputs, outputs, size};
 use super::membership;
@@ -65,6 +66,8 @@ pub(super) struct Layer {
     pub(super) conversions: Vec<Conversion>,
     /// Bytes that the layer's dispatches and combines exchange with experts, each in a collective of its own.
     pub(super) exchanges: Vec<f64>,
+    /// Exchanges of the attentions of the layer under context parallelism.
+    pub(super) attended: Vec<Exchange>,
     pub(super) parameters: Divided,
     pub(super) gradients: Divided,
     pub(super) optimizer: Divided,
@@ -95,6 +98,7 @@ impl Layer {
             updates: _,
             conversions,
             exchanges,
+            attended,
             parameters,
             gradients,
             optimizer,
@@ -113,6 +117,7 @@ impl Layer {
         let kept = [stashed, inputs, products, loss].into_iter().flat_map(Kept::figures);
         let amounts = exchanges.iter().chain(divided).chain([workspace, gathered]).copied().chain(kept);
         figures.extend(amounts.map(f64::to_bits));
+        figures.extend(attended.iter().flat_map(Exchange::figures));
         figures
     }
 }
@@ -195,6 +200,9 @@ impl<'a> Model<'a> {
         }
         for &(operator, bytes) in &model.experts.exchanges {
             model.layers[model.layer_of[operator]].exchanges.push(bytes);
+        }
+        for (layer, attended) in context::exchanges(&model).into_iter().enumerate() {
+            model.layers[layer].attended = attended;
         }
         model
     }
@@ -299,6 +307,18 @@ impl<'a> Model<'a> {
             let gathered = layer.conversions.iter().filter(|conversion| conversion.is_to_whole());
             layer.gathered = gathered.map(|conversion| conversion.bytes).fold(0.0, f64::max);
         }
+    }
+
+    /// The place of the first forward operator of each layer; `usize::MAX` without one. Inputs of the model do not count,
+    /// since they are placed with their first reader.
+    pub(super) fn first_places(&self) -> Vec<usize> {
+        let mut first = vec![usize::MAX; self.layers.len()];
+        for (operator, &layer) in self.layer_of.iter().enumerate() {
+            if self.graph.pass(operator) == Pass::Forward && !self.is_input(operator) {
+                first[layer] = first[layer].min(self.graph.work_place[operator]);
+            }
+        }
+        first
     }
 
     /// Whether the tensors of an operator are inputs of the model, which every stage has.

@@ -35,8 +35,10 @@ pub(super) struct PassParts {
     pub(super) weights: f64,
     /// Forward operators that the configuration repeats.
     pub(super) repeated: f64,
-    /// Conversions and exchanges, in a pass.
+    /// Conversions and exchanges with experts, in a pass.
     pub(super) exchanged: f64,
+    /// Exchanges of tokens in the forward and in the backward pass that attentions do not hide.
+    pub(super) attended: [f64; 2],
     /// Gathers of parameters in the forward and in the backward pass.
     pub(super) gathered: [f64; 2],
     /// Scatter of gradients.
@@ -53,19 +55,27 @@ impl PassParts {
         is_apart: bool,
         host: f64,
     ) -> Times {
-        let PassParts { forward, backward, weights, repeated, exchanged, gathered, scattered } = *self;
-        let mix = |compute: f64, moved: f64| compute.max(moved) + runtime.contention * compute.min(moved);
-        let (times, hosts) = if configuration == Configuration::Full { (2.0, 3.0) } else { (1.0, 2.0) };
-        let there = at_least(mix(forward, gathered[0]) + exchanged, host);
+        let PassParts { forward, backward, weights, repeated, exchanged, attended, gathered, scattered } =
+            *self;
+        let is_full = configuration == Configuration::Full;
+        let (times, hosts) = if is_full { (2.0, 3.0) } else { (1.0, 2.0) };
+        let there = at_least(mix(runtime, forward, gathered[0]) + exchanged + attended[0], host);
         let [compute, moved] = [backward + weights + repeated, gathered[1] + scattered];
-        let back = at_least(mix(compute, moved) + times * exchanged, hosts * host);
+        let again = if is_full { attended[0] } else { 0.0 };
+        let besides = times * exchanged + attended[1] + again;
+        let back = at_least(mix(runtime, compute, moved) + besides, hosts * host);
         if !is_apart {
             return [there, back, 0.0];
         }
-        let all = backward + weights + exchanged + gathered[1] + scattered;
+        let all = backward + weights + exchanged + attended[1] + gathered[1] + scattered;
         let share = if all > 0.0 { (weights + scattered) / all } else { 0.0 };
         [there, back - share * back, share * back]
     }
+}
+
+/// Seconds of compute and collectives that overlap.
+pub(super) fn mix(runtime: &RuntimeDocument, compute: f64, moved: f64) -> f64 {
+    compute.max(moved) + runtime.contention * compute.min(moved)
 }
 
 /// The larger of a time and of the `least` that it may be. A time that is not a number stays so.

@@ -1,6 +1,8 @@
 //! Time and memory of a stage.
 
-use stagewright_core::document::{JointExecutionDocument, LinkDocument, RuntimeDocument, Schedule};
+use stagewright_core::document::{
+    ContextExchange, JointExecutionDocument, LinkDocument, RuntimeDocument, Schedule,
+};
 
 use super::collective::{all_gather, all_reduce, all_to_all, reduce_scatter, tree_all_reduce};
 use super::configuration::Configuration;
@@ -49,7 +51,11 @@ pub(super) struct Stage<'a> {
     tensor: f64,
     expert: u64,
     zero: u32,
-    /// Share of the graph's samples that a copy processes in a microbatch.
+    context: u64,
+    exchange: Option<ContextExchange>,
+    /// Number of copies that divide states among themselves; `None` for all.
+    shards: Option<u64>,
+    /// Share of the graph's samples that a tensor-parallel group processes in a microbatch.
     microbatch: f64,
     microbatches: f64,
     /// How far the pipeline reaches; of no importance without a runtime.
@@ -71,7 +77,10 @@ impl<'a> Stage<'a> {
             tensor: devices.tensor as f64,
             expert: u64::from(execution.expert),
             zero: execution.zero,
-            microbatch: f64::from(execution.microbatch) / samples,
+            context: u64::from(execution.context),
+            exchange: execution.exchange,
+            shards: execution.shards.map(u64::from),
+            microbatch: f64::from(execution.microbatch) / samples / f64::from(execution.context.max(1)),
             microbatches: f64::from(execution.microbatches),
             depth,
             has_weights_apart: execution.schedule == Schedule::ZeroBubble,
@@ -105,6 +114,9 @@ impl<'a> Stage<'a> {
             Configuration::Selective | Configuration::Full => (stashed - kept).max(0.0),
         };
         let whole = if self.tensor > 1.0 { 2.0 * self.tensor * layer.gathered } else { 0.0 };
+        let exchanged =
+            layer.attended.iter().map(|exchange| self.exchange.map_or(0.0, |by| exchange.workspace(by)));
+        let exchanged = exchanged.fold(0.0, f64::max);
         let kept = kept * self.share();
         let is_apart = self.has_weights_apart && configuration == Configuration::None;
         Ok(Costs {
@@ -122,7 +134,8 @@ impl<'a> Stage<'a> {
             update: self.once(layer)? + self.updates(work),
             state: self.state(layer),
             activations: if is_apart { [0.0, kept] } else { [kept, 0.0] },
-            workspace: (layer.workspace + recomputed + loss + whole) * self.share() + self.gathered(layer),
+            workspace: (layer.workspace + recomputed + loss + whole + exchanged) * self.share()
+                + self.gathered(layer),
         })
     }
 
@@ -162,6 +175,9 @@ impl<'a> Stage<'a> {
             forward += seconds;
             backward += seconds;
         }
+        let [there, back] = self.attended(layer, work)?;
+        forward += there;
+        backward += back;
         backward += match configuration {
             Configuration::None => 0.0,
             Configuration::Selective => seconds(work.others),
@@ -182,7 +198,7 @@ impl<'a> Stage<'a> {
         configuration: Configuration,
         runtime: &RuntimeDocument,
     ) -> Result<PassParts, CheckError> {
-        let seconds = |seconds: Seconds| seconds.of(self.microbatch, self.tensor);
+        let seconds = |seconds: Seconds| runtime.compute * seconds.of(self.microbatch, self.tensor);
         let converted: f64 = self.conversions(layer)?.iter().map(|found| found.there).sum();
         let exchanged: f64 = self.exchanges(layer)?.iter().sum();
         let [gathered, scattered] = self.in_microbatch(layer)?;
@@ -199,6 +215,7 @@ impl<'a> Stage<'a> {
                 Configuration::Full => seconds(work.forward),
             },
             exchanged: converted * runtime.tensor + exchanged,
+            attended: self.attended(layer, work)?,
             gathered: [part(gathered), if is_once { 0.0 } else { gathered }],
             scattered: part(scattered),
         })
@@ -225,7 +242,32 @@ impl<'a> Stage<'a> {
         let group = Group { count: self.expert, apart: tensor, span: tensor.saturating_mul(self.expert) };
         let link = self.devices.link(group, "expert parallelism")?;
         let bytes = layer.exchanges.iter().map(|bytes| self.expert as f64 * self.share() * bytes);
-        Ok(bytes.map(|bytes| all_to_all(self.expert, bytes, &link)).collect())
+        let factor = self.devices.runtime.map_or(1.0, |runtime| runtime.exchanges);
+        Ok(bytes.map(|bytes| factor * all_to_all(self.expert, bytes, &link)).collect())
+    }
+
+    /// Seconds of the exchanges of tokens of a layer in the forward and in the backward pass, beyond those of its
+    /// attentions. A ring passes keys and values while attentions work, and in the backward pass also their gradients.
+    fn attended(&self, layer: &Layer, work: &Work) -> Result<[f64; 2], CheckError> {
+        let Some(exchange) = self.exchange.filter(|_| !layer.attended.is_empty()) else {
+            return Ok([0.0; 2]);
+        };
+        let Devices { tensor, runtime, .. } = self.devices;
+        let group = Group { count: self.context, apart: tensor, span: tensor.saturating_mul(self.context) };
+        let link = self.devices.link(group, "context parallelism")?;
+        let seconds = layer.attended.iter();
+        let seconds: f64 =
+            seconds.map(|found| found.seconds(exchange, self.context, self.share(), &link)).sum();
+        let seconds = runtime.map_or(1.0, |runtime| runtime.exchanges) * seconds;
+        Ok(match (exchange, runtime) {
+            (ContextExchange::AllToAll, _) => [seconds; 2],
+            (ContextExchange::Ring, None) => [seconds, 2.0 * seconds],
+            (ContextExchange::Ring, Some(runtime)) => [0, 1].map(|pass| {
+                let compute = runtime.compute * work.attended[pass].of(self.microbatch, self.tensor);
+                let moved = [seconds, 2.0 * seconds][pass];
+                runtime::mix(runtime, compute, moved) - compute
+            }),
+        })
     }
 
     /// Seconds of the updates of a layer, each divided among the devices that share it.
@@ -238,7 +280,7 @@ impl<'a> Stage<'a> {
                     devices *= self.expert as f64;
                 }
                 if self.zero > 0 {
-                    devices *= self.copies()[is_expert] as f64;
+                    devices *= self.dividing()[is_expert].count as f64;
                 }
                 sum += seconds / devices;
             }
@@ -246,9 +288,28 @@ impl<'a> Stage<'a> {
         sum
     }
 
-    /// Numbers of copies outside experts, and of experts.
-    fn copies(&self) -> [u64; 2] {
-        [self.devices.data, (self.devices.data / self.expert.max(1)).max(1)]
+    /// The copies that divide states outside experts, and those of experts.
+    fn dividing(&self) -> [Group; 2] {
+        let Devices { tensor, copies, .. } = self.devices;
+        let span = self.devices.of_stage();
+        match self.shards {
+            None => [1, self.expert.max(1)].map(|expert| Group {
+                count: (copies / expert).max(1),
+                apart: tensor.saturating_mul(expert),
+                span,
+            }),
+            Some(shards) => [Group { count: shards, apart: tensor, span: tensor.saturating_mul(shards) }; 2],
+        }
+    }
+
+    /// The copies that have the same part of states.
+    fn with_same_part(&self, shards: u64) -> Group {
+        let Devices { tensor, copies, .. } = self.devices;
+        Group {
+            count: copies / shards.max(1),
+            apart: tensor.saturating_mul(shards),
+            span: self.devices.of_stage(),
+        }
     }
 
     /// The parts outside and inside experts on a device.
@@ -260,29 +321,28 @@ impl<'a> Stage<'a> {
     /// the experts.
     fn over_copies(
         &self,
+        groups: [Group; 2],
         amount: &Divided,
         factor: f64,
         collective: fn(u64, f64, &LinkDocument) -> f64,
     ) -> Result<f64, CheckError> {
-        let Devices { tensor, data, runtime, .. } = self.devices;
-        let apart = [tensor, tensor.saturating_mul(self.expert)];
+        let runtime = self.devices.runtime;
         let mut seconds = 0.0;
-        for ((count, apart), bytes) in self.copies().into_iter().zip(apart).zip(self.per_device(amount)) {
+        for (group, bytes) in groups.into_iter().zip(self.per_device(amount)) {
             let bytes = factor * bytes;
-            if count > 1 && bytes > 0.0 {
-                let group = Group { count, apart, span: tensor.saturating_mul(data) };
+            if group.count > 1 && bytes > 0.0 {
                 let mut link = self.devices.link(group, "data parallelism")?;
                 // Each of the buckets is a collective.
                 link.latency_s *= runtime.map_or(1.0, |runtime| runtime.buckets);
-                seconds += collective(count, bytes, &link);
+                seconds += collective(group.count, bytes, &link);
             }
         }
-        Ok(seconds)
+        Ok(runtime.map_or(1.0, |runtime| runtime.copies) * seconds)
     }
 
     /// Seconds of a collective over copies of parameters.
     fn over_parameters(&self, layer: &Layer) -> Result<f64, CheckError> {
-        self.over_copies(&layer.parameters, 1.0, all_gather)
+        self.over_copies(self.dividing(), &layer.parameters, 1.0, all_gather)
     }
 
     /// Seconds of a collective over copies of gradients.
@@ -291,8 +351,12 @@ impl<'a> Stage<'a> {
         layer: &Layer,
         collective: fn(u64, f64, &LinkDocument) -> f64,
     ) -> Result<f64, CheckError> {
-        let factor = self.devices.runtime.map_or(1.0, |runtime| runtime.reduction);
-        self.over_copies(&layer.gradients, factor, collective)
+        self.over_copies(self.dividing(), &layer.gradients, self.reduction(), collective)
+    }
+
+    /// Factor of the bytes of reduced gradients.
+    fn reduction(&self) -> f64 {
+        self.devices.runtime.map_or(1.0, |runtime| runtime.reduction)
     }
 
     /// Seconds of the collectives over copies in a microbatch: of parameters in both passes, and of gradients.
@@ -314,13 +378,20 @@ impl<'a> Stage<'a> {
             1 | 2 => self.over_parameters(layer)?,
             _ => 0.0,
         };
+        let reduce = if self.devices.runtime.is_some() { tree_all_reduce } else { all_reduce };
         let gradients = match self.zero {
-            0 if self.devices.runtime.is_some() => self.over_gradients(layer, tree_all_reduce)?,
-            0 => self.over_gradients(layer, all_reduce)?,
+            0 => self.over_gradients(layer, reduce)?,
             1 => self.over_gradients(layer, reduce_scatter)?,
             _ => 0.0,
         };
-        Ok(gathered + gradients)
+        let parts = match self.shards {
+            Some(shards) => {
+                let groups = [self.with_same_part(shards); 2];
+                self.over_copies(groups, &layer.gradients, self.reduction() / shards as f64, reduce)?
+            }
+            None => 0.0,
+        };
+        Ok(gathered + gradients + parts)
     }
 
     /// Bytes of parameters, gradients and the optimizer on a device.
@@ -333,10 +404,10 @@ impl<'a> Stage<'a> {
         [(&layer.parameters, 1.0, 3), (&layer.gradients, gradients, 2), (&layer.optimizer, 1.0, 1)]
             .into_iter()
             .map(|(amount, factor, divided_from)| {
-                let parts = self.copies().into_iter().zip(self.per_device(amount));
+                let parts = self.dividing().into_iter().zip(self.per_device(amount));
                 parts
                     .map(|(copies, bytes)| match zero >= divided_from {
-                        true => factor * bytes / copies.max(1) as f64,
+                        true => factor * bytes / copies.count.max(1) as f64,
                         false => factor * bytes,
                     })
                     .sum::<f64>()

@@ -41,6 +41,8 @@ pub(super) struct Work {
     /// Backward operators other than weight gradients.
     pub(super) backward: Seconds,
     pub(super) weights: Seconds,
+    /// Products of attentions in the forward and in the backward pass, which are among the operators above.
+    pub(super) attended: [Seconds; 2],
     /// Updates, by `[is split][is of experts]`.
     pub(super) updates: [[f64; 2]; 2],
 }
@@ -76,12 +78,19 @@ impl Work {
             }
             if model.attention.runs_again[operator] {
                 work.again.add(parts, is_whole);
+                work.attended[1].add(parts, is_whole);
+            }
+            if model.attention.is_product[operator] {
+                work.attended[0].add(parts, is_whole);
             }
         }
         for &operator in &layer.backward {
-            let parts = in_pass(operator);
+            let (parts, is_whole) = (in_pass(operator), model.is_whole[operator]);
             let sum = if model.is_weight[operator] { &mut work.weights } else { &mut work.backward };
-            sum.add(parts, model.is_whole[operator]);
+            sum.add(parts, is_whole);
+            if model.attention.is_product[operator] {
+                work.attended[1].add(parts, is_whole);
+            }
         }
         for &operator in &layer.updates {
             let Parts { work: seconds, launch } = parts(operator);
@@ -93,9 +102,9 @@ impl Work {
 
     /// All figures that the seconds of a layer depend on.
     pub(super) fn figures(&self) -> impl Iterator<Item = u64> {
-        let Work { forward, others, again, backward, weights, updates } = *self;
-        let parts = [forward, others, again, backward, weights];
-        let parts = parts.into_iter().flat_map(|Seconds { shared, whole, launch }| [shared, whole, launch]);
+        let Work { forward, others, again, backward, weights, attended, updates } = *self;
+        let parts = [forward, others, again, backward, weights].into_iter().chain(attended);
+        let parts = parts.flat_map(|Seconds { shared, whole, launch }| [shared, whole, launch]);
         parts.chain(updates.into_iter().flatten()).map(f64::to_bits)
     }
 }

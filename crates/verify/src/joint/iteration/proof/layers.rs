@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use stagewright_core::document::Pass;
 
 use super::rule;
 use crate::joint::iteration::boundary::{self, Crossing};
+use crate::joint::iteration::cut;
 use crate::joint::iteration::model::{Layer, Model};
 use crate::joint::iteration::work::Work;
 use crate::joint::placed::Placed;
@@ -29,6 +29,8 @@ pub(super) struct Class<'a> {
 #[derive(Debug)]
 pub(super) struct Layers<'a> {
     pub(super) classes: Vec<Class<'a>>,
+    /// Stages of a given cut: the first layer of each, then the number of layers.
+    pub(super) cut: Option<Vec<usize>>,
     /// The class of every layer.
     pub(super) class_of: Vec<usize>,
     /// Tensors that cross the boundary before every layer, and after the last.
@@ -41,8 +43,13 @@ pub(super) struct Layers<'a> {
 impl<'a> Layers<'a> {
     /// Sorts the layers; `None` if they are not those of the graph ([`rule`]), if they have no order, if a stage of the
     /// plan is not an interval of that order, or if there are too many. `layers` lists the layers by their names in the
-    /// plan, in the order of the model.
-    pub(super) fn new(model: &'a Model, cluster: &Cluster, layers: &[(&str, Placed)]) -> Option<Self> {
+    /// plan, in the order of the model, and `cut` has the numbers of numbered layers of the stages if they are given.
+    pub(super) fn new(
+        model: &'a Model,
+        cluster: &Cluster,
+        layers: &[(&str, Placed)],
+        cut: Option<&[u32]>,
+    ) -> Option<Self> {
         let names: Vec<&str> = layers.iter().map(|&(name, _)| name).collect();
         if layers.len() > MOST_LAYERS || !rule::holds(model, &names) {
             return None;
@@ -52,6 +59,14 @@ impl<'a> Layers<'a> {
         if !order.is_sorted_by_key(|&layer| layers[layer].1.stage) {
             return None;
         }
+        let cut = match cut {
+            Some(cut) => {
+                let is_numbered: Vec<bool> =
+                    order.iter().map(|&layer| model.layers[layer].is_numbered).collect();
+                Some(cut::boundaries(&is_numbered, cut)?)
+            }
+            None => None,
+        };
 
         let (mut classes, mut class_of) = (Vec::new(), Vec::with_capacity(order.len()));
         let mut found: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
@@ -89,12 +104,24 @@ impl<'a> Layers<'a> {
         let ends = || std::iter::once(Crossing::default());
         let crossings = ends().chain(between).chain(ends()).collect();
         let intervals = intervals(&class_of);
-        Some(Layers { classes, class_of, crossings, intervals })
+        Some(Layers { classes, cut, class_of, crossings, intervals })
     }
 
     /// Number of layers.
     pub(super) fn len(&self) -> usize {
         self.class_of.len()
+    }
+
+    /// Whether pipelines of the given cut, if any, have this number of stages.
+    pub(super) fn may_be_cut(&self, stages: usize) -> bool {
+        self.cut.as_ref().is_none_or(|cut| cut.len() == stages + 1)
+    }
+
+    /// The only start and end of the stage that is the `from`-th from the end of `stages`, if the cut is given.
+    pub(super) fn given_stage(&self, stages: usize, from: usize) -> Option<[usize; 2]> {
+        let cut = self.cut.as_ref()?;
+        let stage = stages.checked_sub(from)?;
+        Some([*cut.get(stage)?, *cut.get(stage + 1)?])
     }
 
     /// The number of the interval from the layer `first` up to, but not including, the layer `end`.
@@ -103,16 +130,9 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Layers in the order of their first forward operators. Inputs of the model do not count, since they are placed with
-/// their first reader. `None` if some layer has no such operator.
+/// Layers in the order of their first forward operators. `None` if some layer has no such operator.
 fn order(model: &Model) -> Option<Vec<usize>> {
-    let graph = model.graph;
-    let mut first = vec![usize::MAX; model.layers.len()];
-    for (operator, &layer) in model.layer_of.iter().enumerate() {
-        if graph.pass(operator) == Pass::Forward && !model.is_input(operator) {
-            first[layer] = first[layer].min(graph.work_place[operator]);
-        }
-    }
+    let first = model.first_places();
     let mut order: Vec<usize> = (0..first.len()).collect();
     order.sort_by_key(|&layer| first[layer]);
     first.iter().all(|&place| place != usize::MAX).then_some(order)

@@ -1,8 +1,8 @@
 //! The proof of a bound: no plan that the objective allows takes less. Degrees of tensor parallelism and microbatches that are
 //! not given are at most 64, as `docs/joint.md` says.
 //!
-//! [`space`] lists the combinations of microbatch, degrees of data and expert parallelism, stage of ZeRO and schedule, and the
-//! degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
+//! [`space`] lists the combinations of microbatch, degrees of data, context and expert parallelism, stage of ZeRO, groups of
+//! shards and schedule, and the degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
 //! are excluded, in three ways:
 //!
 //! - [`screen`] bounds them by the work of all layers, with the minimum time of every layer;
@@ -50,7 +50,9 @@ use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Para
 use stagewright_core::tolerance;
 
 use super::configuration::Configuration;
+use super::context::{self, Limits};
 use super::devices::Devices;
+use super::execution;
 use super::model::Model;
 use super::runtime::Depth;
 use super::stage::Stage;
@@ -97,6 +99,8 @@ pub(super) struct Problem<'a> {
     pub(super) samples: f64,
     /// Numbers of heads, which degrees of tensor parallelism must divide.
     pub(super) heads: &'a [u64],
+    /// Degrees of context parallelism that the graph allows.
+    pub(super) limits: &'a Limits,
 }
 
 /// Whether no plan of `layers` takes less than a bound, up to rounding. `false` means undecided.
@@ -131,12 +135,13 @@ impl<'a> Proof<'a> {
             None if may_recompute => all.to_vec(),
             None => vec![Configuration::None],
         };
-        let Problem { plan, cluster, model, heads, .. } = *problem;
-        let space = Space::new(plan, cluster, &model.experts, heads)?;
+        let Problem { plan, cluster, model, heads, limits, .. } = *problem;
+        let space = Space::new(plan, cluster, &model.experts, limits, heads)?;
         if !space.has(plan, cluster) {
             return None;
         }
-        Some(Proof { problem, layers: Layers::new(model, cluster, layers)?, space, configurations, cutoff })
+        let layers = Layers::new(model, cluster, layers, plan.objective.cut.as_deref())?;
+        Some(Proof { problem, layers, space, configurations, cutoff })
     }
 
     /// Whether all combinations are excluded.
@@ -170,7 +175,8 @@ impl<'a> Proof<'a> {
         let mut kinds = Vec::with_capacity(self.space.tensor.len());
         for (kind, degrees) in self.space.tensor.iter().enumerate() {
             effort.spend((degrees.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
-            let places = degrees.iter().filter_map(|&tensor| self.place(kind, tensor, depths[0], execution));
+            let degrees = degrees.iter().filter(|&&tensor| self.may_split(tensor, execution));
+            let places = degrees.filter_map(|&tensor| self.place(kind, tensor, depths[0], execution));
             kinds.push(places.collect::<Vec<Place>>());
         }
         kinds.retain(|places| !places.is_empty());
@@ -203,6 +209,12 @@ impl<'a> Proof<'a> {
         Ok(true)
     }
 
+    /// Whether a degree of tensor parallelism divides heads as the exchange of tokens needs it.
+    fn may_split(&self, tensor: u64, execution: &JointExecutionDocument) -> bool {
+        let over = context::over_heads(tensor, execution.context, execution.exchange);
+        self.problem.heads.iter().all(|heads| heads.is_multiple_of(over))
+    }
+
     /// A kind of devices with a degree of tensor parallelism; `None` if it has too few devices for a stage.
     fn place(
         &self,
@@ -212,7 +224,7 @@ impl<'a> Proof<'a> {
         execution: &JointExecutionDocument,
     ) -> Option<Place<'a>> {
         let Problem { cluster, samples, model, .. } = *self.problem;
-        let devices = Devices::new(cluster, model.runtime, kind, tensor, u64::from(execution.data));
+        let devices = Devices::new(cluster, model.runtime, kind, tensor, execution::copies(execution));
         let stage = Stage::new(devices, execution, samples, depth);
         Place::new(&self.layers, kind, devices, &stage, &self.configurations, model.graph.is_version_2)
     }
@@ -295,7 +307,8 @@ impl<'a> Proof<'a> {
     ) -> Result<Vec<usize>, Exhausted> {
         let is_zero_bubble = execution.schedule == Schedule::ZeroBubble;
         let mut left = Vec::new();
-        for stages in stages.filter(|&stages| self.space.may_have(stages)) {
+        let may_have = |&stages: &usize| self.space.may_have(stages) && self.layers.may_be_cut(stages);
+        for stages in stages.filter(may_have) {
             if screen.may_take_less(stages, execution.microbatches, is_zero_bubble, self.cutoff, effort)? {
                 left.push(stages);
             }
@@ -313,12 +326,16 @@ impl<'a> Proof<'a> {
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
         let microbatches = execution.microbatches;
+        let given = self.problem.plan.objective.chunks.map(|chunks| chunks as usize);
         let fluid = Fluid::new(&self.layers, place);
         for devices in devices.filter(|&devices| devices > 1 && self.space.may_have(devices)) {
             if !(microbatches as usize).is_multiple_of(devices) {
                 continue;
             }
-            for chunks in 2..=self.layers.len() / devices {
+            let chunks = (2..=self.layers.len() / devices)
+                .filter(|&chunks| given.is_none_or(|given| given == chunks))
+                .filter(|&chunks| self.layers.may_be_cut(devices * chunks));
+            for chunks in chunks {
                 effort.spend(1)?;
                 if !screen.may_interleave(devices, chunks, microbatches, self.cutoff) {
                     continue;

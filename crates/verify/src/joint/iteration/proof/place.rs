@@ -123,7 +123,7 @@ impl<'a> Place<'a> {
         is_version_2: bool,
     ) -> Option<Self> {
         let document = devices.kind.document;
-        let room = u64::from(document.count) / devices.tensor.saturating_mul(devices.data).max(1);
+        let room = u64::from(document.count) / devices.of_stage().max(1);
         if room == 0 {
             return None;
         }
@@ -147,20 +147,22 @@ impl<'a> Place<'a> {
 
     /// Maximum number of devices of a pipeline in one server.
     pub(super) fn in_server(&self) -> usize {
-        let of_stage = self.devices.tensor.saturating_mul(self.devices.data).max(1);
-        usize::try_from(self.devices.of_server() / of_stage).unwrap_or(usize::MAX)
+        usize::try_from(self.devices.of_server() / self.devices.of_stage().max(1)).unwrap_or(usize::MAX)
     }
 
     /// Transfers in a pipeline with this number of devices; `None` stands for a pipeline on several kinds. Infinite
     /// without a link.
     pub(super) fn transfers(&self, layers: &Layers, devices: Option<usize>) -> Transfers {
-        let of_stage = self.devices.tensor.saturating_mul(self.devices.data);
+        let of_stage = self.devices.of_stage();
         let span = devices.map_or(u64::MAX, |devices| of_stage.saturating_mul(devices as u64));
-        let link = self.devices.port(span, "transfers between stages").ok();
+        let factor = self.devices.transfers();
+        let link = self.devices.transfer_link(span, "transfers between stages").ok();
         let crossings = layers.crossings.iter().map(|crossing| {
             [crossing.forward, crossing.backward].map(|bytes| match (bytes, link) {
                 (None, _) => 0.0,
-                (Some(bytes), Some(link)) if bytes > 0.0 => point_to_point(bytes * self.share, &link),
+                (Some(bytes), Some(link)) if bytes > 0.0 => {
+                    factor * point_to_point(bytes * self.share, &link)
+                }
                 (Some(bytes), None) if bytes > 0.0 => f64::INFINITY,
                 _ => 0.0,
             })

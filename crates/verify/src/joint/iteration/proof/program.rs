@@ -193,6 +193,10 @@ impl Program<'_> {
             let side = &self.sides[index];
             let (sums, limit) = (side.sums, side.place.limit);
             for (end, &behind) in behind.iter().enumerate().filter(|(_, behind)| behind.is_reached()) {
+                let given = self.layers.given_stage(self.stages[0], row.from);
+                if given.is_some_and(|[_, last]| last != end) {
+                    continue;
+                }
                 let mut workspace = 0.0f64;
                 for start in (row.least..end).rev() {
                     effort.spend(1)?;
@@ -206,7 +210,8 @@ impl Program<'_> {
                     {
                         break;
                     }
-                    if if start == 0 { !row.may_be_all } else { start > row.most } {
+                    let is_elsewhere = given.is_some_and(|[first, _]| first != start);
+                    if is_elsewhere || if start == 0 { !row.may_be_all } else { start > row.most } {
                         continue;
                     }
                     let (there, back) = (side.transfers[start][0], side.transfers[end][1]);

@@ -1,7 +1,10 @@
 //! The combinations of degrees that plans may have.
 
-use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism, Schedule};
+use stagewright_core::document::{
+    ContextExchange, JointExecutionDocument, JointPlanDocument, Parallelism, Schedule,
+};
 
+use crate::joint::iteration::context::Limits;
 use crate::joint::iteration::experts::Experts;
 use crate::joint::iteration::{devices, execution};
 use crate::joint::rules::{self, Allowed};
@@ -12,6 +15,9 @@ const MOST: u64 = 64;
 
 /// Largest batch whose divisors are found.
 const MOST_SAMPLES: u64 = 1 << 32;
+
+/// Maximum number of steps to find the divisors of all numbers of copies.
+const MOST_STEPS: u64 = 1 << 28;
 
 /// Maximum number of combinations listed.
 const MOST_EXECUTIONS: usize = 1 << 20;
@@ -41,27 +47,62 @@ fn degrees(
     }
 }
 
+/// A degree of context parallelism, with the way to exchange tokens.
+type Context = (u64, Option<ContextExchange>);
+
+/// The degrees of context parallelism of plans; `None` if they cannot all be listed.
+fn contexts(allowed: &Allowed, limits: &Limits) -> Option<Vec<Context>> {
+    let tokens = limits.tokens().unwrap_or(2);
+    if tokens > MOST_SAMPLES {
+        return None;
+    }
+    let degrees = degrees(allowed, Parallelism::Cp, 1, || divisors((tokens / 2).max(1)));
+    let degrees = degrees.into_iter().filter(|&degree| degree > 0 && limits.allow(degree).is_ok());
+    let with_exchanges = |degree: u64| match degree {
+        1 => vec![(degree, None)],
+        _ => ContextExchange::ALL.map(|exchange| (degree, Some(exchange))).to_vec(),
+    };
+    Some(degrees.flat_map(with_exchanges).collect())
+}
+
 /// All ways in which stages may run the batch; `None` if they cannot all be listed.
 fn executions(
     plan: &JointPlanDocument,
     cluster: &Cluster,
     experts: &Experts,
+    limits: &Limits,
     allowed: &Allowed,
 ) -> Option<Vec<JointExecutionDocument>> {
     let batch = plan.objective.global_batch;
     let all: u64 = cluster.kinds.iter().map(|kind| u64::from(kind.document.count)).sum();
     let is_divisor = |whole: u64, divisor: u64| divisor > 0 && whole.is_multiple_of(divisor);
-    let mut executions = Vec::new();
-    for data in degrees(allowed, Parallelism::Dp, 1, || divisors(batch)) {
-        if !is_divisor(batch, data) || data > all {
+    let (mut executions, mut steps) = (Vec::new(), 0);
+    let data = degrees(allowed, Parallelism::Dp, 1, || divisors(batch)).into_iter();
+    let data = data.filter(|&data| is_divisor(batch, data));
+    let contexts = contexts(allowed, limits)?;
+    let pairs = data.flat_map(|data| contexts.iter().map(move |&context| (data, context)));
+    for (data, (context, exchange)) in pairs {
+        let copies = data.saturating_mul(context);
+        steps += 1;
+        if copies > all {
             continue;
         }
-        let expert = degrees(allowed, Parallelism::Ep, 1, || divisors(data)).into_iter();
+        steps += copies.isqrt();
+        if steps > MOST_STEPS {
+            return None;
+        }
+        let of_copies = divisors(copies);
+        let expert = degrees(allowed, Parallelism::Ep, 1, || of_copies.clone()).into_iter();
         let expert: Vec<u64> =
-            expert.filter(|&expert| is_divisor(data, expert) && experts.allow(expert).is_ok()).collect();
+            expert.filter(|&expert| is_divisor(copies, expert) && experts.allow(expert).is_ok()).collect();
         // Without copies, ZeRO divides nothing, and ZeRO 3 only needs more workspace.
         let zero =
-            degrees(allowed, Parallelism::Zero, 0, || if data == 1 { vec![0] } else { (0..=3).collect() });
+            degrees(allowed, Parallelism::Zero, 0, || if copies == 1 { vec![0] } else { (0..=3).collect() });
+        let zero: Vec<u64> = zero.into_iter().filter(|&zero| zero <= execution::MOST_ZERO).collect();
+        let shards: Vec<Option<u64>> = match allowed.has(Parallelism::Shard) {
+            true => std::iter::once(None).chain(of_copies.into_iter().map(Some)).collect(),
+            false => vec![None],
+        };
         let microbatch = match plan.objective.microbatch {
             Some(given) => vec![u64::from(given)],
             None => (1..=MOST).collect(),
@@ -71,23 +112,31 @@ fn executions(
             if executions.len() > MOST_EXECUTIONS {
                 return None;
             }
-            for schedule in execution::schedules(plan) {
-                for &expert in &expert {
-                    for &zero in zero.iter().filter(|&&zero| zero <= execution::MOST_ZERO) {
-                        executions.push(JointExecutionDocument {
-                            microbatch: u32::try_from(microbatch).ok()?,
-                            microbatches,
-                            data: u32::try_from(data).ok()?,
-                            expert: u32::try_from(expert).ok()?,
-                            zero: u32::try_from(zero).ok()?,
-                            schedule,
-                            // The proof considers every number of chunks of interleaved pipelines.
-                            chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
-                            context: 1,
-                            exchange: None,
-                            shards: None,
-                        });
-                    }
+            let shards = &shards;
+            let all = execution::schedules(plan).into_iter().flat_map(|schedule| {
+                let all = expert.iter().flat_map(|&expert| zero.iter().map(move |&zero| (expert, zero)));
+                all.flat_map(move |(expert, zero)| {
+                    // Only states that are divided, and not those of experts, may be divided over fewer copies.
+                    let count = if expert == 1 && zero > 0 { shards.len() } else { 1 };
+                    shards[..count].iter().map(move |&shards| (schedule, expert, zero, shards))
+                })
+            });
+            for (schedule, expert, zero, shards) in all {
+                let execution = JointExecutionDocument {
+                    microbatch: u32::try_from(microbatch).ok()?,
+                    microbatches,
+                    data: u32::try_from(data).ok()?,
+                    context: u32::try_from(context).ok()?,
+                    exchange,
+                    expert: u32::try_from(expert).ok()?,
+                    zero: u32::try_from(zero).ok()?,
+                    shards: shards.map(u32::try_from).transpose().ok()?,
+                    schedule,
+                    // The proof considers every number of chunks of interleaved pipelines.
+                    chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                };
+                if execution::allow_shards(*allowed, &execution).is_ok() {
+                    executions.push(execution);
                 }
             }
         }
@@ -102,6 +151,7 @@ impl Space {
         plan: &JointPlanDocument,
         cluster: &Cluster,
         experts: &Experts,
+        limits: &Limits,
         heads: &[u64],
     ) -> Option<Self> {
         let allowed = Allowed::new(plan);
@@ -123,7 +173,7 @@ impl Space {
             false => Some(1),
             true => allowed.given(Parallelism::Pp).map(|devices| devices as usize),
         };
-        Some(Space { tensor, devices, executions: executions(plan, cluster, experts, &allowed)? })
+        Some(Space { tensor, devices, executions: executions(plan, cluster, experts, limits, &allowed)? })
     }
 
     /// Whether the plan is among the combinations.
@@ -134,7 +184,10 @@ impl Space {
                 && listed.microbatches == found.microbatches
                 && listed.data == found.data
                 && listed.schedule == found.schedule
-                && (listed.zero == found.zero || found.data == 1)
+                && listed.context == found.context
+                && listed.exchange == found.exchange
+                && listed.shards == found.shards
+                && (listed.zero == found.zero || execution::copies(found) == 1)
                 && listed.expert == found.expert
         });
         let may_split = plan.stages.iter().all(|stage| {

@@ -162,7 +162,7 @@ fn signed(share: f64) -> String {
 
 /// Seconds of an iteration, from whatever pace the log has.
 fn iteration(plan: &JointPlanDocument, predicted: &Predicted, log: &Log) -> Result<f64> {
-    let batch = f64::from(plan.objective.global_batch);
+    let batch = plan.objective.global_batch as f64;
     match log.pace {
         Pace::Iteration(seconds) => Ok(seconds),
         Pace::Microbatch(seconds) => Ok(seconds * microbatches(plan)),

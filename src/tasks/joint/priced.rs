@@ -25,7 +25,8 @@ pub(super) struct Priced {
     pub(super) parts: Vec<JointPartsDocument>,
     pub(super) value: f64,
     pub(super) notes: Vec<String>,
-    names: Vec<Option<String>>,
+    /// Layers of the operators, as `layers::layer_names` gives them.
+    names: Vec<Option<(String, bool)>>,
     model: String,
 }
 

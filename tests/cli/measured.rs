@@ -7,7 +7,8 @@ use super::{code, folder, json, path, run, stderr, stdout};
 /// A graph of layers of Llama, and a plan with options.
 fn planned(files: &tempfile::TempDir, layers: &str, cluster: &str, options: &[&str]) -> (String, String) {
     let (graph, plan) = (path(files, "llama.json"), path(files, "plan.json"));
-    let model = ["workload", "llama", "--variant", "3-8b", "--layers", layers, "--sequence", "512", "--batch", "1"];
+    let model =
+        ["workload", "llama", "--variant", "3-8b", "--layers", layers, "--sequence", "512", "--batch", "1"];
     let made = run(&[&model[..], &["--training", "--precision", "bf16", "--out", &graph]].concat());
     assert_eq!(code(&made), Some(0), "{}", stderr(&made));
     plan_again(&graph, &plan, cluster, options);
@@ -46,7 +47,8 @@ fn part<'j>(measured: &'j Value, name: &str) -> &'j Value {
         .unwrap_or_else(|| panic!("no {name}: {measured}"))
 }
 
-const OPTIONS: [&str; 6] = ["--parallel", "tp=2,dp=2,pp=2,zero=1", "--global-batch", "16", "--microbatch", "1"];
+const OPTIONS: [&str; 6] =
+    ["--parallel", "tp=2,dp=2,pp=2,zero=1", "--global-batch", "16", "--microbatch", "1"];
 
 #[test]
 fn a_log_of_seconds_alone_gives_the_factor_of_compute() {
@@ -56,7 +58,17 @@ fn a_log_of_seconds_alone_gives_the_factor_of_compute() {
     let runtime = path(&files, "own.toml");
     for factor in [1.5, 1.0, 3.0] {
         let log = log(&files, &megatron(factor * predicted, ""));
-        let made = run(&["explain", &graph, &plan, "--no-what-if", "--measured", &log, "--calibrate", &runtime, "--json"]);
+        let made = run(&[
+            "explain",
+            &graph,
+            &plan,
+            "--no-what-if",
+            "--measured",
+            &log,
+            "--calibrate",
+            &runtime,
+            "--json",
+        ]);
         assert_eq!(code(&made), Some(0), "{}", stderr(&made));
         let measured = &json(&made)["measured"];
         assert_eq!(
@@ -68,10 +80,18 @@ fn a_log_of_seconds_alone_gives_the_factor_of_compute() {
         assert_eq!(part(measured, "compute")["measured"], Value::Null);
         assert_eq!(measured["most"], Value::Null);
         let text = std::fs::read_to_string(&runtime).expect("a runtime");
-        assert!(text.contains("name = \"megatron-calibrated\"") && text.contains("log of Megatron-LM, 4 iterations"), "{text}");
+        assert!(
+            text.contains("name = \"megatron-calibrated\"")
+                && text.contains("log of Megatron-LM, 4 iterations"),
+            "{text}"
+        );
         let again = path(&files, "again.json");
-        let calibrated = plan_again(&graph, &again, "8xh100", &[&OPTIONS[..], &["--runtime", &runtime]].concat());
-        assert!((calibrated / (factor * predicted) - 1.0).abs() < 0.01, "{calibrated}, not {factor} times {predicted}");
+        let calibrated =
+            plan_again(&graph, &again, "8xh100", &[&OPTIONS[..], &["--runtime", &runtime]].concat());
+        assert!(
+            (calibrated / (factor * predicted) - 1.0).abs() < 0.01,
+            "{calibrated}, not {factor} times {predicted}"
+        );
         let checked = run(&["check", &graph, &again]);
         assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
     }
@@ -93,12 +113,17 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
          \x20   all-grads-sync .................................: ({3:.3}, {4:.3})\n\
          \x20   optimizer-inner-step ...........................: ({3:.3}, {3:.3})\n\
          [Rank 0] (after 1 iterations) memory (MB) | allocated: 1.0 | max allocated: 40960.0 | reserved: 9.9\n",
-        of(1.8), of(0.5), of(1.0), of(0.01), of(0.3),
+        of(1.8),
+        of(0.5),
+        of(1.0),
+        of(0.01),
+        of(0.3),
     );
     let log = log(&files, &megatron(2.0 * predicted, &timers));
     let runtime = path(&files, "own.toml");
     let request = ["explain", &graph, &plan, "--no-what-if", "--measured", &log];
-    let measured = json(&run(&[&request[..], &["--json", "--calibrate", &runtime]].concat()))["measured"].clone();
+    let measured =
+        json(&run(&[&request[..], &["--json", "--calibrate", &runtime]].concat()))["measured"].clone();
     let near = |name: &str, share: f64| {
         let seconds = part(&measured, name)["measured"].as_f64().expect("seconds");
         assert!((seconds / predicted - share).abs() < 1e-3, "{name}: {measured}");
@@ -120,7 +145,10 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
     assert!(rows[most]["parts"].as_array().expect("parts").contains(&json!("compute")));
     assert_eq!(measured["memory"]["measured"], json!(40960.0 * 1_048_576.0));
     let text = stdout(&run(&request));
-    assert!(text.contains("measured: log of Megatron-LM, 4 iterations after 2 iterations of warm-up"), "{text}");
+    assert!(
+        text.contains("measured: log of Megatron-LM, 4 iterations after 2 iterations of warm-up"),
+        "{text}"
+    );
     assert!(text.contains("most of it is compute, tensor parallelism"), "{text}");
     // The file gives the seconds of the log, and the bytes.
     let again = path(&files, "again.json");
@@ -152,10 +180,9 @@ fn rates_become_seconds_with_the_batch_and_devices_of_the_plan() {
 #[test]
 fn collectives_of_a_trace_belong_to_the_degrees_of_the_plan() {
     let files = folder(&[]);
-    let (graph, plan) = planned(&files, "4", "8xh100", &["--parallel", "tp=2,dp=4,zero=1", "--global-batch", "16"]);
-    let event = |category: &str, name: &str, start: f64, length: f64| {
-        json!({"ph": "X", "cat": category, "name": name, "pid": 0, "tid": 7, "ts": start, "dur": length})
-    };
+    let (graph, plan) =
+        planned(&files, "4", "8xh100", &["--parallel", "tp=2,dp=4,zero=1", "--global-batch", "16"]);
+    let event = |category: &str, name: &str, start: f64, length: f64| json!({"ph": "X", "cat": category, "name": name, "pid": 0, "tid": 7, "ts": start, "dur": length});
     let collective = |start: f64, devices: u32| {
         let mut event = event("kernel", "ncclDevKernel_AllGather_RING_LL", start, 1e3);
         event["args"] = json!({"Collective name": "_allgather_base", "Group size": devices});
@@ -170,7 +197,9 @@ fn collectives_of_a_trace_belong_to_the_degrees_of_the_plan() {
         collective(14e3, 8),
     ];
     let log = log(&files, &json!({"traceEvents": events}).to_string());
-    let measured = json(&run(&["explain", &graph, &plan, "--no-what-if", "--measured", &log, "--json"]))["measured"].clone();
+    let measured =
+        json(&run(&["explain", &graph, &plan, "--no-what-if", "--measured", &log, "--json"]))["measured"]
+            .clone();
     for (name, milliseconds) in [("tensor", 1.0), ("copies", 2.0), ("compute", 10.0)] {
         let seconds = part(&measured, name)["measured"].as_f64().expect("seconds");
         assert!((seconds * 1e3 - milliseconds).abs() < 1e-6, "{name}: {measured}");
@@ -201,7 +230,10 @@ fn logs_and_plans_that_do_not_fit_are_refused() {
     assert_eq!(code(&run(&["explain", &graph, &plan, "--no-what-if", "--measured", &slow])), Some(0));
     // A placement has no iterations.
     let placed = path(&files, "placed.json");
-    assert_eq!(code(&run(&["plan", &graph, "--cluster", "8xh100", "--out", &placed, "--time-limit", "5s"])), Some(0));
+    assert_eq!(
+        code(&run(&["plan", &graph, "--cluster", "8xh100", "--out", &placed, "--time-limit", "5s"])),
+        Some(0)
+    );
     let made = run(&["explain", &graph, &placed, "--measured", &slow]);
     assert!(stderr(&made).contains("U013"), "{}", stderr(&made));
 }

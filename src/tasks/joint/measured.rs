@@ -51,7 +51,7 @@ impl Pair {
     }
 }
 
-/// Seconds of parts that the log does not tell apart.
+/// Seconds of parts that the log counts together.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     pub(super) parts: Vec<Part>,

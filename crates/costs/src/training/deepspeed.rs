@@ -17,7 +17,7 @@
 use super::lines::{from_ms, lines, number, number_after, positive, raise};
 use super::{Kind, Log, PASS, Pace, Part, Timed, settled, warm_up};
 
-/// Labels of the most bytes in use, in GiB.
+/// Labels of the maximum of the bytes in use, in GiB.
 const MEMORY: [&str; 3] = ["MaxMemAllocated=", "max_mem_allocated:", "Max_MA "];
 
 pub(super) fn detect(text: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Most seconds of an iteration, or of a part of it, that are plausible.
+/// Plausible maximum of the seconds of an iteration.
 const LONGEST: f64 = 1e9;
 
 /// The lines of a text. Progress bars end lines with a carriage return.
@@ -52,10 +52,10 @@ pub(super) fn positive(figure: f64) -> Option<f64> {
     Some(figure).filter(|figure| (1e-9..=1e15).contains(figure))
 }
 
-/// The larger of a figure and what is known so far.
-pub(super) fn raise(most: &mut Option<f64>, figure: Option<f64>) {
+/// Raises a maximum to a figure, if it is larger.
+pub(super) fn raise(maximum: &mut Option<f64>, figure: Option<f64>) {
     if let Some(figure) = figure.and_then(positive) {
-        *most = Some(most.map_or(figure, |known| known.max(figure)));
+        *maximum = Some(maximum.map_or(figure, |known| known.max(figure)));
     }
 }
 

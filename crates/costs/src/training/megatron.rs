@@ -34,7 +34,7 @@ const LABELS: [(&str, f64); 5] = [
     ("train_step_timing in s=", 1.0),
 ];
 
-/// Labels of the most bytes in use, and their units in bytes.
+/// Labels of the maximum of the bytes in use, and their units in bytes.
 const MEMORY: [(&str, f64); 3] =
     [("max allocated:", 1_048_576.0), ("max_memory_allocated:", 1.0), ("peak_memory_usage:", 1.0)];
 

@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// What an iteration looks like in the log.
+    /// Lines or events of iterations in the log.
     fn wanted(self) -> &'static str {
         match self {
             Kind::Megatron => {
@@ -137,7 +137,7 @@ impl Part {
     }
 }
 
-/// Parts of a pass on one device, which a timer around the pass does not tell apart.
+/// Parts of a pass on one device, which a timer around the pass counts together.
 const PASS: [Part; 5] = [Part::Compute, Part::Tensor, Part::Exchanges, Part::CopiesInPasses, Part::Host];
 
 /// How fast iterations are.
@@ -158,7 +158,7 @@ pub enum Pace {
 pub struct Timed {
     /// The parts.
     pub parts: Vec<Part>,
-    /// Their seconds in an iteration.
+    /// Sum of their seconds in an iteration.
     pub seconds: f64,
 }
 
@@ -175,7 +175,7 @@ pub struct Exposed {
     pub seconds: f64,
 }
 
-/// What a log says of an iteration. Figures are medians over the iterations.
+/// Figures of an iteration in a log: medians over the iterations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
     /// The program that wrote the log.
@@ -192,7 +192,7 @@ pub struct Log {
     pub exposed: Vec<Exposed>,
     /// Parts to which the rest of the seconds belongs, if there are any in `timed` or `exposed`.
     pub rest: Vec<Part>,
-    /// Most bytes in use on a device.
+    /// Maximum of the bytes in use on a device.
     pub memory_bytes: Option<f64>,
 }
 
@@ -233,7 +233,7 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Log> {
     })
 }
 
-/// Most first iterations that are left out as warm-up: kernels are compiled and caches filled.
+/// Maximum number of first iterations that are left out as warm-up: kernels are compiled and caches filled.
 const WARM_UP: usize = 2;
 
 /// Number of first iterations that are left out of `count`: at most half of them.

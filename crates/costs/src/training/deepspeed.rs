@@ -4,13 +4,13 @@
 //! … [Rank 0] time (ms) | optimizer_allgather: 12.61 | optimizer_gradients: 4.10 | optimizer_step: 21.92
 //! … [Rank 0] time (ms) | fwd_microstep: 90.1 | bwd_microstep: 181.4 | … | step_microstep: 40.0
 //! … [Rank 0] time (ms) | fwd: 180.3 | bwd: 362.6 | bwd_inner: 341.1 | bwd_allreduce: 21.5 | step: 40.1
-//! … epoch=0/micro_step=40/global_step=20, RunningAvgSamplesPerSec=54.9, CurrSamplesPerSec=55.2, …, MaxMemAllocated=30.1GB
+//! … epoch=0/micro_step=40/global_step=20, RunningAvgSamplesPerSec=54.9, CurrSamplesPerSec=55.2, MemAllocated=…
 //! steps: 20 loss: 7.1205 iter time (s): 0.583 samples/sec: 54.883
 //! ```
 //!
 //! The times need `wall_clock_breakdown`. Those without `microstep` are sums over the microbatches of an iteration;
-//! the others count only in a log without them. `step` includes the gather of parameters, `optimizer_allgather`, which only
-//! ZeRO 1 and 2 print. The last line is that of pipelines. Times are those of rank 0.
+//! the others count only in a log without them. `step` includes the gather of parameters, `optimizer_allgather`, which
+//! only ZeRO 1 and 2 print. The last line is that of pipelines. Times are those of rank 0.
 //!
 //! Source: `deepspeed/utils/timer.py`, `deepspeed/runtime/engine.py`, `deepspeed/runtime/pipe/engine.py`.
 

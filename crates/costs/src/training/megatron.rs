@@ -17,8 +17,8 @@
 //! Collectives over copies are timed within `forward-backward` as `all-grads-sync`, and beside it under earlier
 //! names. `optimizer-inner-step` is the update alone, a part of `optimizer`.
 //!
-//! Source: `megatron/training/training.py`, `megatron/core/timers.py` and `megatron/core/pipeline_parallel/schedules.py`
-//! of Megatron-LM; logs of BLOOM, and of NeMo 2.
+//! Source: `training/training.py`, `core/timers.py` and `core/pipeline_parallel/schedules.py` of Megatron-LM; logs of
+//! BLOOM, and of NeMo 2.
 
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 //! iteration.
 //!
 //! An iteration is an event `ProfilerStep#N` of the host. Kernels of the device on which most of them ran count in the
-//! step in which they ran; the device lags behind the host by as much at the start of a step as at its end. Every moment of
-//! a step belongs to compute if any kernel besides those of NCCL runs, on any stream, otherwise to a collective
+//! step in which they ran; the device lags behind the host by as much at the start of a step as at its end. Every
+//! moment of a step belongs to compute if any kernel besides those of NCCL runs, on any stream, otherwise to a collective
 //! that runs, otherwise to neither. NCCL runs an all-to-all as sends and receives, so the name of the
 //! collective comes before that of the kernel.
 //!

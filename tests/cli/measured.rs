@@ -89,7 +89,7 @@ fn a_log_of_seconds_alone_gives_the_factor_of_compute() {
         );
         let error = measured["iteration"]["error"].as_f64().expect("an error");
         assert!((error - (1.0 / factor - 1.0)).abs() < 1e-3, "{measured}");
-        assert_eq!(part(measured, "compute")["measured"], Value::Null);
+        assert_eq!(part(measured, "compute")["measured_s"], Value::Null);
         assert_eq!(measured["most"], Value::Null);
         let text = std::fs::read_to_string(&runtime).expect("a runtime");
         assert!(
@@ -139,7 +139,7 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
     let measured =
         json(&run(&[&request[..], &["--json", "--calibrate", &runtime]].concat()))["measured"].clone();
     let near = |name: &str, share: f64| {
-        let seconds = part(&measured, name)["measured"].as_f64().expect("seconds");
+        let seconds = part(&measured, name)["measured_s"].as_f64().expect("seconds");
         assert!((seconds / predicted - share).abs() < 1e-3, "{name}: {measured}");
     };
     near("compute", 1.5);
@@ -150,14 +150,14 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
     near("outside", 0.19);
     // Every second is in one row.
     let rows = measured["parts"].as_array().expect("rows");
-    for figure in ["measured", "predicted"] {
+    for figure in ["measured_s", "predicted_s"] {
         let sum: f64 = rows.iter().filter_map(|row| row[figure].as_f64()).sum();
         let whole = measured["iteration"][figure].as_f64().expect("seconds");
         assert!((sum / whole - 1.0).abs() < 1e-6, "{figure}: {sum}, not {whole}");
     }
     let most = measured["most"].as_u64().expect("a row") as usize;
     assert!(rows[most]["parts"].as_array().expect("parts").contains(&json!("compute")));
-    assert_eq!(measured["memory"]["measured"], json!(40960.0 * 1_048_576.0));
+    assert_eq!(measured["memory"]["measured_bytes"], json!(40960.0 * 1_048_576.0));
     let text = stdout(&run(&request));
     assert!(
         text.contains("measured: log of Megatron-LM, 4 iterations after 2 iterations of warm-up"),
@@ -185,7 +185,7 @@ fn rates_become_seconds_with_the_batch_and_devices_of_the_plan() {
     ] {
         let log = log(&files, text);
         let measured = json(&run(&["explain", &graph, &plan, "--no-what-if", "--measured", &log, "--json"]));
-        let found = measured["measured"]["iteration"]["measured"].as_f64().expect("seconds");
+        let found = measured["measured"]["iteration"]["measured_s"].as_f64().expect("seconds");
         assert!((found - seconds).abs() < 1e-9, "{text}: {found}");
     }
 }
@@ -217,7 +217,7 @@ fn collectives_of_a_trace_belong_to_the_degrees_of_the_plan() {
         json(&run(&["explain", &graph, &plan, "--no-what-if", "--measured", &log, "--json"]))["measured"]
             .clone();
     for (name, milliseconds) in [("tensor", 1.0), ("copies", 2.0), ("compute", 10.0)] {
-        let seconds = part(&measured, name)["measured"].as_f64().expect("seconds");
+        let seconds = part(&measured, name)["measured_s"].as_f64().expect("seconds");
         assert!((seconds * 1e3 - milliseconds).abs() < 1e-6, "{name}: {measured}");
     }
 }

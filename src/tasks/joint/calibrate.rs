@@ -39,7 +39,7 @@ pub(super) fn calibrate(
     };
     let priced = Priced::new(task, plan, label)?;
     let predicted = priced.predicted(label)?;
-    let measured = Measured::new(&priced.plan, &predicted, log)?;
+    let measured = Measured::new(&priced.plan, &predicted, log, label)?;
     let wanted = measured.iteration.measured.unwrap_or(priced.value);
     let mut fitted = RuntimeDocument {
         name: format!("{}-calibrated", runtime.name),
@@ -77,8 +77,8 @@ fn is_near(price: f64, wanted: f64) -> bool {
 fn scale(runtime: &mut RuntimeDocument, measured: &Measured) {
     let ratio = |part: Part| {
         let row = measured.parts.iter().find(|row| row.parts.contains(&part))?;
-        // How long others are waited for says nothing of what the waiting device does.
-        let is_told = part == Part::Compute || !row.parts.contains(&Part::Bubble);
+        // How long a device waits for others says nothing of what it does itself.
+        let is_told = row.parts.contains(&Part::Compute) || !row.parts.contains(&Part::Bubble);
         measured.ratio(part).filter(|_| is_told)
     };
     let scaled = |constant: &mut f64, ratio: Option<f64>| {

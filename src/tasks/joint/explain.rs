@@ -82,7 +82,7 @@ pub(super) fn explain(
         what_ifs.push(WhatIf { change, value_s: value });
     }
     let measured = match asked.measured {
-        Some(log) => Some(Measured::new(&priced.plan, &priced.predicted(label)?, log)?),
+        Some(log) => Some(Measured::new(&priced.plan, &priced.predicted(label)?, log, label)?),
         None => None,
     };
     let summary = task.cluster_summary(&priced.plan);

@@ -1,17 +1,18 @@
 //! `explain --measured`: a log of training beside the prediction of a joint plan, part by part.
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, TransferKind};
 use stagewright_costs::training::{Exposed, Kind, Log, Pace, Part};
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::joint::devices;
 use stagewright_report::units::{bytes, percent, seconds};
+use stagewright_report::wrap;
 
 use crate::code::U014;
 use crate::failure::{Failure, Result};
 
 /// A log beside a prediction.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub(super) struct Measured {
     /// The program that wrote the log.
     log: Kind,
@@ -30,20 +31,27 @@ pub(super) struct Measured {
 }
 
 /// A figure that was measured, and its prediction.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     /// `None` if the log does not say it.
     pub(super) measured: Option<f64>,
     pub(super) predicted: f64,
-    /// Prediction over measurement, less 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<f64>,
+    /// Names of the two in JSON.
+    names: [&'static str; 2],
 }
 
 impl Pair {
-    fn new(measured: Option<f64>, predicted: f64) -> Pair {
-        let error = measured.map(|measured| predicted / measured - 1.0).filter(|error| error.is_finite());
-        Pair { measured, predicted, error }
+    fn seconds(measured: Option<f64>, predicted: f64) -> Pair {
+        Pair { measured, predicted, names: ["measured_s", "predicted_s"] }
+    }
+
+    fn bytes(measured: Option<f64>, predicted: f64) -> Pair {
+        Pair { measured, predicted, names: ["measured_bytes", "predicted_bytes"] }
+    }
+
+    /// Prediction over measurement, less 1.
+    fn error(&self) -> Option<f64> {
+        self.measured.map(|measured| self.predicted / measured - 1.0).filter(|error| error.is_finite())
     }
 
     fn difference(&self) -> f64 {
@@ -51,8 +59,21 @@ impl Pair {
     }
 }
 
+impl Serialize for Pair {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let [measured, predicted] = self.names;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(measured, &self.measured)?;
+        map.serialize_entry(predicted, &self.predicted)?;
+        if let Some(error) = self.error() {
+            map.serialize_entry("error", &error)?;
+        }
+        map.end()
+    }
+}
+
 /// Seconds of parts that the log counts together.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, serde::Serialize)]
 pub(super) struct Row {
     pub(super) parts: Vec<Part>,
     #[serde(flatten)]
@@ -75,10 +96,19 @@ impl Measured {
     ///
     /// # Errors
     /// A log that counts tokens, for a graph that does not (U014).
-    pub(super) fn new(plan: &JointPlanDocument, predicted: &Predicted, log: &Log) -> Result<Measured> {
-        let iteration = iteration(plan, predicted, log)?;
+    pub(super) fn new(
+        plan: &JointPlanDocument,
+        predicted: &Predicted,
+        log: &Log,
+        label: &str,
+    ) -> Result<Measured> {
+        let iteration = iteration(plan, predicted, log).ok_or_else(|| {
+            Failure::new(U014, "the log counts tokens, and the graph does not say those of a sample")
+                .at(label)
+                .help("state `tokens` in `batch` of the graph, or give a log with seconds of iterations")
+        })?;
         let parts = rows(plan, &predicted.parts, iteration, log);
-        let iteration = Pair::new(Some(iteration), predicted.seconds);
+        let iteration = Pair::seconds(Some(iteration), predicted.seconds);
         let missing = iteration.difference();
         let most = (0..parts.len()).filter(|&row| parts[row].seconds.difference() * missing > 0.0).max_by(
             |&a, &b| {
@@ -93,7 +123,7 @@ impl Measured {
             warm_up: log.warm_up,
             iteration,
             parts,
-            memory: Pair::new(log.memory_bytes, predicted.bytes),
+            memory: Pair::bytes(log.memory_bytes, predicted.bytes),
             most,
         })
     }
@@ -127,23 +157,25 @@ impl Measured {
         let mut grid = Grid::new(columns.into_iter().zip(alignments));
         let mut add = |name: String, pair: &Pair, unit: fn(f64) -> String| {
             let measured = pair.measured.map_or_else(|| "not in the log".into(), unit);
-            grid.row([name, measured, unit(pair.predicted), pair.error.map(signed).unwrap_or_default()]);
+            grid.row([name, measured, unit(pair.predicted), pair.error().map(signed).unwrap_or_default()]);
         };
         add("iteration".into(), &self.iteration, seconds);
         for row in &self.parts {
             add(row.name(), &row.seconds, seconds);
         }
         add("memory".into(), &self.memory, bytes);
-        let mut text = format!("\nmeasured: {}\n{}", self.source(), grid.text(width));
+        let mut text = format!("\n{}", wrap::lines(&format!("measured: {}", self.source()), width));
+        text.push_str(&grid.text(width));
         if let Some(row) = self.most.and_then(|row| self.parts.get(row)) {
             let (part, whole) = (row.seconds.difference(), self.iteration.difference());
             let direction = if whole > 0.0 { "longer" } else { "shorter" };
-            text.push_str(&format!(
-                "an iteration takes {} {direction} than predicted; most of it is {}: {} {direction}\n",
+            let said = format!(
+                "an iteration takes {} {direction} than predicted; most of it is {}: {} {direction}",
                 seconds(whole.abs()),
                 row.name(),
                 seconds(part.abs()),
-            ));
+            );
+            text.push_str(&wrap::lines(&said, width));
         }
         text
     }
@@ -160,24 +192,15 @@ fn signed(share: f64) -> String {
     if share > 0.0 { format!("+{}", percent(share)) } else { percent(share).replace('-', "−") }
 }
 
-/// Seconds of an iteration, from whatever pace the log has.
-fn iteration(plan: &JointPlanDocument, predicted: &Predicted, log: &Log) -> Result<f64> {
+/// Seconds of an iteration, from whatever pace the log has; `None` if tokens are needed and not known.
+fn iteration(plan: &JointPlanDocument, predicted: &Predicted, log: &Log) -> Option<f64> {
     let batch = plan.objective.global_batch as f64;
-    match log.pace {
-        Pace::Iteration(seconds) => Ok(seconds),
-        Pace::Microbatch(seconds) => Ok(seconds * microbatches(plan)),
-        Pace::Samples(rate) => Ok(batch / rate),
-        Pace::Tokens(rate) => {
-            let Some(tokens) = predicted.tokens else {
-                return Err(Failure::new(
-                    U014,
-                    "the log counts tokens, and the graph does not say those of a sample",
-                )
-                .help("state `tokens` in `batch` of the graph, or give a log with seconds of iterations"));
-            };
-            Ok(batch * tokens / (rate * devices(plan).0 as f64))
-        }
-    }
+    Some(match log.pace {
+        Pace::Iteration(seconds) => seconds,
+        Pace::Microbatch(seconds) => seconds * microbatches(plan),
+        Pace::Samples(rate) => batch / rate,
+        Pace::Tokens(rate) => batch * predicted.tokens? / (rate * devices(plan).0 as f64),
+    })
 }
 
 /// Microbatches of a copy in an iteration.
@@ -220,11 +243,12 @@ fn rows(plan: &JointPlanDocument, predicted: &[f64; Part::ALL.len()], iteration:
     }
     let unknown = Part::ALL.into_iter().filter(|&part| predicted(part) > 0.0);
     let unknown = unknown.filter(|part| !known.iter().any(|(parts, _)| parts.contains(part)));
-    let unknown: Vec<Row> =
-        unknown.map(|part| Row { parts: vec![part], seconds: Pair::new(None, predicted(part)) }).collect();
+    let unknown: Vec<Row> = unknown
+        .map(|part| Row { parts: vec![part], seconds: Pair::seconds(None, predicted(part)) })
+        .collect();
     let row = |(parts, seconds): (Vec<Part>, f64)| {
         let predicted = parts.iter().map(|&part| predicted(part)).sum();
-        Row { parts, seconds: Pair::new(Some(seconds), predicted) }
+        Row { parts, seconds: Pair::seconds(Some(seconds), predicted) }
     };
     let mut rows: Vec<Row> = known.into_iter().map(row).chain(unknown).collect();
     rows.retain(|row| {

@@ -131,6 +131,19 @@ stagewright_core::codes! {
         /// it. A joint plan has an objective of its own, of which only `--schedule` can be given, and only
         /// for a training graph; `check` and `explain` take all of it from the plan. Omit the option.
         U013,
+
+        /// log of training that does not fit the plan
+        ///
+        /// The log of `explain --measured` counts tokens, and the graph does not say how many a sample has. State `tokens` in `batch`
+        /// of the graph, or give a log with seconds of iterations.
+        U014,
+
+        /// runtime that cannot be calibrated
+        ///
+        /// `--calibrate` fits the constants of the runtime of the plan. The ideal runtime has none: plan with a runtime such as
+        /// `megatron`. Or the log is faster than the plan is without any compute, because of the host, of collectives or of
+        /// updates, as the message says: usually the log is of another model, batch or cluster.
+        U015,
     }
 }
 

@@ -27,8 +27,9 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use stagewright_core::document::ClusterDocument;
+use stagewright_core::document::{ClusterDocument, RuntimeDocument};
 use stagewright_core::solver::{Context, Event, Observer, Stop};
+use stagewright_costs::training::Log;
 use stagewright_formats::is_strategies;
 use stagewright_formats::strategies::HEAD;
 use stagewright_report::comparison::{Comparison, Contender};
@@ -160,9 +161,18 @@ pub trait Task: Send + Sync {
         &self,
         plan: Document,
         label: &str,
-        asked: Explaining,
+        asked: Explaining<'_>,
         session: &mut Session<'_>,
     ) -> Result<Shown>;
+
+    /// The runtime of a plan, with constants that a log of training gives.
+    ///
+    /// # Errors
+    /// A kind of question without runtimes (U013), a plan under the ideal runtime, or a log that no constants explain (U015).
+    fn calibrated(&self, _plan: Document, _label: &str, _log: &Log) -> Result<RuntimeDocument> {
+        let cause = format!("a {} has no runtime", self.kind().name());
+        Err(Failure::new(U013, cause).help("give a joint plan of a training graph"))
+    }
 
     /// A given plan as a contender, evaluated by the independent checker under the rules of the question.
     ///
@@ -234,11 +244,13 @@ pub const COMMAND: &str = "exec:";
 
 /// Scope of an explanation.
 #[derive(Debug, Clone, Copy)]
-pub struct Explaining {
+pub struct Explaining<'a> {
     /// Whether changed problems are solved.
     pub what_if: bool,
     /// Share by which the sensitivity analysis changes costs.
     pub costs_off: f64,
+    /// A log of training, to show beside the prediction of a joint plan.
+    pub measured: Option<&'a Log>,
 }
 
 /// The limits of a solve, and the receiver of its events.

@@ -9,6 +9,7 @@ mod kept_clusters;
 mod language;
 mod limits;
 mod local;
+mod measured;
 mod memory;
 mod models;
 mod outputs;

@@ -285,7 +285,7 @@ impl Task {
             let file = PlanFile::read(kind, "plan", plan.as_bytes())?;
             let (task, _) = tasks::read(kind, asked.planned(&file)?, Some(&file))?;
             let plan = task.plan(file)?;
-            let how_far = Explaining { what_if: true, costs_off: 0.1 };
+            let how_far = Explaining { what_if: true, costs_off: 0.1, measured: None };
             within(options.interrupt(interrupt), |session| task.explain(plan, "plan", how_far, session))
         })?;
         Ok(explained?.0.json().to_owned())

@@ -159,5 +159,14 @@ stagewright_core::codes! {
         /// The column `#wrong` of nccl-tests is not 0: the devices computed wrong sums or lost data, because of a defective link or
         /// a defect in a library. Times of such a run are no measurement. Find the cause, then measure again.
         Q111,
+
+        /// training log without an iteration
+        ///
+        /// `explain --measured` looks for the seconds of iterations: `elapsed time per iteration (ms)` of Megatron-LM,
+        /// `train_step_timing in s` of NeMo, `step: … loss: … tps: …` of torchtitan, `time (ms) | fwd: …` (with
+        /// `wall_clock_breakdown`), `CurrSamplesPerSec=…` or `iter time (s): …` of DeepSpeed, or events `ProfilerStep#…` in a trace of
+        /// PyTorch's profiler, which calls of its `step()` write. The file has none with a time above 0. Give the output of
+        /// the rank that prints them: rank 0, or the last rank for Megatron-LM.
+        Q112,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Measurements are documents `stagewright.costs/1`. [`Costs`] looks kernels, operators and transfers up in them,
 //! [`apply`] writes the results into a model and a cluster, and [`accuracy`](Costs::accuracy) estimates the error of
-//! seconds that were not measured.
+//! seconds that were not measured. [`training`] reads seconds of whole iterations from logs of training.
 
 mod accuracy;
 mod apply;
@@ -15,6 +15,7 @@ pub mod import;
 mod links;
 mod table;
 mod tiles;
+pub mod training;
 
 pub use accuracy::{Accuracy, AccuracyOptions, LinkAccuracy, Summary};
 pub use apply::{Coverage, apply};

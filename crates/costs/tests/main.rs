@@ -11,3 +11,4 @@ mod published;
 mod random;
 mod seeds;
 mod tables;
+mod training;

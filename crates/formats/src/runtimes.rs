@@ -53,9 +53,14 @@ pub fn import_runtime(label: &str, bytes: &[u8]) -> Result<RuntimeDocument> {
     Notation::of(text).read(label, text)
 }
 
+/// Writes a runtime as TOML, which [`import_runtime`] reads.
+pub fn write_runtime(runtime: &RuntimeDocument) -> String {
+    toml::to_string(runtime).expect("a runtime has only texts, numbers and switches")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT, import_runtime, runtime, runtimes};
+    use super::{DEFAULT, import_runtime, runtime, runtimes, write_runtime};
 
     #[test]
     fn shipped_runtimes_are_in_range_and_name_their_source() {
@@ -72,5 +77,9 @@ mod tests {
         let text = serde_json::to_string(megatron).expect("a document");
         assert_eq!(import_runtime("own.json", text.as_bytes()).as_ref(), Ok(megatron));
         assert!(import_runtime("own.json", b"{\"name\": \"own\"}").is_err());
+        for runtime in runtimes() {
+            let written = write_runtime(runtime);
+            assert_eq!(import_runtime("own.toml", written.as_bytes()).as_ref(), Ok(runtime), "{written}");
+        }
     }
 }

@@ -1,10 +1,15 @@
 //! `explain`: the reasons for the value of a plan, and what would change it.
 
+use std::path::Path;
+
+use stagewright::costs::training::{self, Log};
+use stagewright::formats::runtimes::write_runtime;
 use stagewright::tasks::{Explaining, Session};
 
 use super::args::ExplainArguments;
 use super::error::Result;
 use super::exit::Exit;
+use super::files::{self, Input};
 use super::progress::Progress;
 use super::resolve::{self, Question};
 use super::{interrupt, output};
@@ -12,17 +17,37 @@ use super::{interrupt, output};
 /// Default share by which costs are off.
 const COSTS_OFF: &str = "10%";
 
+/// Reads a log of training.
+fn log(path: &Path) -> Result<Log> {
+    let Input { label, bytes } = files::read(path)?;
+    Ok(training::read(&label, &bytes)?)
+}
+
 pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
+    files::outputs(&[("--calibrate", arguments.calibrate.as_deref())])?;
+    files::at_most_one_standard(&[
+        Some(&arguments.model.model),
+        Some(&arguments.plan),
+        arguments.measured.as_deref(),
+    ])?;
     let options = resolve::solving(&arguments.solve)?.options();
     let costs_off = resolve::deviation("--costs-off", arguments.costs_off.as_deref().unwrap_or(COSTS_OFF))?;
     let question = Question {
         objective: Some(&arguments.objective),
         solve: Some(&arguments.solve),
-        given: vec![("costs_off", arguments.costs_off.is_some())],
+        given: vec![("costs_off", arguments.costs_off.is_some()), ("measured", arguments.measured.is_some())],
         ..Question::default()
     };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
-    let asked = Explaining { what_if: !arguments.no_what_if, costs_off };
+    let log = arguments.measured.as_deref().map(log).transpose()?;
+    let asked = Explaining { what_if: !arguments.no_what_if, costs_off, measured: log.as_ref() };
+    if let Some((log, path)) = log.as_ref().zip(arguments.calibrate.as_deref()) {
+        let runtime = write_runtime(&task.calibrated(plan.clone(), &label, log)?);
+        files::write(path, &runtime)?;
+        if files::is_standard(path) {
+            return Ok(Exit::Done);
+        }
+    }
     // Without what-ifs there is no search to interrupt, so Ctrl-C keeps its default effect.
     let options = if asked.what_if { options.interrupt(interrupt::watch()) } else { options };
     let note = &mut |line: &str| output::note(line);

@@ -7,20 +7,17 @@ use stagewright_core::document::{
 };
 use stagewright_core::memory::set_memory;
 use stagewright_core::solver::Silent;
-use stagewright_core::tolerance;
-use stagewright_formats::layers;
 use stagewright_joint::iteration;
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::joint::{limit, pipeline_devices, value_line};
 use stagewright_report::table;
-use stagewright_report::throughput::joint_throughput;
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
 
-use super::graph::{sources, tokens};
-use super::{Joined, Joint, failed, refused, request_of};
-use crate::code::U008;
-use crate::failure::{Failure, Result};
+use super::measured::Measured;
+use super::priced::Priced;
+use super::{Joint, failed};
+use crate::failure::Result;
 use crate::reading::Place;
 use crate::tasks::cluster::ClusterSummary;
 use crate::tasks::{Explaining, Session, Shown, json};
@@ -37,11 +34,14 @@ struct Document<'p> {
     /// Index of the slowest device, by the position of its first stage.
     slowest: usize,
     stages: Vec<Stage<'p>>,
-    what_ifs: Vec<WhatIf>,
+    what_ifs: &'p [WhatIf],
     /// The cluster that the plan is explained for.
     cluster: Option<&'p ClusterSummary>,
     /// Where the seconds of the operators come from.
     sources: Option<&'p SourcesDocument>,
+    /// A log of training beside the prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<&'p Measured>,
 }
 
 #[derive(Serialize)]
@@ -68,44 +68,27 @@ const SCHEMA: &str = "stagewright.joint-explanation/1";
 /// If the plan has no value, has no parts, or does not belong to the model and its cluster (U008).
 pub(super) fn explain(
     task: &Joint,
-    mut plan: JointPlanDocument,
+    plan: JointPlanDocument,
     label: &str,
-    asked: Explaining,
+    asked: Explaining<'_>,
     session: &mut Session<'_>,
 ) -> Result<Shown> {
-    let nothing = |cause: &str, help: &str| Failure::new(U008, cause).at(label).help(help);
-    let Some((model, imported)) = task.planned_graph() else {
-        let help = "plan a training graph; `check` lists the times and the memory of the stages of this plan";
-        return Err(nothing("the plan is for a file of Piper, whose times have no parts", help));
-    };
-    let Some(value) = plan.objective.value_s else {
-        return Err(nothing("the plan has no value to explain", "`check` lists every violation"));
-    };
-    let summary = task.cluster_summary(&plan);
-    let Joined { graph, cluster, coverage, notes } = task.joined(imported, &plan, label)?;
-    // Shares of memory refer to the devices of this cluster.
-    plan.cluster = Some(cluster.clone());
-    notes.iter().for_each(|note| session.note(note));
-    let names = layers::layer_names(&graph);
-    let request = request_of(&plan.objective);
-    let problem = |cluster: &ClusterDocument| {
-        iteration::Problem::new(&graph, &names, cluster, request.clone())
-            .map_err(|error| refused(model, &error, task.place()))
-    };
-    let own = problem(&cluster)?;
-    let parts = own.parts(&plan).ok_or_else(|| {
-        nothing("the plan is not one of the model and its cluster", "`check` lists every violation")
-    })?;
-    plan.sources = sources(&own, &graph, &cluster, &coverage, &plan);
-    plan.throughput = joint_throughput(&plan.objective, plan.execution.as_ref(), value, tokens(&graph));
+    let priced = Priced::new(task, plan, label)?;
+    priced.notes.iter().for_each(|note| session.note(note));
     let mut what_ifs = Vec::new();
-    for (change, cluster) in changes(&graph, &cluster, &plan).into_iter().filter(|_| asked.what_if) {
-        let value = solved(&problem(&cluster)?, session, task.place())?;
+    let changes = changes(&priced.graph, &priced.cluster, &priced.plan);
+    for (change, cluster) in changes.into_iter().filter(|_| asked.what_if) {
+        let value = solved(&priced.problem_on(task, &cluster)?, session, task.place())?;
         what_ifs.push(WhatIf { change, value_s: value });
     }
-    let json = json(&document(&plan, value, &parts, what_ifs.clone(), summary.as_ref()))?;
+    let measured = match asked.measured {
+        Some(log) => Some(Measured::new(&priced.plan, &priced.predicted(label)?, log, label)?),
+        None => None,
+    };
+    let summary = task.cluster_summary(&priced.plan);
+    let json = json(&document(&priced, &what_ifs, summary.as_ref(), measured.as_ref()))?;
     Ok(Shown::new(json, move |width| {
-        text(&document(&plan, value, &parts, what_ifs.clone(), summary.as_ref()), &plan, width)
+        text(&document(&priced, &what_ifs, summary.as_ref(), measured.as_ref()), &priced.plan, width)
     }))
 }
 
@@ -160,39 +143,28 @@ fn changes(
 }
 
 fn document<'p>(
-    plan: &'p JointPlanDocument,
-    value: f64,
-    parts: &[JointPartsDocument],
-    what_ifs: Vec<WhatIf>,
+    priced: &'p Priced,
+    what_ifs: &'p [WhatIf],
     cluster: Option<&'p ClusterSummary>,
+    measured: Option<&'p Measured>,
 ) -> Document<'p> {
+    let plan = &priced.plan;
     let stage = |(stage, parts): (&'p JointStageDocument, &JointPartsDocument)| Stage {
         kind: stage.kind.as_deref(),
         memory_share: limit(plan, stage).map(|bytes| stage.memory_bytes / bytes),
         parts: *parts,
     };
-    let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
-    let devices = pipeline_devices(plan);
-    let busy = |device: usize| -> f64 {
-        let stages = plan.stages.iter().skip(device).step_by(devices);
-        stages.map(|stage| microbatches * stage.seconds + stage.update_s.unwrap_or(0.0)).sum()
-    };
-    let slowest =
-        (0..devices.min(plan.stages.len())).max_by(|&a, &b| busy(a).total_cmp(&busy(b))).unwrap_or(0);
-    let outside_s = plan.objective.runtime.as_ref().map_or(0.0, |runtime| runtime.iteration_s);
-    let idle = value - busy(slowest) - outside_s;
-    // What rounding leaves is no idle time.
-    let idle = if idle > value * tolerance::VALUE_RELATIVE { idle } else { 0.0 };
     Document {
         schema: SCHEMA,
-        value_s: value,
-        bubble_s: idle,
-        outside_s,
-        slowest,
-        stages: plan.stages.iter().zip(parts).map(stage).collect(),
+        value_s: priced.value,
+        bubble_s: priced.bubble(),
+        outside_s: priced.outside(),
+        slowest: priced.slowest(),
+        stages: plan.stages.iter().zip(&priced.parts).map(stage).collect(),
         what_ifs,
         cluster,
         sources: plan.sources.as_ref(),
+        measured,
     }
 }
 
@@ -249,6 +221,9 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     }
     text.push_str("\nmemory of a device\n");
     text.push_str(&grid.text(width));
+    if let Some(measured) = document.measured {
+        text.push_str(&measured.text(width));
+    }
     if !document.what_ifs.is_empty() {
         text.push_str("\nwhat if\n");
         let mut grid = Grid::new([
@@ -256,7 +231,7 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
             ("value", Column::Figures),
             ("faster by", Column::Figures),
         ]);
-        for what_if in &document.what_ifs {
+        for what_if in document.what_ifs {
             let faster = what_if.value_s.map(|changed| percent(value / changed - 1.0));
             grid.row([
                 what_if.change.clone(),

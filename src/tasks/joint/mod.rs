@@ -3,11 +3,14 @@
 //! A question is a training graph, whose plans minimise the time of an iteration, or a Piper file, whose plans minimise
 //! the time per sample of the slowest stage.
 
+mod calibrate;
 mod check;
 mod explain;
 mod graph;
 mod layers;
+mod measured;
 mod parallel;
+mod priced;
 mod rules;
 mod text;
 
@@ -16,10 +19,11 @@ use std::io::{self, Write};
 use stagewright_core::document::{
     ClusterDocument, CostsDocument, GraphDocument, JointBoundDocument, JointObjectiveDocument,
     JointObjectiveKind, JointPartsDocument, JointPlanDocument, ModelOptionsDocument, PiperDocument,
-    PlanStatus, Schedule,
+    PlanStatus, RuntimeDocument, Schedule,
 };
 use stagewright_core::solver::SolveError;
 use stagewright_costs::Coverage;
+use stagewright_costs::training::Log;
 use stagewright_formats::{Format, Imported, import_piper, is_piper};
 use stagewright_joint::iteration;
 use stagewright_report::comparison::{Comparison, Contender};
@@ -318,10 +322,14 @@ impl Task for Joint {
         &self,
         plan: Document,
         label: &str,
-        asked: Explaining,
+        asked: Explaining<'_>,
         session: &mut Session<'_>,
     ) -> Result<Shown> {
         explain::explain(self, joint(plan)?, label, asked, session)
+    }
+
+    fn calibrated(&self, plan: Document, label: &str, log: &Log) -> Result<RuntimeDocument> {
+        calibrate::calibrate(self, joint(plan)?, label, log)
     }
 
     fn given(&self, name: &str, plan: PlanFile<'_>) -> Result<Contender> {

@@ -60,7 +60,7 @@ pub(super) fn explain(
     task: &Local,
     plan: LocalPlanDocument,
     label: &str,
-    asked: Explaining,
+    asked: Explaining<'_>,
     session: &mut Session<'_>,
 ) -> Result<Shown> {
     let Some(claimed) = &plan.setting else {

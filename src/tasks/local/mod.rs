@@ -214,7 +214,7 @@ impl Task for Local {
         &self,
         plan: Document,
         label: &str,
-        asked: Explaining,
+        asked: Explaining<'_>,
         session: &mut Session<'_>,
     ) -> Result<Shown> {
         explain::explain(self, local(plan)?, label, asked, session)

@@ -503,6 +503,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("flags", LOCAL),
     of_command("robust", PLACEMENT),
     of_command("costs_off", PLACEMENT),
+    of_command("measured", JOINT),
     of_command("dot", PLACEMENT),
     of_command("trace", PLACEMENT),
     of_command("html", ON_DEVICES),

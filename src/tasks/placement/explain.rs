@@ -71,7 +71,7 @@ pub(super) fn explain(
     task: &Placement,
     mut plan: PlanDocument,
     label: &str,
-    asked: Explaining,
+    asked: Explaining<'_>,
     session: &mut Session<'_>,
 ) -> Result<Shown> {
     let (documents, rules) = task.planned()?;

@@ -497,7 +497,7 @@ impl Task for Placement {
         &self,
         plan: Document,
         label: &str,
-        asked: Explaining,
+        asked: Explaining<'_>,
         session: &mut Session<'_>,
     ) -> Result<Shown> {
         explain::explain(self, placed(plan)?, label, asked, session)

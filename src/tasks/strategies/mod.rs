@@ -173,7 +173,7 @@ impl Task for Strategies {
         &self,
         _plan: Document,
         label: &str,
-        _asked: Explaining,
+        _asked: Explaining<'_>,
         _session: &mut Session<'_>,
     ) -> Result<Shown> {
         Err(Failure::new(U008, "the costs of strategies have no parts to explain")

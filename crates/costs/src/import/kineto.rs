@@ -289,6 +289,23 @@ pub(super) fn kind(name: &str) -> &str {
     name.rsplit_once("::").map_or(name, |(_, kind)| if kind.is_empty() { name } else { kind })
 }
 
+/// The transfer of a collective, by its name in PyTorch.
+pub(crate) fn transfer(name: &str) -> Option<TransferKind> {
+    Some(match name {
+        "allreduce" | "all_reduce" | "allreduce_coalesced" => TransferKind::AllReduce,
+        "_allgather_base" | "allgather" | "all_gather" | "allgather_into_tensor_coalesced" => {
+            TransferKind::AllGather
+        }
+        "_reduce_scatter_base" | "reduce_scatter" | "reduce_scatter_tensor_coalesced" => {
+            TransferKind::ReduceScatter
+        }
+        "all_to_all" | "all_to_allv" | "alltoall_base" => TransferKind::AllToAll,
+        "broadcast" | "_broadcast_oop" => TransferKind::Broadcast,
+        "send" => TransferKind::Send,
+        _ => return None,
+    })
+}
+
 /// A kernel of NCCL.
 enum Collective {
     /// Transfer, devices and bytes of the whole tensor.
@@ -304,19 +321,7 @@ impl Collective {
         let Some(name) = args.collective.text() else {
             return event.name().starts_with("nccl").then_some(Collective::Wait);
         };
-        let transfer = match name {
-            "allreduce" | "all_reduce" | "allreduce_coalesced" => TransferKind::AllReduce,
-            "_allgather_base" | "allgather" | "all_gather" | "allgather_into_tensor_coalesced" => {
-                TransferKind::AllGather
-            }
-            "_reduce_scatter_base" | "reduce_scatter" | "reduce_scatter_tensor_coalesced" => {
-                TransferKind::ReduceScatter
-            }
-            "all_to_all" | "all_to_allv" | "alltoall_base" => TransferKind::AllToAll,
-            "broadcast" | "_broadcast_oop" => TransferKind::Broadcast,
-            "send" => TransferKind::Send,
-            _ => return Some(Collective::Wait),
-        };
+        let Some(transfer) = transfer(name) else { return Some(Collective::Wait) };
         // The larger side is the whole tensor.
         let elements = [&args.elements_in, &args.elements_out].map(|side| side.number().unwrap_or(0.0));
         let elements = elements[0].max(elements[1]);

@@ -12,8 +12,9 @@ pub mod native;
 pub mod nccl_tests;
 pub mod onnxruntime;
 mod samples;
-mod trace;
+pub(crate) mod trace;
 mod transfers;
 
 pub use class::class_of;
 pub use detect::{Format, Options, detect, import};
+pub(crate) use samples::median;

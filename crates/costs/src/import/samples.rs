@@ -65,7 +65,7 @@ impl Samples {
 }
 
 /// Median of measurements in any order; 0 if there are none.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     quantile(&values, 0.5)
 }

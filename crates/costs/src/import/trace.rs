@@ -14,51 +14,51 @@ use stagewright_formats::{Result, read_json, text_of};
 
 /// An event.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// Phase; `X` is an event with a duration.
     #[serde(default)]
-    pub(super) ph: Option<String>,
+    pub(crate) ph: Option<String>,
     /// Category.
     #[serde(default)]
-    pub(super) cat: Option<String>,
+    pub(crate) cat: Option<String>,
     /// Name.
     #[serde(default)]
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Start in microseconds.
     #[serde(default)]
-    pub(super) ts: Option<f64>,
+    pub(crate) ts: Option<f64>,
     /// Duration in microseconds.
     #[serde(default)]
-    pub(super) dur: Option<f64>,
+    pub(crate) dur: Option<f64>,
     /// Process: a number or a name.
     #[serde(default)]
-    pub(super) pid: Scalar,
+    pub(crate) pid: Scalar,
     /// Thread: a number or a name.
     #[serde(default)]
-    pub(super) tid: Scalar,
+    pub(crate) tid: Scalar,
     /// Arguments of the event.
     #[serde(default)]
-    pub(super) args: Args,
+    pub(crate) args: Args,
 }
 
 impl Event {
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn category(&self) -> &str {
+    pub(crate) fn category(&self) -> &str {
         self.cat.as_deref().unwrap_or_default()
     }
 
     /// Whether the event has a duration. No importer here reads a begin and an end as two events.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.ph.as_deref() == Some("X")
     }
 }
 
 /// A number or a text; anything else is `None`.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(super) enum Scalar {
+pub(crate) enum Scalar {
     /// Something else.
     #[default]
     None,
@@ -70,7 +70,7 @@ pub(super) enum Scalar {
 
 impl Scalar {
     /// The value as a number, also if it is written as a text; `None` if it is not a number.
-    pub(super) fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Scalar::Number(number) => Some(*number),
             Scalar::Text(text) => text.parse().ok(),
@@ -79,7 +79,7 @@ impl Scalar {
     }
 
     /// The text; `None` for a number or anything else.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Scalar::Text(text) => Some(text),
             _ => None,
@@ -87,7 +87,7 @@ impl Scalar {
     }
 
     /// The value as a key: numbers and texts that display identically have the same key.
-    pub(super) fn key(&self) -> Option<String> {
+    pub(crate) fn key(&self) -> Option<String> {
         match self {
             Scalar::Number(number) => Some(number.to_string()),
             Scalar::Text(text) => Some(text.clone()),
@@ -148,25 +148,30 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 
 /// Arguments of an event that importers use. The first of equal keys counts: PyTorch writes some of them twice.
 #[derive(Debug, Default)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// ONNX Runtime: the execution provider.
-    pub(super) provider: Scalar,
+    pub(crate) provider: Scalar,
     /// ONNX Runtime: the node that launched a kernel, in some versions.
-    pub(super) parent_name: Scalar,
+    pub(crate) parent_name: Scalar,
     /// PyTorch: the operator that runs, by number.
-    pub(super) external_id: Scalar,
+    pub(crate) external_id: Scalar,
     /// PyTorch: the number that a launch and its kernel share.
-    pub(super) correlation: Scalar,
+    pub(crate) correlation: Scalar,
     /// PyTorch: the collective that an NCCL kernel runs.
-    pub(super) collective: Scalar,
+    pub(crate) collective: Scalar,
     /// PyTorch: elements that a device gives to a collective.
-    pub(super) elements_in: Scalar,
+    pub(crate) elements_in: Scalar,
     /// PyTorch: elements that a device gets from a collective.
-    pub(super) elements_out: Scalar,
+    pub(crate) elements_out: Scalar,
     /// PyTorch: number of devices of a collective.
-    pub(super) group_size: Scalar,
+    pub(crate) group_size: Scalar,
     /// PyTorch: type of the elements of a collective.
-    pub(super) dtype: Scalar,
+    pub(crate) dtype: Scalar,
+    /// PyTorch: what the group of devices of a collective is for.
+    pub(crate) group: Scalar,
+    /// PyTorch: bytes in use on a device, and the kind of that device.
+    pub(crate) total_allocated: Scalar,
+    pub(crate) device_type: Scalar,
 }
 
 impl Args {
@@ -181,6 +186,9 @@ impl Args {
             "Out msg nelems" => &mut self.elements_out,
             "Group size" => &mut self.group_size,
             "dtype" => &mut self.dtype,
+            "Process Group Description" => &mut self.group,
+            "Total Allocated" => &mut self.total_allocated,
+            "Device Type" => &mut self.device_type,
             _ => return None,
         })
     }
@@ -222,7 +230,7 @@ impl<'de> Deserialize<'de> for Args {
 ///
 /// # Errors
 /// If the text is not UTF-8, not JSON, not a list or an event is of another shape.
-pub(super) fn list(label: &str, bytes: &[u8], cut_off: bool) -> Result<Vec<Event>> {
+pub(crate) fn list(label: &str, bytes: &[u8], cut_off: bool) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text_of(label, bytes)?);
     match Events(&mut events).deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
@@ -261,21 +269,21 @@ impl<'de> Visitor<'de> for Events<'_> {
 
 /// A trace with its events under `traceEvents`.
 #[derive(Debug, Deserialize)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// The events.
     #[serde(rename = "traceEvents")]
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// GPUs of the server.
     #[serde(rename = "deviceProperties", default, deserialize_with = "devices")]
-    pub(super) devices: Vec<Device>,
+    pub(crate) devices: Vec<Device>,
 }
 
 /// A GPU.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Device {
+pub(crate) struct Device {
     /// Product name of the GPU.
     #[serde(default)]
-    pub(super) name: Scalar,
+    pub(crate) name: Scalar,
 }
 
 /// Devices; `null` is an empty list.

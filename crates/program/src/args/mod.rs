@@ -244,6 +244,13 @@ pub(crate) struct ExplainArguments {
     /// Share by which costs are off in the sensitivity [default: 10%]
     #[arg(long, value_name = "SHARE", conflicts_with = "no_what_if")]
     pub(crate) costs_off: Option<String>,
+    /// Log of a training run of a joint plan, to show beside its prediction: output of Megatron-LM, NeMo, torchtitan or
+    /// DeepSpeed, or a trace of PyTorch's profiler
+    #[arg(long, value_name = "LOG")]
+    pub(crate) measured: Option<PathBuf>,
+    /// Write a runtime for `plan --runtime`: that of the plan, with constants fitted to the log
+    #[arg(long, value_name = "FILE", requires = "measured")]
+    pub(crate) calibrate: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,

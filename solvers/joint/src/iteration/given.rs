@@ -121,6 +121,15 @@ impl Problem {
         Some(parts)
     }
 
+    /// Seconds of every stage after its last microbatch: of collectives over copies, and of updates. `None` if the plan is
+    /// not a plan for this model and cluster.
+    pub fn after_passes(&self, plan: &JointPlanDocument) -> Option<Vec<(f64, f64)>> {
+        let given = self.read_plan(plan)?;
+        let updates = Problem { runtime: self.runtime.without_copies(), ..self.clone() }.sums(&given);
+        let both = self.sums(&given).into_iter().zip(updates);
+        Some(both.map(|(both, update)| (both.update - update.update, update.update)).collect())
+    }
+
     /// The sums of every stage, without transfers.
     fn sums(&self, given: &Given) -> Vec<Sums> {
         let Combination { microbatches, schedule, .. } = given.combination;

@@ -47,6 +47,12 @@ impl Runtime {
         Runtime { constants: given.cloned().unwrap_or_else(ideal), is_ideal: given.is_none() }
     }
 
+    /// The runtime without the seconds of collectives over copies.
+    pub(crate) fn without_copies(&self) -> Runtime {
+        let constants = RuntimeDocument { copies: 0.0, ..self.constants.clone() };
+        Runtime { constants, is_ideal: self.is_ideal }
+    }
+
     /// Seconds of compute and of collectives that overlap with it.
     pub(crate) fn mix(&self, compute: f64, collectives: f64) -> f64 {
         compute.max(collectives) + self.contention * compute.min(collectives)

@@ -7,10 +7,9 @@ use super::{fit, loss, price_all, slots, summary};
 /// A term: its name, what leaves it out, and the constants that are then not fitted, by the first word of their names.
 type Term = (&'static str, fn(&mut Constants), &'static [&'static str]);
 
-const TERMS: [Term; 20] = [
+const TERMS: [Term; 18] = [
     ("nothing", |_| {}, &[]),
     ("share of a link (1)", |constants| constants.all(|runtime| runtime.link = 1.0), &["link"]),
-    ("share of a network (1)", |constants| constants.all(|runtime| runtime.network = 1.0), &["network"]),
     (
         "tensor parallelism hidden or slower (1)",
         |constants| constants.all(|runtime| runtime.tensor = 1.0),
@@ -46,7 +45,6 @@ const TERMS: [Term; 20] = [
         &["plain"],
     ),
     ("share of the memory bandwidth (1)", |constants| constants.all(|runtime| runtime.memory = 1.0), &[]),
-    ("rate of attention (1)", |constants| constants.all(|runtime| runtime.attention = 1.0), &["attention"]),
     (
         "version of attention kernels",
         |constants| (constants.flash1, constants.older) = (1.0, 1.0),

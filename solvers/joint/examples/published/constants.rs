@@ -34,7 +34,7 @@ impl Constants {
             old: 0.69,
             new: 0.65,
             low_power: 0.35,
-            flash1: 0.49,
+            flash1: 0.43,
             older: 0.6,
             plain: 1.9,
         }

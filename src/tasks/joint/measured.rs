@@ -213,9 +213,9 @@ fn rows(plan: &JointPlanDocument, predicted: &[f64; Part::ALL.len()], iteration:
     let predicted = |part: Part| predicted[part as usize];
     let mut known: Vec<(Vec<Part>, f64)> = Vec::new();
     let mut add = |parts: &[Part], seconds: f64| {
-        // What the plan has none of needs no seconds, unless there is nothing else.
+        // A timer of parts that the plan has none of counts what else happens there.
         let wanted: Vec<Part> = parts.iter().copied().filter(|&part| predicted(part) > 0.0).collect();
-        let mut group = (if wanted.is_empty() { parts[..1].to_vec() } else { wanted }, seconds);
+        let mut group = (if wanted.is_empty() { vec![Part::Outside] } else { wanted }, seconds);
         // Groups with a part in common are one.
         let is_apart = |(parts, _): &(Vec<Part>, f64)| !parts.iter().any(|part| group.0.contains(part));
         let (apart, shared): (Vec<_>, Vec<_>) = known.drain(..).partition(is_apart);

@@ -1,6 +1,6 @@
 //! What passes between layers, and the order of what is in them.
 
-use stagewright_core::document::{GraphDocument, Pass};
+use stagewright_core::document::{GraphDocument, Pass, Precision};
 use stagewright_structure::{Encoding, Figures};
 use stagewright_workloads::Optimizer;
 use stagewright_workloads::language::{LanguageOptions, Phase};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use stagewright_core::document::{Parallelism, RuntimeDocument, Schedule, ServerDocument};
+use stagewright_core::document::{GraphDocument, Parallelism, RuntimeDocument, Schedule, ServerDocument};
 use stagewright_core::seed;
 use stagewright_core::solver::Status;
 use stagewright_joint::iteration::{CutFault, ModelError, Problem, Request};
@@ -13,12 +13,12 @@ use super::{Case, layer_names};
 /// A graph of two layers with attentions and 12 tokens in a sample, on four devices in servers of two.
 fn case(request: Request) -> Result<Case, ModelError> {
     let has = |name: &str| format!("layer.{name}.scores");
-    let graphs = (0..).map(|number| random_graph(&mut seed::stream(40, number)));
-    let mut graphs = graphs.filter(|graph| {
+    let mut graphs = (0..).map(|number| random_graph(&mut seed::stream(40, number)));
+    let has_both = |graph: &GraphDocument| {
         let named = |name: &str| graph.operators.iter().any(|operator| operator.name == name);
         named(&has("0")) && named(&has("1"))
-    });
-    let mut graph = graphs.next().expect("a graph");
+    };
+    let mut graph = graphs.find(has_both).expect("a graph");
     graph.batch.as_mut().expect("a batch").tokens = NonZeroU64::new(12);
     let mut cluster = random_cluster(&mut seed::stream(40, 0));
     cluster.kinds.truncate(1);

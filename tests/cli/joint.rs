@@ -28,9 +28,15 @@ fn the_reserve_of_a_runtime_applies_unless_another_is_given() {
         assert_eq!(code(&checked), Some(0), "{}", stderr(&checked));
         let plan: Value =
             serde_json::from_str(&std::fs::read_to_string(&plan).expect("a plan")).expect("JSON");
-        plan["cluster"]["kinds"][0]["reserve_bytes"].as_f64().expect("a reserve")
+        let figure = |name: &str| plan["cluster"]["kinds"][0][name].as_f64().expect("a figure");
+        assert_eq!(figure("memory_bytes"), 80.0 * f64::from(1 << 30));
+        figure("reserve_bytes")
     };
-    let runtime = |name: &str| stagewright::formats::runtimes::runtime(name).expect("shipped").reserve_bytes;
+    // What the runtime takes, and a tenth of the memory.
+    let runtime = |name: &str| {
+        let constants = stagewright::formats::runtimes::runtime(name).expect("shipped");
+        constants.reserve_bytes + 0.1 * 80.0 * f64::from(1 << 30)
+    };
     assert_eq!(reserve(&[]), runtime("megatron"));
     assert_eq!(reserve(&["--runtime", "deepspeed"]), runtime("deepspeed"));
     assert_eq!(reserve(&["--runtime", "deepspeed", "--memory-reserve", "1GiB"]), f64::from(1 << 30));

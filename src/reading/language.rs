@@ -134,6 +134,11 @@ fn without_effect(
     let of_cache = has_cache.into_iter().flat_map(|(name, is_given)| {
         [(name, is_given, is_encoder, "an encoder"), (name, is_given, is_training, "the phase training")]
     });
+    let is_coarse = options.granularity == Some(GranularityDocument::Layer);
+    if is_training && is_coarse && options.precision == Some(Precision::Fp8) {
+        let cause = "products train in fp8 one by one, and an operator for each layer has all its products";
+        return Err(Failure::new(U001, cause).at(place("precision")).help("leave out the granularity"));
+    }
     let of_others = [
         ("sequence", options.sequence.is_some(), is_decode, "the phase decode"),
         ("all_logits", options.all_logits, is_decode, "the phase decode"),

@@ -163,7 +163,7 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
         text.contains("measured: log of Megatron-LM, 4 iterations after 2 iterations of warm-up"),
         "{text}"
     );
-    assert!(text.contains("most of it is compute, tensor parallelism"), "{text}");
+    assert!(text.contains("the largest part is compute, tensor parallelism"), "{text}");
     // The file gives the seconds of the log, and the bytes.
     let (again, calibrated) = under(&files, &graph, &plan, &runtime);
     assert!((calibrated / (2.0 * predicted) - 1.0).abs() < 0.01, "{calibrated}, not twice {predicted}");

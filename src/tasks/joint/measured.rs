@@ -25,7 +25,7 @@ pub(super) struct Measured {
     pub(super) parts: Vec<Row>,
     /// Bytes of the fullest device.
     pub(super) memory: Pair,
-    /// Index of the row that explains most of the difference; `None` if no row explains any of it.
+    /// Index of the row with the largest difference in the same direction; `None` if no row explains any of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     most: Option<usize>,
 }
@@ -170,7 +170,7 @@ impl Measured {
             let (part, whole) = (row.seconds.difference(), self.iteration.difference());
             let direction = if whole > 0.0 { "longer" } else { "shorter" };
             let said = format!(
-                "an iteration takes {} {direction} than predicted; most of it is {}: {} {direction}",
+                "an iteration takes {} {direction} than predicted; the largest part is {}: {} {direction}",
                 seconds(whole.abs()),
                 row.name(),
                 seconds(part.abs()),
@@ -285,8 +285,11 @@ fn parts_of(plan: &JointPlanDocument, exposed: &Exposed) -> &'static [Part] {
     if is_named(&["data", "dp", "fsdp", "hsdp", "ddp", "shard", "replicate"]) {
         return COPIES;
     }
-    if is_named(&["expert", "ep"]) {
+    if is_named(&["expert", "ep", "context", "cp"]) {
         return &[Part::Exchanges];
+    }
+    if is_named(&["pipeline", "pp", "embedding", "model"]) {
+        return &[Part::Outside];
     }
     let copies = data.saturating_mul(context);
     let groups = [

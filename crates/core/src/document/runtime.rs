@@ -74,7 +74,7 @@ pub struct RuntimeDocument {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub wide_transfer_s: f64,
     /// Number of servers of a kind from which transfers take `wide_transfer_s`; 0 if absent.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_zero_count")]
     pub wide_servers: u32,
 }
 
@@ -88,7 +88,7 @@ fn is_zero(share: &f64) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
-fn is_none(count: &u32) -> bool {
+fn is_zero_count(count: &u32) -> bool {
     *count == 0
 }
 

@@ -98,17 +98,20 @@ pub fn graph(structure: &Structure, options: &LanguageOptions) -> Result<GraphDo
     Ok(document)
 }
 
-/// Lets products with weights of numbered layers compute in 8 bits, and the backward operators of their colocations.
+/// Lets products with weights of numbered layers compute in 8 bits, and the backward products of their colocations.
 fn compute_in_fp8(graph: &mut GraphDocument) {
     let names = layer_names(graph);
+    let is_linear =
+        |operator: &OperatorDocument| operator.kind.as_deref().is_some_and(|kind| kind.starts_with("linear"));
     let of_layer = graph.operators.iter().zip(&names).filter(|(operator, name)| {
         let is_numbered = name.as_ref().is_some_and(|(_, is_numbered)| *is_numbered);
-        is_numbered && operator.parameter_bytes > 0.0 && operator.kind.as_deref() == Some("linear")
+        is_numbered && operator.parameter_bytes > 0.0 && is_linear(operator)
     });
     let products: BTreeSet<String> =
         of_layer.filter_map(|(operator, _)| operator.colocation.clone()).collect();
     let is_product = |operator: &OperatorDocument| {
         operator.pass != Pass::Update
+            && is_linear(operator)
             && operator.colocation.as_ref().is_some_and(|class| products.contains(class))
     };
     for operator in graph.operators.iter_mut().filter(|operator| is_product(operator)) {

@@ -118,10 +118,18 @@ impl Problem {
 
     /// Combinations of the degrees that all kinds share; the degree of tensor parallelism differs between kinds.
     pub(super) fn shared_degrees(&self) -> Vec<Degrees> {
+        self.shared_up_to(usize::MAX)
+    }
+
+    /// Combinations of the shared degrees; not all of them if there are more than `limit`.
+    pub(super) fn shared_up_to(&self, limit: usize) -> Vec<Degrees> {
         let mut shared = Vec::new();
         for data in self.copies() {
             let sizes = self.microbatches(data);
             for context in self.contexts(data) {
+                if shared.len() > limit {
+                    return shared;
+                }
                 for degrees in self.of_copies(data, context) {
                     shared.extend(sizes.iter().map(|&microbatch| Degrees { microbatch, ..degrees }));
                 }
@@ -182,10 +190,15 @@ impl Problem {
             for tensor in tensors.iter().filter(|tensor| self.may_exchange(degrees, tensor)) {
                 for &schedule in &self.request.schedules {
                     let tensor = tensor.clone();
-                    let stages = match &self.cut {
+                    let of_cut = match &self.cut {
                         Some(ends) if schedule != Schedule::Interleaved => Some(ends.len() as u32),
-                        _ => stages,
+                        _ => None,
                     };
+                    // Another schedule may have the given devices with this cut.
+                    if of_cut.zip(stages).is_some_and(|(of_cut, given)| of_cut != given) {
+                        continue;
+                    }
+                    let stages = of_cut.or(stages);
                     combinations.push(Combination { degrees, tensor, microbatches, stages, schedule });
                 }
             }

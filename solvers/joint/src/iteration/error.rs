@@ -57,7 +57,7 @@ pub enum ModelError {
         most: usize,
     },
     /// Too many combinations of degrees.
-    #[error("there are {found} combinations of degrees, more than {most}")]
+    #[error("there are at least {found} combinations of degrees, more than {most}")]
     Combinations {
         /// Number of combinations.
         found: usize,

@@ -115,7 +115,7 @@ impl Problem {
         cut::check(&request.schedules, devices, request.chunks, request.cut.as_deref())?;
         let cut = request.cut.as_deref().map(|cut| cut::ends(&model.layers, cut)).transpose()?;
         let problem = Problem { model: Arc::new(model), pools, request, cut, runtime };
-        let found = problem.tensors_of_all() * problem.shared_degrees().len();
+        let found = problem.tensors_of_all() * problem.shared_up_to(MAX_COMBINATIONS).len();
         match found <= MAX_COMBINATIONS {
             true => Ok(problem),
             false => Err(ModelError::Combinations { found, most: MAX_COMBINATIONS }),

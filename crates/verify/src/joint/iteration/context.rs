@@ -3,7 +3,7 @@
 //! Keys and values either pass from device to device (Liu et al., ICLR 2024), or all tokens are exchanged for heads
 //! before an attention, and back after it (Jacobs et al. 2023).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use stagewright_core::document::{BatchDocument, ContextExchange, LinkDocument, Pass, RuntimeDocument};
 
@@ -12,41 +12,34 @@ use super::collective::{all_gather, all_to_all};
 use super::kinds::{Kinds, forward_inputs, outputs, size};
 use crate::read::Graph;
 
-/// Bytes that the operators of an attention in a layer exchange.
+/// Bytes that an attention exchanges.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Exchange {
-    /// Bytes of the queries, the keys, the values and the result, each in a collective of its own.
-    tensors: Vec<f64>,
-    /// Bytes of keys and values.
-    passed: f64,
-    /// Bytes of queries, keys and values.
-    read: f64,
+    queries: f64,
+    keys: f64,
+    values: f64,
+    results: f64,
 }
 
 impl Exchange {
-    /// Adds the inputs of a first product: the keys are the smallest, and the queries the largest of the others.
+    /// Adds the inputs of a first product: the smallest are the keys, the others the queries.
     fn add_first(&mut self, graph: &Graph, product: usize) {
-        let mut read: Vec<f64> =
-            forward_inputs(graph, product).map(|(tensor, _)| size(graph, tensor)).collect();
-        read.sort_by(f64::total_cmp);
-        let Some((&keys, others)) = read.split_first() else { return };
-        self.passed += keys;
-        self.read += keys;
-        self.tensors.push(keys);
-        if let Some(&queries) = others.last() {
-            self.read += queries;
-            self.tensors.push(queries);
-        }
+        let sizes = || forward_inputs(graph, product).map(|(tensor, _)| size(graph, tensor));
+        let keys = sizes().reduce(f64::min).unwrap_or(0.0);
+        self.keys += keys;
+        self.queries += sizes().sum::<f64>() - keys;
     }
 
     /// Adds the values and the result of a last product.
-    fn add_last(&mut self, graph: &Graph, product: usize, is_own: impl Fn(usize) -> bool) {
-        let values = forward_inputs(graph, product).filter(|(_, tensor)| !is_own(tensor.producer));
-        let values: f64 = values.map(|(tensor, _)| size(graph, tensor)).sum();
-        self.passed += values;
-        self.read += values;
-        let result = outputs(graph, product).map(|(tensor, _)| size(graph, tensor)).fold(0.0, f64::max);
-        self.tensors.extend([values, result]);
+    fn add_last(&mut self, graph: &Graph, product: usize, own: &BTreeSet<usize>) {
+        let values = forward_inputs(graph, product).filter(|(_, tensor)| !own.contains(&tensor.producer));
+        self.values += values.map(|(tensor, _)| size(graph, tensor)).sum::<f64>();
+        self.results += outputs(graph, product).map(|(tensor, _)| size(graph, tensor)).fold(0.0, f64::max);
+    }
+
+    /// Bytes of keys and values.
+    fn passed(&self) -> f64 {
+        self.keys + self.values
     }
 
     /// Seconds of the exchange in the forward pass among `count` devices, of which each has a `share` of the bytes.
@@ -61,12 +54,12 @@ impl Exchange {
         let is_there = |bytes: &&f64| **bytes > 0.0;
         match exchange {
             ContextExchange::Ring => {
-                let passed = Some(&self.passed).filter(is_there);
-                passed.map_or(0.0, |&bytes| all_gather(count, bytes_of(bytes), link))
+                let passed = Some(&self.passed()).filter(is_there).copied();
+                passed.map_or(0.0, |bytes| all_gather(count, bytes_of(bytes), link))
             }
             ContextExchange::AllToAll => {
-                let tensors = self.tensors.iter().filter(is_there);
-                tensors.map(|&bytes| all_to_all(count, bytes_of(bytes), link)).sum()
+                let tensors = [self.queries, self.keys, self.values, self.results];
+                tensors.iter().filter(is_there).map(|&bytes| all_to_all(count, bytes_of(bytes), link)).sum()
             }
         }
     }
@@ -74,84 +67,67 @@ impl Exchange {
     /// Bytes of the workspace, times the share of a device: keys and values twice, or what is exchanged for heads.
     pub(super) fn workspace(&self, exchange: ContextExchange) -> f64 {
         match exchange {
-            ContextExchange::Ring => 2.0 * self.passed,
-            ContextExchange::AllToAll => self.read,
+            ContextExchange::Ring => 2.0 * self.passed(),
+            ContextExchange::AllToAll => self.queries + self.passed(),
         }
     }
 
     /// Figures that determine the costs of the exchange.
     pub(super) fn figures(&self) -> impl Iterator<Item = u64> {
-        let all = self.tensors.iter().chain([&self.passed, &self.read]).map(|bytes| bytes.to_bits());
-        std::iter::once(self.tensors.len() as u64).chain(all)
+        [self.queries, self.keys, self.values, self.results].map(f64::to_bits).into_iter()
     }
 }
 
-/// The exchanges of the attentions of every layer. An operator exchanges in its own layer. O(pins · log).
+/// The exchanges of the attentions of every layer: each softmax is one, in its layer. O(attentions · pins).
 pub(super) fn exchanges(
     graph: &Graph,
+    kinds: &Kinds,
     attention: &Attention,
     layer_of: &[usize],
     layers: usize,
 ) -> Vec<Vec<Exchange>> {
-    let count = graph.operators.len();
-    // Operators that a kernel joins. A product may end one attention and begin another, so it is twice in the list.
-    let mut attentions = Joined::new(2 * count);
-    let is_before = |operator: usize| attention.is_inside[operator] || attention.is_first[operator];
-    let forward = || (0..count).filter(|&operator| graph.pass(operator) == Pass::Forward);
-    for operator in forward() {
-        for (_, tensor) in forward_inputs(graph, operator) {
-            let from = tensor.producer;
-            if attention.is_inside[operator] && is_before(from) {
-                attentions.join(from, operator);
-            }
-            if attention.is_last[operator] && attention.is_inside[from] {
-                attentions.join(from, count + operator);
-            }
-        }
-    }
-    let mut found: BTreeMap<(usize, usize), Exchange> = BTreeMap::new();
-    for operator in forward() {
-        let layer = layer_of[operator];
-        if attention.is_first[operator] {
-            let own = attentions.find(operator);
-            found.entry((layer, own)).or_default().add_first(graph, operator);
-        }
-        if attention.is_last[operator] {
-            let own = attentions.find(count + operator);
-            let is_own = |from: usize| is_before(from) && attentions.find(from) == own;
-            found.entry((layer, own)).or_default().add_last(graph, operator, is_own);
-        }
-    }
+    let is_softmax = |operator: usize| kinds.is(operator, "softmax") && attention.is_inside[operator];
     let mut exchanges = vec![Vec::new(); layers];
-    found.into_iter().for_each(|((layer, _), exchange)| exchanges[layer].push(exchange));
+    let all = 0..graph.operators.len();
+    for softmax in all.filter(|&operator| graph.pass(operator) == Pass::Forward && is_softmax(operator)) {
+        let before = |operator: usize| -> Vec<usize> {
+            forward_inputs(graph, operator).map(|(_, tensor)| tensor.producer).collect()
+        };
+        let after = |operator: usize| -> Vec<usize> {
+            let readers = outputs(graph, operator).flat_map(|(_, tensor)| &tensor.consumers);
+            readers.copied().filter(|&reader| graph.pass(reader) == Pass::Forward).collect()
+        };
+        // Another softmax begins another attention.
+        let is_between = |operator: usize| attention.is_inside[operator] && !is_softmax(operator);
+        let (first, inner) = walk(softmax, before, is_between, |operator| attention.is_first[operator]);
+        let (last, behind) = walk(softmax, after, is_between, |operator| attention.is_last[operator]);
+        let own = [&first, &inner, &last, &behind].into_iter().flatten().copied().collect();
+        let mut exchange = Exchange::default();
+        first.iter().for_each(|&product| exchange.add_first(graph, product));
+        last.iter().for_each(|&product| exchange.add_last(graph, product, &own));
+        exchanges[layer_of[softmax]].push(exchange);
+    }
     exchanges
 }
 
-/// Disjoint sets of numbers.
-struct Joined(Vec<usize>);
-
-impl Joined {
-    fn new(count: usize) -> Self {
-        Joined((0..count).collect())
-    }
-
-    /// The representative of the set of a number.
-    fn find(&self, mut number: usize) -> usize {
-        while self.0[number] != number {
-            number = self.0[number];
-        }
-        number
-    }
-
-    /// Joins the sets of two numbers, and shortens the paths to their representative.
-    fn join(&mut self, first: usize, second: usize) {
-        let root = self.find(first).min(self.find(second));
-        for mut number in [first, second] {
-            while self.0[number] != root {
-                number = std::mem::replace(&mut self.0[number], root);
+/// The operators at which paths from `start` over operators in between end, and those in between, with the start.
+fn walk(
+    start: usize,
+    next: impl Fn(usize) -> Vec<usize>,
+    is_between: impl Fn(usize) -> bool,
+    is_end: impl Fn(usize) -> bool,
+) -> (BTreeSet<usize>, BTreeSet<usize>) {
+    let (mut ends, mut seen, mut open) = (BTreeSet::new(), BTreeSet::from([start]), vec![start]);
+    while let Some(operator) = open.pop() {
+        for reached in next(operator) {
+            if is_end(reached) {
+                ends.insert(reached);
+            } else if is_between(reached) && seen.insert(reached) {
+                open.push(reached);
             }
         }
     }
+    (ends, seen)
 }
 
 /// The degrees of context parallelism that a graph allows.

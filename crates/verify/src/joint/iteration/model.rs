@@ -202,7 +202,8 @@ impl<'a> Model<'a> {
             model.layers[model.layer_of[operator]].exchanges.push(bytes);
         }
         let attended =
-            context::exchanges(graph, &model.attention, &model.layer_of, model.layers.len()).into_iter();
+            context::exchanges(graph, &model.kinds, &model.attention, &model.layer_of, model.layers.len())
+                .into_iter();
         for (layer, attended) in attended.enumerate() {
             model.layers[layer].attended = attended;
         }

@@ -222,9 +222,7 @@ fn checked(number: u64) -> [usize; 4] {
     let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
     assert!(report.holds(), "{number}: {:?}", report.violations);
     let is_verified = report.bound == JointVerdict::Verified;
-    if !is_verified {
-        eprintln!("{number}: {:?} of {:?}", report.bound, plan.objective);
-    }
+    assert!(is_verified, "{number}: {:?} of {:?}", report.bound, plan.objective);
     // A bound above the best plan, in a plan that does not refute it.
     if let Some((greatest, mut plan)) = worst.filter(|worst| worst.0 > best * 1.001) {
         plan.bound.value_s = Some(best + (greatest - best) * 0.01);

@@ -84,8 +84,9 @@ impl Problem {
                 Some(given).filter(|&given| copies.is_multiple_of(given)).map(Some).into_iter().collect()
             }
             Some(None) => {
-                let groups =
-                    divisors(copies.into(), (copies / 2).into()).into_iter().filter(|&shards| shards > 1);
+                // More copies than devices have no plan.
+                let limit = (copies / 2).min(self.pools.iter().map(|pool| pool.devices).max().unwrap_or(0));
+                let groups = divisors(copies.into(), limit.into()).into_iter().filter(|&shards| shards > 1);
                 groups.map(Some).chain([None]).collect()
             }
         }

@@ -263,7 +263,10 @@ impl<'g> Network<'g> {
         while let Some(operator) = queue.pop_front() {
             for next in self.neighbours(operator, side) {
                 if self.is_bare(next) {
-                    ends.push(next);
+                    // Several paths may lead to a product, which counts once.
+                    if !ends.contains(&next) {
+                        ends.push(next);
+                    }
                 } else if is_element(self.document(next)) && !inner.contains(&next) {
                     inner.push(next);
                     queue.push_back(next);

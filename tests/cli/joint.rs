@@ -18,6 +18,8 @@ fn llama(files: &tempfile::TempDir) -> String {
 
 #[test]
 fn the_reserve_of_a_runtime_applies_unless_another_is_given() {
+    // Bytes of an H100: 81,559 MiB.
+    const MEMORY: f64 = 81_559.0 * 1_048_576.0;
     let files = folder(&[]);
     let (graph, plan) = (llama(&files), path(&files, "plan.json"));
     let reserve = |options: &[&str]| {
@@ -29,13 +31,13 @@ fn the_reserve_of_a_runtime_applies_unless_another_is_given() {
         let plan: Value =
             serde_json::from_str(&std::fs::read_to_string(&plan).expect("a plan")).expect("JSON");
         let figure = |name: &str| plan["cluster"]["kinds"][0][name].as_f64().expect("a figure");
-        assert_eq!(figure("memory_bytes"), 80.0 * f64::from(1 << 30));
+        assert_eq!(figure("memory_bytes"), MEMORY);
         figure("reserve_bytes")
     };
     // What the runtime takes, and a tenth of the memory.
     let runtime = |name: &str| {
         let constants = stagewright::formats::runtimes::runtime(name).expect("shipped");
-        constants.reserve_bytes + 0.1 * 80.0 * f64::from(1 << 30)
+        constants.reserve_bytes + 0.1 * MEMORY
     };
     assert_eq!(reserve(&[]), runtime("megatron"));
     assert_eq!(reserve(&["--runtime", "deepspeed"]), runtime("deepspeed"));

@@ -47,6 +47,7 @@ impl Case {
                 let given = match parallelism {
                     Parallelism::Cp => rng.random_bool(0.15),
                     Parallelism::Shard => rng.random_bool(0.5),
+                    Parallelism::Pp => rng.random_bool(0.1),
                     _ => false,
                 };
                 let given = given.then_some(2);

@@ -101,12 +101,22 @@ pub(super) fn random_graph(rng: &mut impl Rng) -> GraphDocument {
             0 | 3 => {
                 let query = tape.add(rng, "query", "linear", &[&norm], true);
                 let key = tape.add(rng, "key", "linear", &[&norm], true);
-                let read: &[&str] = if rng.random_bool(0.8) { &[&query, &key] } else { &[&query] };
+                // Latent attentions read queries and keys in several parts.
+                let read: &[&str] = match rng.random_range(0..10) {
+                    0 | 1 => &[&query],
+                    2 => &[&query, &key, &norm],
+                    _ => &[&query, &key],
+                };
                 let scores = tape.add(rng, "scores", "matmul", read, false);
                 // Some scores are scaled apart, in the sequence's layout.
                 let scaled = match has_scale {
                     true => tape.add(rng, "scale", "multiply", &[&scores], false),
-                    false => scores,
+                    false => scores.clone(),
+                };
+                // Two paths lead from the product to the softmax.
+                let scaled = match rng.random_bool(0.1) {
+                    true => tape.add(rng, "bias", "add", &[&scaled, &scores], false),
+                    false => scaled,
                 };
                 let weights = tape.add(rng, "softmax", "softmax", &[&scaled], false);
                 let values = if has_scale { &query } else { &key };
@@ -115,6 +125,12 @@ pub(super) fn random_graph(rng: &mut impl Rng) -> GraphDocument {
                     // The last product of this attention is the first of another.
                     let weights = tape.add(rng, "softmax.1", "softmax", &[&context], false);
                     context = tape.add(rng, "context.1", "matmul", &[&weights, &key], false);
+                }
+                if rng.random_bool(0.1) {
+                    // Another softmax of the same scores.
+                    let weights = tape.add(rng, "softmax.2", "softmax", &[&scaled], false);
+                    let other = tape.add(rng, "context.2", "matmul", &[&weights, &key], false);
+                    context = tape.add(rng, "both", "add", &[&context, &other], false);
                 }
                 tape.add(rng, "output", "linear", &[&context], true)
             }

@@ -254,22 +254,23 @@ fn published_recipes_take_part_by_name() {
         json(&compared).as_array().expect("rows").clone()
     };
     let all = rows("16xh100", "32", "best,torchtitan-8b,megatron-selective-22b,megatron-175b,deepseek-v3");
-    let of = |name: &str| {
+    let row_of = |name: &str| {
         all.iter().find(|row| row["plan"] == name).unwrap_or_else(|| panic!("no {name}: {all:?}"))
     };
     let value = |row: &Value| row["value_s"].as_f64();
-    let degrees = |name| (of(name)["tensor"].clone(), of(name)["data"].clone(), of(name)["zero"].clone());
+    let degrees =
+        |name| (row_of(name)["tensor"].clone(), row_of(name)["data"].clone(), row_of(name)["zero"].clone());
     assert_eq!(degrees("torchtitan-8b"), (json!([1]), json!(16), json!(3)));
     assert_eq!(degrees("megatron-selective-22b"), (json!([8]), json!(2), json!(0)));
     for name in ["torchtitan-8b", "megatron-selective-22b"] {
-        assert!(value(of(name)) >= value(of("best")), "{all:?}");
+        assert!(value(row_of(name)) >= value(row_of("best")), "{all:?}");
     }
     let infeasible = |row: &Value, why: &str| {
         assert_eq!((&row["status"], value(row)), (&json!("infeasible"), None), "{row}");
         assert!(row["reason"].as_str().is_some_and(|reason| reason.contains(why)), "{row}");
     };
-    infeasible(of("megatron-175b"), "multiples of 96 devices, and the cluster has 16");
-    infeasible(of("deepseek-v3"), "the model has no dispatch");
+    infeasible(row_of("megatron-175b"), "multiples of 96 devices, and the cluster has 16");
+    infeasible(row_of("deepseek-v3"), "the model has no dispatch");
     infeasible(&rows("16xh100", "24", "torchtitan-8b")[0], "the degree of dp is 16");
     infeasible(&rows("48xh100", "32", "bloom-176b")[0], "6 layers of the model do not divide into 12 stages");
     let help = stdout(&run(&["compare", "--help"]));

@@ -84,17 +84,17 @@ fn a_log_of_seconds_alone_gives_the_factor_of_compute() {
         assert_eq!(code(&made), Some(0), "{}", stderr(&made));
         let measured = &json(&made)["measured"];
         assert_eq!(
-            (&measured["log"], &measured["iterations"], &measured["warm_up"]),
+            (&measured["log"], &measured["readings"], &measured["warm_up"]),
             (&json!("megatron"), &json!(4), &json!(2))
         );
         let error = measured["iteration"]["error"].as_f64().expect("an error");
         assert!((error - (1.0 / factor - 1.0)).abs() < 1e-3, "{measured}");
         assert_eq!(part(measured, "compute")["measured_s"], Value::Null);
-        assert_eq!(measured["most"], Value::Null);
+        assert_eq!(measured["largest"], Value::Null);
         let text = std::fs::read_to_string(&runtime).expect("a runtime");
         assert!(
             text.contains("name = \"megatron-calibrated\"")
-                && text.contains("log of Megatron-LM, 4 iterations"),
+                && text.contains("log of Megatron-LM, 4 readings"),
             "{text}"
         );
         let (_, calibrated) = under(&files, &graph, &plan, &runtime);
@@ -118,7 +118,7 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
     let predicted = value(&plan);
     let unmeasured = json(&run(&["explain", &graph, &plan, "--no-what-if", "--json"]));
     assert!(unmeasured.get("measured").is_none());
-    let of = |share: f64| share * predicted * 1e3;
+    let milliseconds = |share: f64| share * predicted * 1e3;
     let timers = format!(
         "(min, max) time across ranks (ms):\n\
          \x20   forward-backward ...............................: ({0:.3}, {0:.3})\n\
@@ -127,11 +127,11 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
          \x20   all-grads-sync .................................: ({3:.3}, {4:.3})\n\
          \x20   optimizer-inner-step ...........................: ({3:.3}, {3:.3})\n\
          [Rank 0] (after 1 iterations) memory (MB) | allocated: 1.0 | max allocated: 40960.0 | reserved: 9.9\n",
-        of(1.8),
-        of(0.5),
-        of(1.0),
-        of(0.01),
-        of(0.3),
+        milliseconds(1.8),
+        milliseconds(0.5),
+        milliseconds(1.0),
+        milliseconds(0.01),
+        milliseconds(0.3),
     );
     let log = log(&files, &megatron(2.0 * predicted, &timers));
     let runtime = path(&files, "own.toml");
@@ -155,14 +155,11 @@ fn timers_and_memory_of_a_log_stand_beside_their_parts() {
         let whole = measured["iteration"][figure].as_f64().expect("seconds");
         assert!((sum / whole - 1.0).abs() < 1e-6, "{figure}: {sum}, not {whole}");
     }
-    let most = measured["most"].as_u64().expect("a row") as usize;
-    assert!(rows[most]["parts"].as_array().expect("parts").contains(&json!("compute")));
+    let largest = measured["largest"].as_u64().expect("a row") as usize;
+    assert!(rows[largest]["parts"].as_array().expect("parts").contains(&json!("compute")));
     assert_eq!(measured["memory"]["measured_bytes"], json!(40960.0 * 1_048_576.0));
     let text = stdout(&run(&request));
-    assert!(
-        text.contains("measured: log of Megatron-LM, 4 iterations after 2 iterations of warm-up"),
-        "{text}"
-    );
+    assert!(text.contains("measured: log of Megatron-LM, 4 readings after 2 readings of warm-up"), "{text}");
     assert!(text.contains("the largest part is compute, tensor parallelism"), "{text}");
     // The file gives the seconds of the log, and the bytes.
     let (again, calibrated) = under(&files, &graph, &plan, &runtime);

@@ -5,7 +5,7 @@ use serde_json::json;
 use stagewright_core::document::TransferKind;
 use stagewright_costs::training::{Kind, Log, Pace, Part, read};
 
-fn of(text: &str) -> Log {
+fn read_log(text: &str) -> Log {
     read("train.log", text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
@@ -41,8 +41,8 @@ fn megatron_says_seconds_timers_and_memory() {
              2.0 | max reserved: 9999.0\n"
         );
     }
-    let log = of(&text);
-    assert_eq!((log.kind, log.iterations, log.warm_up), (Kind::Megatron, 4, 2));
+    let log = read_log(&text);
+    assert_eq!((log.kind, log.readings, log.warm_up), (Kind::Megatron, 4, 2));
     assert_eq!(log.pace, Pace::Iteration(1.0005));
     assert_eq!(log.memory_bytes, Some(f64::from(1_u32 << 31)));
     let passes = (900.0 + 900.9) / 2.0 / 1e3;
@@ -64,12 +64,12 @@ fn megatron_with_fewer_timers_divides_less() {
     let lines = "0: iteration 10/ 100 | elapsed time per iteration (ms): 291.2/300.4 |\n\
                  0: max time across ranks (ms):\n\
                  0:     forward-backward ...............................: 221.30\n";
-    let log = of(lines);
+    let log = read_log(lines);
     assert_eq!(timed(&log), [(Part::Compute, 0.2213)]);
     assert!(log.timed[0].parts.contains(&Part::Bubble));
     assert_eq!(log.rest, [Part::Update, Part::Outside]);
     assert_eq!(log.pace, Pace::Iteration(0.2912));
-    let plain = of("iteration 10/ 100 | elapsed time per iteration (ms): 291.2 |\n");
+    let plain = read_log("iteration 10/ 100 | elapsed time per iteration (ms): 291.2 |\n");
     assert_eq!((plain.timed, plain.rest), (vec![], vec![]));
 }
 
@@ -93,13 +93,15 @@ fn derivatives_of_megatron_are_read() {
             None,
         ),
     ] {
-        let log = of(line);
+        let log = read_log(line);
         assert_eq!((log.pace, log.memory_bytes), (Pace::Iteration(seconds), memory), "{line}");
     }
     // Megatron-DeepSpeed has timers of DeepSpeed.
-    let log = of("time (ms) | optimizer_allgather: 10.00 | optimizer_gradients: 1.0 | optimizer_step: 5.0\n\
+    let log = read_log(
+        "time (ms) | optimizer_allgather: 10.00 | optimizer_gradients: 1.0 | optimizer_step: 5.0\n\
                   time (ms) | fwd: 300.00 | bwd: 600.00 | bwd_inner: 560.00 | bwd_allreduce: 40.00 | step: 60.00\n\
-                  iteration 1/ 9 | elapsed time per iteration (ms): 1000.0 |\n");
+                  iteration 1/ 9 | elapsed time per iteration (ms): 1000.0 |\n",
+    );
     assert_eq!(timed(&log), [(Part::Compute, 0.86), (Part::CopiesInPasses, 0.05)]);
     assert_eq!(log.rest, [Part::Update, Part::Outside]);
 }
@@ -115,12 +117,12 @@ fn torchtitan_says_a_rate_between_colours() {
     };
     let text = [line(1, "312"), line(10, "7,000"), line(20, "7,100"), line(30, "7,050")].concat()
         + "validate step: 30  loss:  7.0  memory: 90.0GiB(99%)  tps: 99,000\n";
-    let log = of(&text);
-    assert_eq!((log.kind, log.iterations, log.warm_up), (Kind::Torchtitan, 2, 2));
+    let log = read_log(&text);
+    assert_eq!((log.kind, log.readings, log.warm_up), (Kind::Torchtitan, 2, 2));
     assert_eq!(log.pace, Pace::Tokens(7075.0));
     assert_eq!(log.memory_bytes, Some(35.25 * f64::from(1 << 30)));
     assert_eq!(
-        of("step: 10  loss: 4.3  memory: 10.0GiB(9%)  wps: 6,500  mfu: 9%").pace,
+        read_log("step: 10  loss: 4.3  memory: 10.0GiB(9%)  wps: 6,500  mfu: 9%").pace,
         Pace::Tokens(6500.0)
     );
 }
@@ -131,7 +133,7 @@ fn deepspeed_says_rates_timers_or_seconds() {
                   bwd_allreduce_microstep: 0.00 | step_microstep: 0.00\n\
                   [Rank 0] time (ms) | fwd_microstep: 100.00 | bwd_microstep: 240.00 | bwd_inner_microstep: 200.00 | \
                   bwd_allreduce_microstep: 40.00 | step_microstep: 60.00\n";
-    let microbatches = of(timers);
+    let microbatches = read_log(timers);
     assert_eq!(
         (microbatches.kind, microbatches.pace),
         (Kind::Deepspeed, Pace::Microbatch(0.1 + 0.24 + 0.06))
@@ -139,15 +141,17 @@ fn deepspeed_says_rates_timers_or_seconds() {
     assert!(microbatches.timed.is_empty());
     let whole = timers.to_owned()
         + "[Rank 0] time (ms) | fwd: 200.00 | bwd: 440.00 | bwd_inner: 400.00 | bwd_allreduce: 40.00 | step: 60.00\n";
-    let log = of(&whole);
+    let log = read_log(&whole);
     assert_eq!(log.pace, Pace::Iteration(0.7));
     assert_eq!(timed(&log), [(Part::Compute, 0.6), (Part::CopiesInPasses, 0.04)]);
     assert_eq!(log.rest, [Part::Update, Part::Outside, Part::Copies]);
-    let log = of(&(whole
-        + "epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=50.1, CurrSamplesPerSec=55.25, MemAllocated=4.3GB, \
-           MaxMemAllocated=30.5GB\n"));
+    let log = read_log(
+        &(whole
+            + "epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=50.1, CurrSamplesPerSec=55.25, MemAllocated=4.3GB, \
+           MaxMemAllocated=30.5GB\n"),
+    );
     assert_eq!((log.pace, log.memory_bytes), (Pace::Samples(55.25), Some(30.5 * f64::from(1 << 30))));
-    let log = of("steps: 20 loss: 7.1205 iter time (s): 0.583 samples/sec: 54.883\n");
+    let log = read_log("steps: 20 loss: 7.1205 iter time (s): 0.583 samples/sec: 54.883\n");
     assert_eq!(log.pace, Pace::Iteration(0.583));
 }
 
@@ -193,8 +197,8 @@ fn trace() -> serde_json::Value {
 
 #[test]
 fn a_trace_says_compute_and_the_collectives_that_it_does_not_hide() {
-    let log = of(&trace().to_string());
-    assert_eq!((log.kind, log.iterations, log.warm_up), (Kind::Profiler, 2, 1));
+    let log = read_log(&trace().to_string());
+    assert_eq!((log.kind, log.readings, log.warm_up), (Kind::Profiler, 2, 1));
     assert_eq!((log.pace, log.memory_bytes), (Pace::Iteration(0.1), Some(1e9 + 2.0)));
     assert_eq!(timed(&log), [(Part::Compute, 0.04)]);
     assert_eq!(log.rest, [Part::Host, Part::Outside]);
@@ -216,7 +220,7 @@ fn a_trace_says_compute_and_the_collectives_that_it_does_not_hide() {
     );
     // The list alone is a trace too, also without its end.
     let list = trace()["traceEvents"].to_string();
-    assert_eq!(of(&list[..list.len() - 1]).pace, log.pace);
+    assert_eq!(read_log(&list[..list.len() - 1]).pace, log.pace);
 }
 
 #[test]

@@ -19,10 +19,10 @@ pub struct Recipe {
     /// Devices of a pipeline.
     pub pp: u32,
     /// Degree of context parallelism.
-    #[serde(default = "one")]
+    #[serde(default = "no_division")]
     pub cp: u32,
     /// Degree of expert parallelism.
-    #[serde(default = "one")]
+    #[serde(default = "no_division")]
     pub ep: u32,
     /// Stage of ZeRO.
     #[serde(default)]
@@ -48,7 +48,7 @@ pub enum Cut {
     Ends,
 }
 
-fn one() -> u32 {
+fn no_division() -> u32 {
     1
 }
 

@@ -32,10 +32,10 @@ pub(super) fn calibrate(
     log: &Log,
 ) -> Result<RuntimeDocument> {
     let Some(runtime) = plan.objective.runtime.clone() else {
-        let place = task.place();
+        let option = task.place();
         return Err(Failure::new(U015, "the plan is for the ideal runtime, which has no constants to fit")
             .at(label)
-            .help(format!("plan with `{} megatron`, or another that trained the model", place("runtime"))));
+            .help(format!("plan with `{} megatron`, or another that trained the model", option("runtime"))));
     };
     let priced = Priced::new(task, plan, label)?;
     let predicted = priced.predicted(label)?;
@@ -105,8 +105,8 @@ fn compute(
     price: &dyn Fn(&RuntimeDocument) -> Result<f64>,
 ) -> Result<f64> {
     let with = |compute: f64| price(&RuntimeDocument { compute, ..runtime.clone() });
-    let least = with(0.0)?;
-    if least > wanted {
+    let shortest = with(0.0)?;
+    if shortest > wanted {
         let bare = RuntimeDocument { compute: 0.0, host_s: 0.0, pipeline_host_s: 0.0, ..runtime.clone() };
         let bound = match price(&bare)? <= wanted {
             true => "the host (host_s and pipeline_host_s) alone takes longer",
@@ -115,7 +115,7 @@ fn compute(
         let cause = format!(
             "no factor of compute gives the {} of the log: without compute an iteration takes {}, as {bound}",
             seconds(wanted),
-            seconds(least)
+            seconds(shortest)
         );
         let help = "check that the log is of this plan; otherwise lower these constants in a file for `--runtime`, and \
                     plan and calibrate with it";

@@ -16,9 +16,9 @@ use crate::failure::{Failure, Result};
 pub(super) struct Measured {
     /// The program that wrote the log.
     log: Kind,
-    /// Iterations in the medians.
-    iterations: usize,
-    /// First iterations that were left out.
+    /// Readings in the medians: lines of a log, or steps of a trace.
+    readings: usize,
+    /// First readings that were left out.
     warm_up: usize,
     pub(super) iteration: Pair,
     /// Parts that the log says, some of them together, and parts that it does not say.
@@ -27,7 +27,7 @@ pub(super) struct Measured {
     pub(super) memory: Pair,
     /// Index of the row with the largest difference in the same direction; `None` if no row explains any of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    most: Option<usize>,
+    largest: Option<usize>,
 }
 
 /// A figure that was measured, and its prediction.
@@ -110,7 +110,7 @@ impl Measured {
         let parts = rows(plan, &predicted.parts, iteration, log);
         let iteration = Pair::seconds(Some(iteration), predicted.seconds);
         let missing = iteration.difference();
-        let most = (0..parts.len()).filter(|&row| parts[row].seconds.difference() * missing > 0.0).max_by(
+        let largest = (0..parts.len()).filter(|&row| parts[row].seconds.difference() * missing > 0.0).max_by(
             |&a, &b| {
                 let size = |row: usize| parts[row].seconds.difference().abs();
                 // Of equal ones the first.
@@ -119,12 +119,12 @@ impl Measured {
         );
         Ok(Measured {
             log: log.kind,
-            iterations: log.iterations,
+            readings: log.readings,
             warm_up: log.warm_up,
             iteration,
             parts,
             memory: Pair::bytes(log.memory_bytes, predicted.bytes),
-            most,
+            largest,
         })
     }
 
@@ -142,12 +142,12 @@ impl Measured {
 
     /// Where the figures come from.
     pub(super) fn source(&self) -> String {
-        let of = |count: usize| format!("{count} {}", if count == 1 { "iteration" } else { "iterations" });
+        let counted = |count: usize| format!("{count} {}", if count == 1 { "reading" } else { "readings" });
         let skipped = match self.warm_up {
             0 => String::new(),
-            count => format!(" after {} of warm-up", of(count)),
+            count => format!(" after {} of warm-up", counted(count)),
         };
-        format!("{}, {}{skipped}", self.log.description(), of(self.iterations))
+        format!("{}, {}{skipped}", self.log.description(), counted(self.readings))
     }
 
     /// The comparison as a table.
@@ -166,7 +166,7 @@ impl Measured {
         add("memory".into(), &self.memory, bytes);
         let mut text = format!("\n{}", wrap::lines(&format!("measured: {}", self.source()), width));
         text.push_str(&grid.text(width));
-        if let Some(row) = self.most.and_then(|row| self.parts.get(row)) {
+        if let Some(row) = self.largest.and_then(|row| self.parts.get(row)) {
             let (part, whole) = (row.seconds.difference(), self.iteration.difference());
             let direction = if whole > 0.0 { "longer" } else { "shorter" };
             let said = format!(
@@ -223,6 +223,8 @@ fn rows(plan: &JointPlanDocument, predicted: &[f64; Part::ALL.len()], iteration:
             group.0.extend(parts);
             group.1 += seconds;
         }
+        group.0.sort_unstable();
+        group.0.dedup();
         known = apart;
         known.push(group);
     };
@@ -236,10 +238,6 @@ fn rows(plan: &JointPlanDocument, predicted: &[f64; Part::ALL.len()], iteration:
         let said =
             log.timed.iter().map(|timed| timed.seconds).chain(log.exposed.iter().map(|known| known.seconds));
         add(&log.rest, (iteration - said.sum::<f64>()).max(0.0));
-    }
-    for (parts, _) in &mut known {
-        parts.sort_unstable();
-        parts.dedup();
     }
     let unknown = Part::ALL.into_iter().filter(|&part| predicted(part) > 0.0);
     let unknown = unknown.filter(|part| !known.iter().any(|(parts, _)| parts.contains(part)));
@@ -262,12 +260,19 @@ fn rows(plan: &JointPlanDocument, predicted: &[f64; Part::ALL.len()], iteration:
 /// their devices.
 fn parts_of(plan: &JointPlanDocument, exposed: &Exposed) -> &'static [Part] {
     const COPIES: &[Part] = &[Part::CopiesInPasses, Part::Copies];
+    const EXCHANGING: &[&str] = &["expert", "ep", "context", "cp"];
     const STAGES: &[Part] = &[Part::Transfers, Part::Bubble];
     let Some(execution) = &plan.execution else { return &[Part::Outside] };
     let &JointExecutionDocument { data, context, expert, .. } = execution;
     let tensor = plan.stages.iter().map(|stage| stage.tensor).max().unwrap_or(1);
+    let is_named = |words: &[&str]| {
+        let name = exposed.group.as_deref().unwrap_or_default();
+        name.split(|c: char| !c.is_alphanumeric()).any(|word| words.contains(&word))
+    };
     match exposed.transfer {
         Some(TransferKind::AllToAll) => return &[Part::Exchanges],
+        Some(TransferKind::Send) if is_named(EXCHANGING) => return &[Part::Exchanges],
+        Some(TransferKind::Send) if is_named(&["pipeline", "pp"]) => return STAGES,
         // Without its name, an all-to-all is sends as well.
         Some(TransferKind::Send) if context > 1 || expert > 1 => {
             return &[Part::Transfers, Part::Bubble, Part::Exchanges];
@@ -275,17 +280,13 @@ fn parts_of(plan: &JointPlanDocument, exposed: &Exposed) -> &'static [Part] {
         Some(TransferKind::Send) => return STAGES,
         _ => {}
     }
-    let is_named = |words: &[&str]| {
-        let name = exposed.group.as_deref().unwrap_or_default();
-        name.split(|c: char| !c.is_alphanumeric()).any(|word| words.contains(&word))
-    };
     if is_named(&["tensor", "tp"]) {
         return &[Part::Tensor];
     }
     if is_named(&["data", "dp", "fsdp", "hsdp", "ddp", "shard", "replicate"]) {
         return COPIES;
     }
-    if is_named(&["expert", "ep", "context", "cp"]) {
+    if is_named(EXCHANGING) {
         return &[Part::Exchanges];
     }
     if is_named(&["pipeline", "pp", "embedding", "model"]) {

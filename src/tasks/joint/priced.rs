@@ -48,6 +48,9 @@ impl Priced {
         let names = layers::layer_names(&graph);
         let problem = iteration::Problem::new(&graph, &names, &cluster, request_of(&plan.objective))
             .map_err(|error| refused(model, &error, task.place()))?;
+        if !has_the_batch(&plan) {
+            return Err(not_of_model(label));
+        }
         let parts = problem.parts(&plan).ok_or_else(|| not_of_model(label))?;
         // Shares of memory refer to the devices of this cluster.
         plan.cluster = Some(cluster.clone());
@@ -122,6 +125,14 @@ impl Priced {
             tokens: tokens(&self.graph),
         })
     }
+}
+
+/// Whether the microbatches of all copies are the batch, which limits the work of a price.
+fn has_the_batch(plan: &JointPlanDocument) -> bool {
+    plan.execution.as_ref().is_some_and(|execution| {
+        let samples = u128::from(execution.microbatch) * u128::from(execution.microbatches);
+        samples * u128::from(execution.data) == u128::from(plan.objective.global_batch)
+    })
 }
 
 const VIOLATIONS: &str = "`check` lists every violation";

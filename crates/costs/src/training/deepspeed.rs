@@ -129,10 +129,10 @@ pub(super) fn read(text: &str) -> Option<Log> {
     };
     let (timed, rest) = timers.timed();
     let warm_up = warm_up(count);
-    let iterations = count - warm_up;
+    let readings = count - warm_up;
     Some(Log {
         kind: Kind::Deepspeed,
-        iterations,
+        readings,
         warm_up,
         pace,
         timed,

@@ -93,7 +93,7 @@ pub(super) fn read(text: &str) -> Option<Log> {
     let warm_up = warm_up(seconds.len());
     Some(Log {
         kind: Kind::Megatron,
-        iterations: seconds.len() - warm_up,
+        readings: seconds.len() - warm_up,
         warm_up,
         pace: Pace::Iteration(iteration),
         timed,

@@ -175,14 +175,15 @@ pub struct Exposed {
     pub seconds: f64,
 }
 
-/// Figures of an iteration in a log: medians over the iterations.
+/// Figures of an iteration in a log: medians over its readings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Log {
     /// The program that wrote the log.
     pub kind: Kind,
-    /// Iterations in the medians; of a log that prints means over several iterations, the number of means.
-    pub iterations: usize,
-    /// First iterations that are left out of them.
+    /// Readings in the medians: lines of a log, each the mean of the iterations or microbatches since the line before, or
+    /// steps of a trace.
+    pub readings: usize,
+    /// First readings that are left out of them.
     pub warm_up: usize,
     /// How fast iterations are.
     pub pace: Pace,
@@ -202,7 +203,7 @@ pub struct Log {
 /// use stagewright_costs::training::{self, Kind, Pace};
 /// let text = b" iteration 10/ 100 | elapsed time per iteration (ms): 812.5 | lm loss: 3.2E+00 |\n";
 /// let log = training::read("train.log", text)?;
-/// assert_eq!((log.kind, log.iterations, log.pace), (Kind::Megatron, 1, Pace::Iteration(0.8125)));
+/// assert_eq!((log.kind, log.readings, log.pace), (Kind::Megatron, 1, Pace::Iteration(0.8125)));
 /// # Ok::<(), stagewright_formats::InputError>(())
 /// ```
 ///

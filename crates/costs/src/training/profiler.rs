@@ -87,9 +87,9 @@ fn log(events: &[Event]) -> Option<Log> {
         }
         rest = vec![Part::Host, Part::Outside];
     }
-    let iterations = steps.len() - warm_up;
+    let readings = steps.len() - warm_up;
     let pace = Pace::Iteration(iteration);
-    Some(Log { kind: Kind::Profiler, iterations, warm_up, pace, timed, exposed, rest, memory_bytes })
+    Some(Log { kind: Kind::Profiler, readings, warm_up, pace, timed, exposed, rest, memory_bytes })
 }
 
 /// The time of an event, if it has one.

@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> Option<Log> {
     let warm_up = warm_up(rates.len());
     Some(Log {
         kind: Kind::Torchtitan,
-        iterations: rates.len() - warm_up,
+        readings: rates.len() - warm_up,
         warm_up,
         pace: Pace::Tokens(settled(&rates)?),
         timed: Vec::new(),

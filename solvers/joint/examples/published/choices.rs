@@ -1,7 +1,9 @@
 //! The planner's own choice for every group of runs, beside the runs that are the same plan.
 //!
-//! Runs of a group have one model, batch, devices and kernels; the planner chooses their degrees, microbatch, stage of ZeRO and
-//! recomputation, of those that runs of the group have, and cuts layers as their runtime does. A *twin* of its plan is a run with the same degrees.
+//! Runs of a group have one model, batch, devices and kernels. The planner chooses any degree of each kind of parallelism that a
+//! run of the group has, and any microbatch; devices of a pipeline, schedule, stage of ZeRO and recomputation are those of some
+//! run, and layers are cut as the runtime cuts them. A *twin* of its plan is a run with the same degrees; selective recomputation
+//! of a run counts as none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +31,9 @@ struct Choice {
     microbatch: u32,
     zero: u32,
     schedule: Schedule,
+    chunks: u32,
+    /// Whether groups of copies divide states.
+    is_hybrid: bool,
     is_recomputed: bool,
 }
 
@@ -172,6 +177,8 @@ impl Choice {
             microbatch: execution.microbatch,
             zero: if data * context == 1 { 0 } else { execution.zero },
             schedule: execution.schedule,
+            chunks: execution.chunks,
+            is_hybrid: execution.shards.is_some(),
             is_recomputed: solution.stages.iter().any(is_full),
         })
     }
@@ -188,6 +195,8 @@ impl Choice {
             microbatch,
             zero: if data * context == 1 { 0 } else { run.zero },
             schedule: run.schedule.clone().unwrap_or(Schedule::OneFOneB),
+            chunks: if run.schedule == Ok(Schedule::Interleaved) { run.chunks } else { 1 },
+            is_hybrid: run.is_hybrid,
             is_recomputed: run.recompute == Recompute::Full,
         }
     }
@@ -195,8 +204,9 @@ impl Choice {
 
 impl std::fmt::Display for Choice {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Choice { tensor, devices, data, context, expert, microbatch, zero, schedule, is_recomputed } =
-            self;
+        let Choice {
+            tensor, devices, data, context, expert, microbatch, zero, schedule, is_recomputed, ..
+        } = self;
         write!(formatter, "tp {tensor}, pp {devices}, dp {data}")?;
         if *context > 1 {
             write!(formatter, ", cp {context}")?;

@@ -118,14 +118,22 @@ impl Settings {
             ),
             _ => None,
         };
-        let fsdp = matches!(self.sharding, Sharding::Fsdp(_))
-            .then_some("Megatron-FSDP must not have CUDA_DEVICE_MAX_CONNECTIONS=1 in its environment");
+        let connections = match self.sharding {
+            Sharding::Fsdp(_) => {
+                Some("Megatron-FSDP must not have CUDA_DEVICE_MAX_CONNECTIONS=1 in its environment")
+            }
+            _ if self.context.is_some() || self.tensor > 1 => Some(
+                "devices before Blackwell need CUDA_DEVICE_MAX_CONNECTIONS=1 in the environment for tensor and \
+                 context parallelism",
+            ),
+            _ => None,
+        };
         export
             .note(notes::devices(plan))
             .also(figures(plan.options, None))
             .note(MEGATRON_TIES)
             .also(selective.map(str::to_owned))
-            .also(fsdp.map(str::to_owned))
+            .also(connections.map(str::to_owned))
     }
 }
 

@@ -53,7 +53,7 @@ type Context = (u64, Option<ContextExchange>);
 /// The degrees of context parallelism of plans; `None` if they cannot all be listed.
 fn contexts(allowed: &Allowed, limits: &Limits) -> Option<Vec<Context>> {
     let tokens = limits.tokens().unwrap_or(2);
-    if tokens > MOST_SAMPLES {
+    if tokens > MOST_SAMPLES && allowed.has(Parallelism::Cp) && allowed.given(Parallelism::Cp).is_none() {
         return None;
     }
     let degrees = degrees(allowed, Parallelism::Cp, 1, || divisors((tokens / 2).max(1)));

@@ -220,6 +220,38 @@ fn collectives_of_a_trace_belong_to_the_degrees_of_the_plan() {
 }
 
 #[test]
+fn collectives_with_a_name_belong_to_its_kind_of_parallelism() {
+    let files = folder(&[]);
+    let options = ["--parallel", "tp=2,cp=2,pp=2", "--global-batch", "16"];
+    let (graph, plan) = planned(&files, "4", "8xh100", &options);
+    let event = |category: &str, name: &str, start: f64, length: f64| {
+        let device = 0;
+        json!({"ph": "X", "cat": category, "name": name, "pid": device, "tid": 7, "ts": start, "dur": length})
+    };
+    let named = |kernel: &str, group: &str, start: f64, length: f64| {
+        let mut event = event("kernel", kernel, start, length);
+        event["args"] = json!({"Group size": 2, "Process Group Description": group});
+        event
+    };
+    // All groups have two devices, as those of tensor parallelism.
+    let events = [
+        event("user_annotation", "ProfilerStep#3", 0.0, 20e3),
+        event("kernel", "sm90_gemm", 0.0, 10e3),
+        named("ncclDevKernel_AllGather_RING_LL", "mesh_tp", 10e3, 4e3),
+        named("ncclDevKernel_AllGather_RING_LL", "mesh_cp", 14e3, 1e3),
+        named("ncclDevKernel_SendRecv", "mesh_cp", 15e3, 500.0),
+        named("ncclDevKernel_SendRecv", "mesh_pp", 16e3, 2e3),
+    ];
+    let log = log(&files, &json!({"traceEvents": events}).to_string());
+    let explained = json(&run(&["explain", &graph, &plan, "--no-what-if", "--measured", &log, "--json"]));
+    let measured = &explained["measured"];
+    for (name, milliseconds) in [("tensor", 4.0), ("exchanges", 1.5), ("transfers", 2.0)] {
+        let seconds = part(measured, name)["measured_s"].as_f64().expect("seconds");
+        assert!((seconds * 1e3 - milliseconds).abs() < 1e-6, "{name}: {measured}");
+    }
+}
+
+#[test]
 fn logs_and_plans_that_do_not_fit_are_refused() {
     let files = folder(&[]);
     let (graph, plan) = planned(&files, "2", "8xh100", &["--parallel", "dp", "--global-batch", "8"]);

@@ -154,7 +154,8 @@ mod tests {
         let mut selective = plan(&["E 0s 1s", "2s 3s H"]);
         let written = export_joint_noted(&selective, "megatron-lm").unwrap();
         assert!(written.text.ends_with("--recompute-granularity selective\n--recompute-modules layernorm\n"));
-        assert_eq!(written.notes.len(), 3);
+        assert_eq!(written.notes.len(), 4);
+        assert!(written.notes.iter().any(|note| note.contains("CUDA_DEVICE_MAX_CONNECTIONS=1")));
         execution(&mut selective).expert = 2;
         let experts = text(&selective, "megatron-lm");
         assert!(experts.contains("--expert-model-parallel-size 2\n"), "{experts}");

@@ -154,6 +154,24 @@ pub struct KindDocument {
     /// ignore this field: write servers as groups for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerDocument>,
+    /// The host's memory for joint plans that keep states there (`offload`); without it, no plan does. Other plans ignore
+    /// this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ram: Option<RamDocument>,
+}
+
+/// Memory of a host, the share of one device.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RamDocument {
+    /// Bytes of a host's memory for one device, as a number or a string such as `256GiB`; unlimited by default.
+    #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<bytes::Size>")]
+    pub memory_bytes: Option<f64>,
+    /// Bytes per second that updates on the host read and write, for one device.
+    pub bandwidth: f64,
+    /// Bytes per second between a device and the host's memory, each way.
+    pub link_bandwidth: f64,
 }
 
 /// Servers, each with the same number of devices of a kind.
@@ -206,6 +224,7 @@ impl KindDocument {
             link: None,
             group: None,
             server: None,
+            ram: None,
         }
     }
 }

@@ -69,7 +69,8 @@ pub struct JointObjectiveDocument {
     /// The quantity that is minimised.
     pub kind: JointObjectiveKind,
     /// Parallelism that a plan may use, each with its required degree, or null for any. For `zero` the degree is its
-    /// stage, and for `recompute` the configuration of all numbered layers: none (0), selective (1) or full (2).
+    /// stage, for `recompute` the configuration of all numbered layers: none (0), selective (1) or full (2), and for
+    /// `offload` what is on the host: nothing (0) or the states of the optimizer (1).
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies; microbatches for `time-per-sample`.
     pub global_batch: u64,
@@ -138,11 +139,13 @@ pub enum Parallelism {
     Shard,
     /// Activations recomputed in the backward pass.
     Recompute,
+    /// States of the optimizer in the host's memory, and updates on the host.
+    Offload,
 }
 
 impl Parallelism {
     /// All kinds of parallelism, and all techniques.
-    pub const ALL: [Parallelism; 8] = [
+    pub const ALL: [Parallelism; 9] = [
         Parallelism::Tp,
         Parallelism::Dp,
         Parallelism::Cp,
@@ -151,6 +154,7 @@ impl Parallelism {
         Parallelism::Zero,
         Parallelism::Shard,
         Parallelism::Recompute,
+        Parallelism::Offload,
     ];
 
     /// Name in documents and options.
@@ -164,6 +168,7 @@ impl Parallelism {
             Parallelism::Zero => "zero",
             Parallelism::Shard => "shard",
             Parallelism::Recompute => "recompute",
+            Parallelism::Offload => "offload",
         }
     }
 }
@@ -236,6 +241,9 @@ pub struct JointExecutionDocument {
     /// Number of copies that divide states among themselves, a divisor of all copies; absent if all of them do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
+    /// Whether states of the optimizer are in the host's memory, where updates run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub offload: bool,
     /// Schedule of the microbatches.
     #[serde(default = "one_f_one_b")]
     pub schedule: Schedule,
@@ -287,6 +295,9 @@ pub struct JointStageDocument {
     /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<f64>,
+    /// Bytes of the host's memory for one device of this stage; absent without `offload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_bytes: Option<f64>,
     /// Bytes of activations of this stage at its maximum number of microbatches in flight; absent for
     /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -41,7 +41,7 @@ mod strategies;
 pub use bytes::bytes;
 pub use cluster::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KernelFitDocument, KindDocument,
-    LinkDocument, MatrixDocument, ServerDocument, devices,
+    LinkDocument, MatrixDocument, RamDocument, ServerDocument, devices,
 };
 pub use costs::{
     COSTS_SCHEMA, CostsDocument, KernelCostsDocument, KernelKind, LinkCostsDocument, OperatorCostsDocument,

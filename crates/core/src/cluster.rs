@@ -8,7 +8,8 @@ use thiserror::Error;
 use crate::code::C::*;
 use crate::code::Code;
 use crate::document::{
-    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument,
+    MatrixDocument, RamDocument,
 };
 use crate::id;
 use crate::ids::Keyed;
@@ -407,8 +408,20 @@ fn check_kind(kind: &KindDocument, path: &str) -> Result<(), ClusterError> {
     if let Some(link) = &kind.link {
         check_link(link, &format!("{path}.link"))?;
     }
+    if let Some(ram) = &kind.ram {
+        check_ram(ram, &format!("{path}.ram"))?;
+    }
     check_nonnegative("memory_bytes", kind.memory_bytes.unwrap_or(0.0), path)?;
     check_nonnegative("reserve_bytes", kind.reserve_bytes.unwrap_or(0.0), path)
+}
+
+fn check_ram(ram: &RamDocument, path: &str) -> Result<(), ClusterError> {
+    let positive = |field, value: f64| {
+        check(value.is_finite() && value > 0.0, field, value, "a finite number above 0", path)
+    };
+    ram.memory_bytes.map_or(Ok(()), |bytes| positive("memory_bytes", bytes))?;
+    positive("bandwidth", ram.bandwidth)?;
+    positive("link_bandwidth", ram.link_bandwidth)
 }
 
 fn check_matrix(matrix: &MatrixDocument, devices: usize) -> Result<(), ClusterError> {

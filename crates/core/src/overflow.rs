@@ -137,6 +137,7 @@ mod tests {
                     classes: Default::default(),
                     kinds: vec![KindDocument {
                         server: None,
+                        ram: None,
                         reserve_bytes: None,
                         name: "acc".into(),
                         class: "acc".into(),

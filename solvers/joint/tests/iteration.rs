@@ -17,7 +17,7 @@ use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
 use stagewright_joint::iteration::{CutFault, ModelError, Problem, Request, Solution, solve};
 use stagewright_verify::{JointReport, JointVerdict, check_joint};
 
-use inputs::{count_tokens, random_cluster, random_cut, random_graph, random_runtime, relate};
+use inputs::{count_tokens, random_cluster, random_cut, random_graph, random_ram, random_runtime, relate};
 
 /// Names of the layers as planned, in their order.
 fn layer_names(graph: &GraphDocument) -> Vec<Option<(String, bool)>> {
@@ -42,6 +42,9 @@ impl Case {
         let rng = &mut seed::stream(34, number);
         let mut parallel = BTreeMap::new();
         for parallelism in Parallelism::ALL {
+            if parallelism == Parallelism::Offload {
+                continue;
+            }
             let share = if parallelism == Parallelism::Zero { 0.4 } else { 0.7 };
             if rng.random_bool(share) {
                 let given = match parallelism {
@@ -78,6 +81,14 @@ impl Case {
         }
         let rng = &mut seed::stream(36, number);
         let heads = count_tokens(&mut graph, rng);
+        let given = &mut seed::stream(38, number);
+        if given.random_bool(0.5) {
+            let offload = [None, None, None, Some(1), Some(0)][given.random_range(0..5)];
+            parallel.insert(Parallelism::Offload, offload);
+        }
+        for kind in cluster.kinds.iter_mut() {
+            kind.ram = random_ram(given);
+        }
         let chunks = Some(rng.random_range(2..4)).filter(|_| rng.random_bool(0.3));
         let chunks = chunks.filter(|_| schedules.contains(&Schedule::Interleaved));
         let cut = Some(random_cut(&graph, rng)).filter(|_| rng.random_bool(0.3));
@@ -145,7 +156,7 @@ impl Case {
     /// The value of a plan by its price, if it is feasible.
     fn priced(&self, plan: &JointPlanDocument) -> Option<f64> {
         let price = self.problem.price(plan).filter(|_| self.is_possible(plan))?;
-        Some(price.seconds).filter(|_| price.memory_bytes <= price.usable_bytes)
+        Some(price.seconds).filter(|_| price.fits())
     }
 
     /// The value of a plan by the checker, if it is feasible.
@@ -233,18 +244,24 @@ fn checked(number: u64) -> [usize; 4] {
     [optimal, planned, infeasible, usize::from(is_verified)]
 }
 
-/// The new dimensions that a solution uses: context parallelism, groups of copies, chunks, and a cut of several stages.
-fn dimensions(case: &Case, solution: &Solution) -> [usize; 4] {
-    let Some(execution) = &solution.execution else { return [0; 4] };
+/// The new dimensions that a solution uses: context parallelism, groups of copies, chunks, a cut of several stages, states on
+/// hosts, and those that take at least half of the memory of a host.
+fn dimensions(case: &Case, solution: &Solution) -> [usize; 6] {
+    let Some(execution) = &solution.execution else { return [0; 6] };
     let is_chunked = case.request.chunks.is_some() && execution.schedule == Schedule::Interleaved;
     let is_cut = case.request.cut.as_ref().is_some_and(|cut| cut.len() > 1);
-    [execution.context > 1, execution.shards.is_some(), is_chunked, is_cut].map(usize::from)
+    let is_tight = execution.offload && {
+        let price = case.problem.price(&case.document(solution)).expect("a plan");
+        price.host_bytes > 0.5 * price.usable_host_bytes
+    };
+    [execution.context > 1, execution.shards.is_some(), is_chunked, is_cut, execution.offload, is_tight]
+        .map(usize::from)
 }
 
 #[test]
 fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
     let halves = std::thread::scope(|scope| {
-        let priced = |number: u64| -> [usize; 7] {
+        let priced = |number: u64| -> [usize; 9] {
             let case = Case::random(number);
             let solution = case.solve();
             let (best, _) = case.brute_force(|plan| case.priced(plan));
@@ -253,15 +270,16 @@ fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
                 let price = case.priced(&case.document(&solution)).expect("a plan");
                 assert!((price - value).abs() <= 1e-9 * value, "{number}: {price} and {value}");
             }
-            let [contexts, groups, chunks, cuts] = dimensions(&case, &solution);
-            [optimal, planned, infeasible, contexts, groups, chunks, cuts]
+            let [contexts, groups, chunks, cuts, hosts, tight] = dimensions(&case, &solution);
+            [optimal, planned, infeasible, contexts, groups, chunks, cuts, hosts, tight]
         };
         let halves = [1000, 3000]
-            .map(|first| scope.spawn(move || (first..first + 2000).map(priced).collect::<Vec<[usize; 7]>>()));
+            .map(|first| scope.spawn(move || (first..first + 2000).map(priced).collect::<Vec<[usize; 9]>>()));
         halves.map(|half| half.join().expect("a half whose cases agree"))
     });
     let sum = |column: usize| halves.iter().flatten().map(|outcome| outcome[column]).sum::<usize>();
-    let [optimal, planned, infeasible, contexts, groups, chunks, cuts] = [0, 1, 2, 3, 4, 5, 6].map(sum);
+    let [optimal, planned, infeasible, contexts, groups, chunks, cuts, hosts, tight] =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8].map(sum);
     assert!(
         optimal > 1500
             && planned > 2000
@@ -269,9 +287,12 @@ fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
             && contexts > 150
             && groups > 5
             && chunks > 15
-            && cuts > 200,
+            && cuts > 200
+            && hosts > 300
+            && tight > 50,
         "{optimal} of {planned} optimal, {infeasible} infeasible; {contexts} with context parallelism, {groups} with \
-         groups of copies, {chunks} with given chunks, {cuts} with a cut"
+         groups of copies, {chunks} with given chunks, {cuts} with a cut, {hosts} with states on hosts, {tight} of them \
+         with little left"
     );
 }
 

@@ -44,7 +44,8 @@ crate::codes! {
         /// number out of range in a cluster
         ///
         /// A bandwidth or peak must be above 0, an efficiency above 0 and at most 1, and a latency, delay, overhead or memory finite
-        /// and at least 0. Omit `memory_bytes` for unlimited memory.
+        /// and at least 0. The memory of a host (`ram`) is above 0, and so are its bandwidths. Omit `memory_bytes` for unlimited
+        /// memory.
         C006,
 
         /// matrix of the wrong size

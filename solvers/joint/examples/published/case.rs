@@ -152,6 +152,7 @@ fn execution(run: &Run, schedule: Schedule) -> Result<JointExecutionDocument, St
         expert: run.expert,
         zero: if copies == 1 { 0 } else { run.zero },
         shards: is_divided.then_some(in_server),
+        offload: false,
         schedule,
         chunks: run.chunks,
     })

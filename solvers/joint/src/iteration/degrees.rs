@@ -92,6 +92,16 @@ impl Problem {
         }
     }
 
+    /// Whether states of the optimizer may be on the host.
+    fn offloads(&self) -> &'static [bool] {
+        match self.given(Parallelism::Offload) {
+            None | Some(Some(0)) => &[false],
+            Some(Some(_)) => &[true],
+            Some(None) if self.pools.iter().any(|pool| pool.ram.is_some()) => &[false, true],
+            Some(None) => &[false],
+        }
+    }
+
     /// Degrees of expert parallelism for a number of copies.
     fn experts(&self, copies: u32) -> Vec<u32> {
         let divides =
@@ -149,6 +159,7 @@ impl Problem {
             expert: 1,
             zero: 0,
             shards: None,
+            offload: false,
             tensor: 1,
         };
         let zero: Vec<u32> = match self.given(Parallelism::Zero) {
@@ -161,8 +172,10 @@ impl Problem {
         for exchange in self.exchanges(context) {
             for expert in self.experts(none.copies()) {
                 for &zero in &zero {
-                    let shards = self.shards(none.copies(), expert, zero).into_iter();
-                    found.extend(shards.map(|shards| Degrees { exchange, expert, zero, shards, ..none }));
+                    for shards in self.shards(none.copies(), expert, zero) {
+                        let with = |&offload| Degrees { exchange, expert, zero, shards, offload, ..none };
+                        found.extend(self.offloads().iter().map(with));
+                    }
                 }
             }
         }
@@ -245,8 +258,16 @@ impl Problem {
         }
     }
 
-    /// A given degree that does not divide the sizes it must divide, and these sizes; `None` if valid degrees exist.
+    /// A given degree that does not divide the sizes it must divide, and these sizes; or what a given technique needs and
+    /// does not have. `None` if valid degrees exist.
     pub(super) fn undivided(&self) -> Option<String> {
+        if self.given(Parallelism::Offload) == Some(Some(1))
+            && self.pools.iter().all(|pool| pool.ram.is_none())
+        {
+            return Some(
+                "offload 1 needs a kind of devices that states the memory of its host: add `ram`".into(),
+            );
+        }
         if let Some(Some(degree)) = self.given(Parallelism::Tp)
             && let Some(whole) = self.pools.iter().find_map(|pool| self.undivided_by_tensors(pool, degree))
         {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use stagewright_core::document::{JointPartsDocument, Schedule};
 
 use super::model::Layer;
+use super::pool::Pool;
 use super::runtime::Reach;
 use super::space::{Combination, Extents, Space};
 use super::table::{Configuration, Degrees, InFlight};
@@ -26,6 +27,8 @@ struct Shortage<'m> {
     needed: f64,
     /// The layer that needs these bytes; `None` if the states need them.
     layer: Option<&'m Layer>,
+    /// Minimum bytes of the host's memory for each of these devices.
+    host: f64,
 }
 
 impl Space<'_> {
@@ -37,13 +40,14 @@ impl Space<'_> {
                 pool.name
             );
         }
-        let mut least: Option<(f64, String)> = None;
+        let mut least: Option<((f64, f64), String)> = None;
         for combination in combinations {
             let costs = self.extents(combination);
             for kind in 0..self.pools.len() {
                 let Some(shortage) = self.shortage_on(combination, &costs, kind) else { continue };
-                if least.as_ref().is_none_or(|least| shortage.needed < least.0) {
-                    least = Some((shortage.needed, self.describe(combination, kind, &shortage)));
+                let needed = (shortage.needed, shortage.host);
+                if least.as_ref().is_none_or(|least| needed < least.0) {
+                    least = Some((needed, self.describe(combination, kind, &shortage)));
                 }
             }
         }
@@ -67,29 +71,40 @@ impl Space<'_> {
         // A device must hold its share of the states, and the largest layer must fit.
         let share = state / f64::from(devices);
         let layer = Some(largest).filter(|layer| share <= memory(layer));
-        Some(Shortage { devices, needed: share.max(memory(largest)), layer })
+        let on_host = || layers.iter().map(|layer| costs[kind][&layer.class].host);
+        let host = on_host().fold(on_host().sum::<f64>() / f64::from(devices), f64::max);
+        Some(Shortage { devices, needed: share.max(memory(largest)), layer, host })
     }
 
     fn describe(&self, combination: &Combination, kind: usize, shortage: &Shortage<'_>) -> String {
-        let &Shortage { devices, needed, layer } = shortage;
+        let &Shortage { devices, needed, layer, host } = shortage;
         let pool = &self.pools[kind];
         let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
-        let Degrees { microbatch, data, zero, shards, .. } = combination.degrees;
+        let Degrees { microbatch, data, zero, shards, offload, .. } = combination.degrees;
+        let room = pool.room();
+        // With states on hosts, either memory may lack.
+        let is_host_short = needed <= room.device && host > room.host;
         let what = match layer {
+            _ if is_host_short => "the states of the optimizer need".to_owned(),
             None => "the states of the model need".to_owned(),
             Some(layer) => format!("the layer {} needs", layer.name),
         };
-        let rest = match needed > pool.capacity {
+        let (of_host, has, needed) = match is_host_short {
+            true => ("the host's memory for ", room.host, host),
+            false => ("", room.device, needed),
+        };
+        let rest = match needed > has {
             true => "",
             false => "; activations do not fit beside them",
         };
         let context = context_of(combination);
         let groups = shards.map_or_else(String::new, |shards| format!(" in groups of {shards} copies"));
+        let states = if offload { ", states on the host" } else { "" };
         format!(
-            "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}{context}, pp {devices}, \
-             ZeRO {zero}{groups} and a microbatch of {microbatch}{rest}",
+            "{of_host}a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}{context}, pp {devices}, \
+             ZeRO {zero}{groups}{states} and a microbatch of {microbatch}{rest}",
             pool.name,
-            gigabytes(pool.capacity),
+            gigabytes(has),
             gigabytes(needed),
             combination.tensor[kind],
         )
@@ -122,7 +137,13 @@ impl Space<'_> {
 
     /// Describes the degrees that need the fewest devices, and how many devices they need.
     fn too_few_devices(&self, combinations: &[Combination], stages: u32) -> String {
-        let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
+        let may_use = |pool: &&Pool| combinations.iter().any(|combination| combination.may_use(pool));
+        let devices = |pools: &mut dyn Iterator<Item = &Pool>| -> u64 {
+            pools.map(|pool| u64::from(pool.devices)).sum()
+        };
+        let all = devices(&mut self.pools.iter());
+        let devices = devices(&mut self.pools.iter().filter(may_use));
+        let which = if devices < all { " whose kinds state `ram`" } else { "" };
         let least = |combination: &Combination| combination.tensor.iter().copied().min().unwrap_or(1);
         let needed = |combination: &Combination| {
             let Degrees { data, context, .. } = combination.degrees;
@@ -131,7 +152,7 @@ impl Space<'_> {
         };
         match combinations.iter().min_by_key(|combination| needed(combination)) {
             Some(combination) if needed(combination) > devices => format!(
-                "tp {}, dp {}{} and pp {stages} need {} devices, and there are {devices}",
+                "tp {}, dp {}{} and pp {stages} need {} devices, and there are {devices}{which}",
                 least(combination),
                 combination.degrees.data,
                 context_of(combination),

@@ -23,6 +23,17 @@ pub struct Price {
     pub memory_bytes: f64,
     /// Bytes that a plan may use on that device.
     pub usable_bytes: f64,
+    /// Bytes in use of the host's memory, for the device whose host has the least left for it; 0 if no states are on hosts.
+    pub host_bytes: f64,
+    /// Bytes of its host's memory that a plan may use for that device; infinite if unlimited.
+    pub usable_host_bytes: f64,
+}
+
+impl Price {
+    /// Whether the plan fits into the memory of devices and hosts.
+    pub fn fits(&self) -> bool {
+        self.memory_bytes <= self.usable_bytes && self.host_bytes <= self.usable_host_bytes
+    }
 }
 
 /// A plan in the terms of the search.
@@ -39,6 +50,8 @@ struct Sums {
     times: StageTimes,
     update: f64,
     state: f64,
+    /// Bytes of the host's memory.
+    host: f64,
     /// Bytes of a microbatch that are kept until the backward pass, and until separate weight gradients.
     activations: [f64; 2],
     workspace: f64,
@@ -53,6 +66,7 @@ impl Sums {
         self.times.weight += configuration.weight;
         self.update += layer.update;
         self.state += layer.state;
+        self.host += layer.host;
         self.activations[usize::from(configuration.is_apart)] += configuration.activations;
         self.workspace = self.workspace.max(configuration.workspace);
     }
@@ -93,8 +107,9 @@ impl Problem {
         }
         let update = updates.into_iter().fold(0.0, f64::max);
         let (memory_bytes, usable_bytes) = self.memory(&given, &sums)?;
+        let (host_bytes, usable_host_bytes) = self.host_memory(&given, &sums)?;
         let seconds = passes + update + self.runtime.iteration_s;
-        Some(Price { seconds, memory_bytes, usable_bytes })
+        Some(Price { seconds, memory_bytes, usable_bytes, host_bytes, usable_host_bytes })
     }
 
     /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not a plan
@@ -161,6 +176,7 @@ impl Problem {
             expert,
             zero,
             shards,
+            offload,
             schedule,
             chunks,
         } = plan.execution.clone()?;
@@ -200,8 +216,12 @@ impl Problem {
             first = layers.end;
             stages.push(Listed { layers, pool, in_flight, configurations });
         }
-        let degrees = Degrees { microbatch, data, context, exchange, expert, zero, shards, tensor: 1 };
+        let degrees =
+            Degrees { microbatch, data, context, exchange, expert, zero, shards, offload, tensor: 1 };
         let combination = Combination { degrees, tensor, microbatches, stages: None, schedule };
+        if !stages.iter().all(|stage: &Listed| combination.may_use(&self.pools[stage.pool])) {
+            return None;
+        }
         Some(Given { combination, devices, stages })
     }
 
@@ -256,6 +276,19 @@ impl Problem {
             (state + kept[device] + workspace, self.pools[given.stages[device].pool].capacity)
         });
         used.min_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
+    }
+
+    /// Bytes in use of the host's memory for the device with the least left, and those that it may use.
+    fn host_memory(&self, given: &Given, sums: &[Sums]) -> Option<(f64, f64)> {
+        if !given.combination.degrees.offload {
+            return Some((0.0, f64::INFINITY));
+        }
+        let devices = given.devices as usize;
+        let used = (0..devices).map(|device| {
+            let own = sums[device..].iter().step_by(devices);
+            (own.map(|sum| sum.host).sum(), self.pools[given.stages[device].pool].room().host)
+        });
+        used.min_by(|a: &(f64, f64), b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
     }
 
     /// The most bytes of activations on every device of an interleaved pipeline.

@@ -112,6 +112,8 @@ impl Space<'_> {
 /// Sums over all layers on a kind.
 struct Whole {
     state: f64,
+    /// Bytes of the hosts' memory.
+    host: f64,
     /// Minimum seconds for a microbatch, of all layers and of the longest layer.
     work: f64,
     longest: f64,
@@ -131,6 +133,7 @@ impl Whole {
         let links = [between, inside];
         Whole {
             state: layers().map(|layer| layer.state).sum(),
+            host: layers().map(|layer| layer.host).sum(),
             work: layers().map(seconds).sum(),
             longest: layers().map(seconds).fold(0.0, f64::max),
             stages: space
@@ -150,10 +153,13 @@ impl Whole {
         }
     }
 
-    /// A lower bound on all plans of an interleaving; `None` if its devices cannot hold the states of the model.
+    /// A lower bound on all plans of an interleaving; `None` if its devices, or their hosts, cannot hold the states of the
+    /// model.
     fn bound(&self, space: &Space<'_>, combination: &Combination, shape: Interleaving) -> Option<f64> {
         let Interleaving { pool, devices, chunks } = shape;
-        if self.state > f64::from(devices) * space.pools[pool].capacity {
+        let room = space.pools[pool].room();
+        let holds = |bytes: f64, room: f64| bytes == 0.0 || bytes <= f64::from(devices) * room;
+        if !holds(self.state, room.device) || !holds(self.host, room.host) {
             return None;
         }
         let transfers =
@@ -420,6 +426,7 @@ impl<'s> Search<'s> {
             least_behind: backward,
             update: layers.iter().map(|layer| layer.update).sum(),
             state: layers.iter().map(|layer| layer.state).sum(),
+            host: layers.iter().map(|layer| layer.host).sum(),
             activations: in_flight * picked().map(|configuration| configuration.activations).sum::<f64>(),
             memory: chosen.memory,
             configurations: picked().map(|configuration| configuration.index).collect(),
@@ -436,10 +443,15 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Configurations for the chunks of a device that fit into its memory.
+    /// Configurations for the chunks of a device that fit into its memory; `None` if there are none, or if their states do
+    /// not fit into the memory of its host.
     fn configurations(&self, device: usize, ranges: &[(usize, usize)]) -> Option<Chosen> {
-        let capacity = self.space.pools[self.shape.pool].capacity;
-        let chunks = Chunks::new(&self.layers, ranges, &self.in_flight[device], capacity);
+        let room = self.space.pools[self.shape.pool].room();
+        let own = ranges.iter().flat_map(|&(first, end)| &self.layers[first..end]);
+        if own.map(|layer| layer.host).sum::<f64>() > room.host {
+            return None;
+        }
+        let chunks = Chunks::new(&self.layers, ranges, &self.in_flight[device], room.device);
         let chosen = chunks.choose()?;
         let memory = chunks.memory(&chosen);
         let mut left = chosen.into_iter();

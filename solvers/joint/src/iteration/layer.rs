@@ -121,7 +121,8 @@ impl<'l> LayerShard<'l> {
     /// Costs of the layer. `allowed` lists the configurations of numbered layers, the fastest first; `is_split` states
     /// whether weight gradients run separately from the backward pass. O(operators of the layer).
     pub(super) fn costs(&self, allowed: &[usize], is_split: bool) -> LayerCosts {
-        let (layer, zero) = (self.layer, self.degrees.zero);
+        let (layer, Degrees { zero, offload, .. }) = (self.layer, self.degrees);
+        let optimizer = self.bytes(&layer.states, zero >= 1);
         let Setting { runtime, reach, .. } = self.setting;
         let is_whole = runtime.gathers_once(reach, zero);
         let times = self.times();
@@ -134,15 +135,16 @@ impl<'l> LayerShard<'l> {
             host_s: times.waits(),
             parameter_bytes: self.bytes(&layer.parameters, zero >= 3 && !is_whole),
             gradient_bytes: runtime.gradients * self.bytes(&layer.gradients, zero >= 2 && !is_whole),
-            optimizer_bytes: self.bytes(&layer.states, zero >= 1),
+            optimizer_bytes: if offload { 0.0 } else { optimizer },
             ..JointPartsDocument::default()
         };
-        let updates: f64 = layer.updates[self.kind].iter().map(|update| self.update(update)).sum();
+        let updates = if offload { self.updates_on_host() } else { self.updates() };
         LayerCosts {
             class: layer.class,
             forward: times.forward(),
             configurations: self.configurations(&times, allowed, is_split),
             state: parts.parameter_bytes + parts.gradient_bytes + parts.optimizer_bytes,
+            host: if offload { optimizer } else { 0.0 },
             update: updates + times.copies.last,
             parts,
         }
@@ -359,8 +361,25 @@ impl<'l> LayerShard<'l> {
         if is_expert { copies / expert } else { copies }
     }
 
-    /// Time of an update.
-    fn update(&self, update: &Update) -> f64 {
+    /// Time of all updates on the device.
+    fn updates(&self) -> f64 {
+        let seconds = |update: &Update| update.work.seconds(1.0, self.rates()) * self.part_of_update(update);
+        self.layer.updates[self.kind].iter().map(seconds).sum()
+    }
+
+    /// Time of all updates on the host, to which gradients go and from which parameters come; infinite if the kind states
+    /// no memory of a host, since it has no stage then.
+    fn updates_on_host(&self) -> f64 {
+        let Some(ram) = self.pool.ram else { return f64::INFINITY };
+        let Layer { updates, gradients, parameters, .. } = self.layer;
+        let moved = updates[self.kind].iter().map(|update| update.moved * self.part_of_update(update));
+        let is_divided = self.degrees.zero > 0;
+        let transferred = self.bytes(gradients, is_divided) + self.bytes(parameters, is_divided);
+        moved.sum::<f64>() / (ram.bandwidth * self.setting.runtime.memory) + transferred / ram.link
+    }
+
+    /// Share of an update that a device runs.
+    fn part_of_update(&self, update: &Update) -> f64 {
         let mut part = 1.0;
         if update.is_split {
             part /= f64::from(self.degrees.tensor);
@@ -371,7 +390,7 @@ impl<'l> LayerShard<'l> {
         if self.degrees.zero > 0 {
             part /= f64::from(self.copies(update.is_expert));
         }
-        update.work.seconds(1.0, self.rates()) * part
+        part
     }
 
     /// Configurations that the layer may have.

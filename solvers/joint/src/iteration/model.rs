@@ -97,6 +97,8 @@ pub(crate) struct Pieces {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Update {
     pub(crate) work: Work,
+    /// Bytes that it moves.
+    pub(crate) moved: f64,
     pub(crate) is_split: bool,
     pub(crate) is_expert: bool,
 }
@@ -271,7 +273,10 @@ fn operators(
                 Pass::Forward => layer.forward[block].push((pieces, is_product(document))),
                 Pass::Backward if is_weight_gradient[operator] => layer.weights[block].push(pieces),
                 Pass::Backward => layer.backward[block].push(pieces),
-                Pass::Update => layer.updates[block].push(Update { work, is_split, is_expert }),
+                Pass::Update => {
+                    let moved = network.moved(operator);
+                    layer.updates[block].push(Update { work, moved, is_split, is_expert });
+                }
             }
             if network.is_repeated[operator] {
                 layer.backward[block].push(pieces);

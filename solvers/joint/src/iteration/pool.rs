@@ -6,6 +6,7 @@ use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use super::error::ModelError;
 use super::runtime::Runtime;
+use super::table::Room;
 
 /// Maximum number of kinds, since the dynamic program counts the stages on each.
 pub(crate) const MAX_KINDS: usize = 4;
@@ -26,6 +27,19 @@ pub(crate) struct Pool {
     pub(crate) server: u32,
     /// Link between devices of different servers.
     pub(crate) network: LinkDocument,
+    /// The host's memory, if it may have states.
+    pub(crate) ram: Option<Ram>,
+}
+
+/// Memory of a host, the share of one device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ram {
+    /// Bytes that states may use; infinite if memory is unlimited.
+    pub(crate) capacity: f64,
+    /// Bytes per second of updates.
+    pub(crate) bandwidth: f64,
+    /// Bytes per second from and to a device.
+    pub(crate) link: f64,
 }
 
 /// Devices that communicate.
@@ -39,6 +53,11 @@ pub(crate) struct Group {
 }
 
 impl Pool {
+    /// Bytes that stages on a device may use.
+    pub(crate) fn room(&self) -> Room {
+        Room { device: self.capacity, host: self.ram.map_or(0.0, |ram| ram.capacity) }
+    }
+
     /// The rate at which the devices of a group communicate.
     pub(crate) fn link_of(&self, runtime: &Runtime, group: Group) -> LinkDocument {
         let [inside, between] = self.links(runtime);
@@ -112,6 +131,15 @@ pub(crate) fn pools<'c>(
                 "server with at least one device, a bandwidth above 0 and a latency of 0 or more",
             ));
         }
+        let ram = kind.ram.map(|ram| Ram {
+            capacity: ram.memory_bytes.map_or(f64::INFINITY, |bytes| bytes * (1.0 + MEMORY_RELATIVE)),
+            bandwidth: ram.bandwidth,
+            link: ram.link_bandwidth,
+        });
+        let is_rate = |rate: f64| rate > 0.0 && rate.is_finite();
+        if ram.is_some_and(|ram| !is_rate(ram.bandwidth) || !is_rate(ram.link) || ram.capacity.is_nan()) {
+            return Err(missing("ram with bandwidths above 0"));
+        }
         classes.push((class.0.as_str(), class.1));
         let ideal = class.1.efficiency.unwrap_or(1.0);
         let reserve = match runtime.is_ideal {
@@ -129,6 +157,7 @@ pub(crate) fn pools<'c>(
             link,
             server,
             network,
+            ram,
         });
     }
     Ok((pools, classes))

@@ -210,7 +210,7 @@ impl<'s> Program<'s> {
 
     fn stage(&self, pool: usize, first: usize, end: usize, from: u32) -> Option<StageCosts> {
         let layers: Vec<&LayerCosts> = self.layers(pool, first, end).collect();
-        stage(&layers, self.space.pools[pool].capacity, self.in_flight(from))
+        stage(&layers, self.space.pools[pool].room(), self.in_flight(from))
     }
 
     /// Microbatches in flight on a stage with `from` stages from it to the last.

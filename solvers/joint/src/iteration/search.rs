@@ -17,7 +17,7 @@ use super::model::Layer;
 use super::program::{Pipeline, Program, Solved};
 use super::runtime::Reach;
 use super::space::{Combination, Costs, Extents, Space};
-use super::table::LayerCosts;
+use super::table::{LayerCosts, Room};
 
 /// Pipelines that are searched together.
 #[derive(Debug, Clone, PartialEq)]
@@ -174,7 +174,7 @@ impl WholeModel {
             return None;
         }
         let fastest = |layer: &LayerCosts| layer.forward + layer.configurations[0].behind();
-        let (mut work, mut update, mut state) = (0.0, 0.0, 0.0);
+        let (mut work, mut update, mut state, mut host) = (0.0, 0.0, 0.0, 0.0);
         let mut share = [1.0f64, 0.0];
         let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
         for layer in layers {
@@ -182,14 +182,19 @@ impl WholeModel {
             work += least(&mut each().map(fastest));
             update += least(&mut each().map(|layer| layer.update));
             state += least(&mut each().map(|layer| layer.state));
+            host += least(&mut each().map(|layer| layer.host));
             for of_layer in
                 each().map(|layer| layer.forward / fastest(layer)).filter(|share| share.is_finite())
             {
                 share = [share[0].min(of_layer), share[1].max(of_layer)];
             }
         }
-        let capacity = |pool: usize| f64::from(most_on(pool)) * space.pools[pool].capacity.max(0.0);
-        if state > (0..space.pools.len()).map(capacity).sum() {
+        let used = || (0..space.pools.len()).filter(|&pool| most_on(pool) > 0);
+        let room = |bytes: fn(Room) -> f64| -> f64 {
+            let of_pool = |pool: usize| f64::from(most_on(pool)) * bytes(space.pools[pool].room()).max(0.0);
+            used().map(of_pool).sum()
+        };
+        if state > room(|room| room.device) || (host > 0.0 && host > room(|room| room.host)) {
             return None;
         }
         // The work of the stages on a kind is at most their number times the maximum work of one stage. Weighted by the

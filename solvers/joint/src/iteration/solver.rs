@@ -32,7 +32,8 @@ const MAX_BATCH: u64 = 1 << 17;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Kinds of parallelism, each with its required degree, if given: for ZeRO the stage, for recomputation the index of
-    /// the configuration of all numbered layers (none, selective, full).
+    /// the configuration of all numbered layers (none, selective, full), for what is on the host nothing (0) or the states of
+    /// the optimizer (1).
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
@@ -88,7 +89,13 @@ impl Problem {
         }
         for (&parallelism, &degree) in &request.parallel {
             match (parallelism, degree) {
-                (_, None) | (Parallelism::Zero, Some(0..=3)) | (Parallelism::Recompute, Some(0..=2)) => {}
+                (_, None)
+                | (Parallelism::Zero, Some(0..=3))
+                | (Parallelism::Recompute, Some(0..=2))
+                | (Parallelism::Offload, Some(0..=1)) => {}
+                (Parallelism::Offload, Some(found)) => {
+                    return range("what offload keeps on the host", found.into(), "0 or 1");
+                }
                 (Parallelism::Recompute, Some(index)) => {
                     return range("the configuration of recompute", index.into(), "0 to 2");
                 }
@@ -213,7 +220,8 @@ impl Problem {
         let value = pipeline.value + self.runtime.iteration_s;
         let bound = (bound + self.runtime.iteration_s).min(value);
         let is_optimal = bound >= value * (1.0 - OPTIMAL_RELATIVE);
-        let Degrees { microbatch, data, context, exchange, expert, zero, shards, .. } = combination.degrees;
+        let Degrees { microbatch, data, context, exchange, expert, zero, shards, offload, .. } =
+            combination.degrees;
         Solution {
             status: if is_optimal { Status::Optimal } else { Status::Feasible },
             value: Some(value),
@@ -229,6 +237,7 @@ impl Problem {
                 context,
                 exchange,
                 shards,
+                offload,
             }),
             stages: pipeline.stages.iter().map(|stage| self.stage(combination, stage)).collect(),
             stop: stopped.filter(|_| !is_optimal),
@@ -255,6 +264,7 @@ impl Problem {
             update_s: Some(stage.costs.update),
             memory_bytes: stage.costs.memory,
             state_bytes: Some(stage.costs.state),
+            host_bytes: combination.degrees.offload.then_some(stage.costs.host),
             activation_bytes: Some(stage.costs.activations),
             layers: layers.collect(),
         }

@@ -35,8 +35,16 @@ impl Combination {
         (u64::from(pool.server) / self.degrees_on(kind).devices()) as u32
     }
 
+    /// Whether a kind may have stages: not if their states are on hosts, and it states no memory of one.
+    pub(super) fn may_use(&self, pool: &Pool) -> bool {
+        !self.degrees.offload || pool.ram.is_some()
+    }
+
     /// Maximum number of stages on a kind, with one stage per device.
     pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
+        if !self.may_use(&pools[pool]) {
+            return 0;
+        }
         let limit = u64::from(pools[pool].devices) / self.degrees_on(pool).devices();
         limit.min(layers as u64).min(self.stages.unwrap_or(u32::MAX).into()) as u32
     }

@@ -23,6 +23,8 @@ pub(crate) struct Degrees {
     pub(crate) zero: u32,
     /// Number of copies that divide states among themselves; `None` if all do.
     pub(crate) shards: Option<u32>,
+    /// Whether states of the optimizer are in the host's memory, where updates run.
+    pub(crate) offload: bool,
     pub(crate) tensor: u32,
 }
 
@@ -97,8 +99,10 @@ pub(crate) struct LayerCosts {
     pub(crate) forward: f64,
     /// Configurations; the first is the fastest.
     pub(crate) configurations: Vec<Configuration>,
-    /// Bytes of parameters, gradients and states of the optimizer.
+    /// Bytes of parameters, gradients and states of the optimizer in the memory of a device.
     pub(crate) state: f64,
+    /// Bytes of states of the optimizer in the host's memory, for one device.
+    pub(crate) host: f64,
     /// Seconds after the last microbatch.
     pub(crate) update: f64,
 }
@@ -113,6 +117,8 @@ pub(crate) struct StageCosts {
     pub(crate) least_behind: f64,
     pub(crate) update: f64,
     pub(crate) state: f64,
+    /// Bytes of the host's memory, for one device.
+    pub(crate) host: f64,
     pub(crate) activations: f64,
     pub(crate) memory: f64,
     /// Index of the configuration of every layer among [`CONFIGURATIONS`].
@@ -134,11 +140,24 @@ pub(crate) fn receive(
     }
 }
 
+/// Bytes that stages may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Bytes of the memory of a device.
+    pub(crate) device: f64,
+    /// Bytes of the host's memory for one device.
+    pub(crate) host: f64,
+}
+
 /// The costs of consecutive layers with the fastest configurations that fit, without transfers between stages. `None`
 /// if no configurations fit.
-pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<StageCosts> {
+pub(crate) fn stage(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> Option<StageCosts> {
     let state: f64 = layers.iter().map(|layer| layer.state).sum();
-    let (chosen, is_fastest) = choose(layers, capacity - state, in_flight)?;
+    let host: f64 = layers.iter().map(|layer| layer.host).sum();
+    if host > room.host {
+        return None;
+    }
+    let (chosen, is_fastest) = choose(layers, room.device - state, in_flight)?;
     let picked = || layers.iter().zip(&chosen).map(|(layer, &choice)| layer.configurations[choice]);
     let activations: f64 = picked().map(|configuration| configuration.held(in_flight)).sum();
     Some(StageCosts {
@@ -151,6 +170,7 @@ pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) 
         },
         update: layers.iter().fold(0.0, |sum, layer| sum + layer.update),
         state,
+        host,
         activations,
         memory: state
             + activations

@@ -5,8 +5,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use rand::{Rng, RngExt};
 use stagewright_core::document::{
     BatchDocument, CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GRAPH_SCHEMA_2, GraphDocument,
-    KindDocument, LinkDocument, OperatorDocument, Pass, Precision, RuntimeDocument, ServerDocument,
-    TensorDocument,
+    KindDocument, LinkDocument, OperatorDocument, Pass, Precision, RamDocument, RuntimeDocument,
+    ServerDocument, TensorDocument,
 };
 
 /// A graph that is built from forward operators, one by one, with a backward operator for each.
@@ -209,6 +209,17 @@ pub(super) fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
         });
     }
     cluster
+}
+
+/// Memory of a host, which may be small, or none.
+pub(super) fn random_ram(rng: &mut impl Rng) -> Option<RamDocument> {
+    let bytes = f64::from(rng.random_range(5..120));
+    let ram = RamDocument {
+        memory_bytes: Some(bytes).filter(|_| rng.random_bool(0.7)),
+        bandwidth: f64::from(rng.random_range(1..40)) / 3.0,
+        link_bandwidth: f64::from(rng.random_range(1..40)) / 3.0,
+    };
+    Some(ram).filter(|_| rng.random_bool(0.7))
 }
 
 /// Constants of a runtime, some of which change nothing.

@@ -62,6 +62,12 @@ impl Case {
     fn executions(&self) -> Vec<JointExecutionDocument> {
         let batch = self.request.global_batch as u32;
         let devices: u32 = self.cluster.kinds.iter().map(|kind| kind.count).sum();
+        let schedules = &self.request.schedules;
+        let ways: Vec<(Schedule, bool)> = [false, true]
+            .into_iter()
+            .filter(|&offload| self.allows(Parallelism::Offload, 0, offload.into()))
+            .flat_map(|offload| schedules.iter().map(move |&schedule| (schedule, offload)))
+            .collect();
         let mut found = Vec::new();
         let copies =
             (1..=batch.min(devices)).flat_map(|data| (1..=devices).map(move |context| (data, context)));
@@ -94,7 +100,7 @@ impl Case {
                         .into_iter()
                         .flat_map(|shards| exchanges.iter().map(move |exchange| (shards, exchange)))
                     {
-                        found.extend(self.request.schedules.iter().map(|&schedule| JointExecutionDocument {
+                        let with = |&(schedule, offload)| JointExecutionDocument {
                             microbatch,
                             microbatches,
                             data,
@@ -103,9 +109,11 @@ impl Case {
                             expert,
                             zero,
                             shards,
+                            offload,
                             schedule,
                             chunks: 1,
-                        }));
+                        };
+                        found.extend(ways.iter().map(with));
                     }
                 }
             }

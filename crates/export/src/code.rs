@@ -238,5 +238,13 @@ stagewright_core::codes! {
         /// neither: the training program sets up its Ulysses. The file for `fully_shard` applies a plan to modules, and cannot divide
         /// what the training loop gives them. Plan without `cp`, or export to `megatron-lm`.
         E033,
+
+        /// states of the optimizer on the host that the runtime does not have
+        ///
+        /// A plan with `offload` keeps states of the optimizer, and nothing else, in the host's memory, and updates run there.
+        /// Megatron-LM, Megatron Bridge and DeepSpeed have that where copies divide the states: Megatron with ZeRO 1, DeepSpeed with ZeRO 1
+        /// to 3, and both with a single copy. torchtitan and `fully_shard` move parameters and gradients to the host as well.
+        /// Plan without `offload`, or with `zero=1` for `megatron-lm` and `deepspeed`.
+        E034,
     }
 }

@@ -79,6 +79,14 @@ pub enum JointError {
         /// A hint for fixing the error.
         help: &'static str,
     },
+    /// The runtime cannot keep states of the optimizer, and nothing else, on the host.
+    #[error("the plan keeps states of the optimizer in the host's memory, but {rule}")]
+    Offload {
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
     /// The runtime cannot recompute exactly these layers.
     #[error("`{}` of stage {stage} has recomputation `{found}`, but {rule}", shown(.layer))]
     Recomputation {
@@ -147,6 +155,7 @@ impl JointError {
             JointError::Degrees { .. } => E023,
             JointError::Sharding { .. } | JointError::Groups { .. } => E024,
             JointError::Context { .. } => E033,
+            JointError::Offload { .. } => E034,
             JointError::Recomputation { .. } => E025,
             JointError::Stages { .. } => E026,
             JointError::Experts { .. } => E027,
@@ -167,6 +176,7 @@ impl JointError {
             JointError::Sharding { .. } => Some("execution.zero"),
             JointError::Groups { .. } => Some("execution.shards"),
             JointError::Context { .. } => Some("execution.context"),
+            JointError::Offload { .. } => Some("execution.offload"),
             JointError::Stages { .. } => Some("stages"),
             JointError::Experts { .. } => Some("execution.expert"),
             JointError::Microbatches { .. } => Some("execution.microbatches"),
@@ -185,6 +195,7 @@ impl JointError {
             JointError::Sharding { help, .. }
             | JointError::Groups { help, .. }
             | JointError::Context { help, .. }
+            | JointError::Offload { help, .. }
             | JointError::Recomputation { help, .. }
             | JointError::Stages { help, .. }
             | JointError::Experts { help, .. }

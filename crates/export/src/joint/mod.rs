@@ -50,7 +50,7 @@ pub fn joint_target(name: &str) -> Result<&'static JointTarget> {
 ///
 /// # Errors
 /// If there is no such target (E001), if the plan has no stages or its numbers disagree (E002, E022 and E029), or if
-/// the runtime cannot execute it (E014, E015, E018, E023 to E028, E030 and E033).
+/// the runtime cannot execute it (E014, E015, E018, E023 to E028, E030, E033 and E034).
 pub fn export_joint_noted(plan: &JointPlanDocument, target: &str) -> Result<Export> {
     let target = joint_target(target)?;
     (target.write)(&Joint::read(plan)?)
@@ -60,7 +60,7 @@ pub fn export_joint_noted(plan: &JointPlanDocument, target: &str) -> Result<Expo
 ///
 /// # Errors
 /// If there is no such target (E001), if the plan has no stages or its numbers disagree (E002, E022 and E029), or if
-/// the runtime cannot execute it (E014, E015, E018, E023 to E028, E030 and E033).
+/// the runtime cannot execute it (E014, E015, E018, E023 to E028, E030, E033 and E034).
 pub fn export_joint(plan: &JointPlanDocument, target: &str) -> Result<String> {
     export_joint_noted(plan, target).map(|export| export.text)
 }
@@ -171,7 +171,7 @@ mod tests {
         }
         const WHOLE: Made = whole;
         const PIPED: Made = |_| piped(0);
-        let features: [(&str, Made, Made); 27] = [
+        let features: [(&str, Made, Made); 29] = [
             ("stages", WHOLE, |_| piped(0)),
             ("stages with different numbers of layers", PIPED, |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
             (
@@ -243,6 +243,16 @@ mod tests {
                     execution(&mut plan).shards = Some(2);
                     plan
                 },
+            ),
+            (
+                "states of the optimizer on the host, with ZeRO 1",
+                |_| whole(1),
+                |_| changed(1, |plan| execution(plan).offload = true),
+            ),
+            (
+                "states of the optimizer on the host, with ZeRO 3",
+                |_| whole(3),
+                |_| changed(3, |plan| execution(plan).offload = true),
             ),
             ("recomputation of all layers", WHOLE, |zero| with(plan(&["E 0f 1f 2f 3f H"]), 1, 2, zero)),
             ("selective recomputation of all layers", WHOLE, |zero| {

@@ -161,6 +161,17 @@ impl<'a> Joint<'a> {
         }
     }
 
+    /// Refuses states of the optimizer on the host.
+    ///
+    /// # Errors
+    /// If the plan has them there (E034).
+    pub fn no_offload(&self, rule: &'static str, help: &'static str) -> Result<()> {
+        match self.execution.offload {
+            true => Err(JointError::Offload { rule, help }.into()),
+            false => Ok(()),
+        }
+    }
+
     /// The error for groups of copies that a runtime cannot divide states over.
     pub fn groups(&self, shards: u32, rule: &'static str, help: &'static str) -> ExportError {
         JointError::Groups { shards, copies: self.copies(), rule, help }.into()

@@ -55,6 +55,7 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
             context: 1,
             exchange: None,
             shards: None,
+            offload: false,
         }),
         stages: stages.collect(),
     }

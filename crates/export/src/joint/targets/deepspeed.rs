@@ -8,6 +8,9 @@
 //! division of parameters over a group, beside that over all copies, and MiCS, which divided states over groups, has
 //! been removed.
 //!
+//! `offload_optimizer` needs ZeRO 1 to 3. A single copy gets ZeRO 1, which divides nothing there. With it, DeepSpeed adds up the
+//! gradients of all microbatches on the host (`async_accumulate_grad_in_cpu_via_gpu`); the plan does so on the device.
+//!
 //! Source: the page "DeepSpeed Configuration JSON" and `deepspeed/runtime/config.py` of DeepSpeed 0.19.8;
 //! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for
 //! AutoEP.
@@ -22,8 +25,8 @@ use crate::{Export, Result, literal};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "deepspeed",
     summary: "DeepSpeed: its configuration, in JSON",
-    limits: "one stage; no recomputation; no context parallelism; states over all copies; experts without tensor \
-             parallelism",
+    limits: "one stage; no recomputation; no context parallelism; states over all copies, and on the host with ZeRO 1 to 3 \
+             or one copy; experts without tensor parallelism",
     write,
 };
 
@@ -60,11 +63,16 @@ fn write(plan: &Joint) -> Result<Export> {
         }
         .into());
     }
+    let zero = zero(plan)?;
+    let offload = match execution.offload {
+        true => ", \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}",
+        false => "",
+    };
     let mut entries = vec![
         ("train_batch_size", plan.global_batch.to_string()),
         ("train_micro_batch_size_per_gpu", execution.microbatch.to_string()),
         ("gradient_accumulation_steps", execution.microbatches.to_string()),
-        ("zero_optimization", format!("{{\"stage\": {}}}", plan.zero())),
+        ("zero_optimization", format!("{{\"stage\": {zero}{offload}}}")),
     ];
     if tensor > 1 {
         entries.push(("tensor_parallel", format!("{{\"autotp_size\": {tensor}}}")));
@@ -83,11 +91,29 @@ fn write(plan: &Joint) -> Result<Export> {
         .note(notes::devices(plan))
         .also(figures(plan.options, None))
         .also(precision.is_none().then(|| "the plan does not say the precision: add bf16 or fp16".into()))
+        .also(execution.offload.then(|| {
+            "DeepSpeed keeps reduced gradients on the host with the states of the optimizer, and moves them there in every \
+             microbatch: it takes less memory of the device than planned, and more transfers"
+                .into()
+        }))
         .also((tensor > 1).then(|| {
             "AutoTP of DeepSpeed keeps norms and residual sums whole on every device, and the plan splits their \
              sequence: memory is larger than planned"
                 .into()
         })))
+}
+
+/// The stage of ZeRO, which is at least 1 for states of the optimizer on the host.
+fn zero(plan: &Joint) -> Result<u32> {
+    match plan.zero() {
+        0 if plan.execution.offload && plan.copies() > 1 => Err(JointError::Offload {
+            rule: "DeepSpeed has that only with ZeRO 1 to 3",
+            help: "plan with ZeRO 1, 2 or 3, or with offload=0",
+        }
+        .into()),
+        0 if plan.execution.offload => Ok(1),
+        zero => Ok(zero),
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +142,25 @@ mod tests {
         let experts = configuration(&experts);
         assert_eq!(experts["expert_parallel"], json!({"enabled": true, "autoep_size": 2}));
         assert_eq!(experts.get("tensor_parallel"), None);
+    }
+
+    #[test]
+    fn states_on_the_host_need_divided_states() {
+        let offload = json!({"device": "cpu", "pin_memory": true});
+        for (copies, zero, stage) in [(2, 1, 1), (2, 3, 3), (1, 0, 1)] {
+            let mut offloaded = with(plan(&["E 0 1 H"]), 1, copies, zero);
+            execution(&mut offloaded).offload = true;
+            let written = configuration(&offloaded);
+            assert_eq!(written["zero_optimization"], json!({"stage": stage, "offload_optimizer": offload}));
+        }
+        let mut whole = with(plan(&["E 0 1 H"]), 1, 2, 0);
+        execution(&mut whole).offload = true;
+        let (code, place, message) = refused(&whole, "deepspeed");
+        assert_eq!((code, place.as_deref()), ("E034", Some("execution.offload")));
+        assert_eq!(
+            message,
+            "the plan keeps states of the optimizer in the host's memory, but DeepSpeed has that only with ZeRO 1 to 3"
+        );
     }
 
     #[test]

@@ -21,7 +21,8 @@ use crate::{Export, Result, literal};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "fsdp2",
     summary: "FSDP2 of PyTorch: a Python file that applies fully_shard and recomputation to every layer",
-    limits: "one stage; no expert or context parallelism; no ZeRO 0 with several copies",
+    limits: "one stage; no expert or context parallelism; no ZeRO 0 with several copies; no states \
+             on the host alone",
     write,
 };
 
@@ -56,6 +57,10 @@ fn write(plan: &Joint) -> Result<Export> {
     plan.no_context(
         "the file applies a plan to modules, and cannot divide the tokens that the training loop gives them",
         "plan without `cp`, or export to torchtitan or megatron-lm",
+    )?;
+    plan.no_offload(
+        "CPUOffloadPolicy of fully_shard moves parameters and gradients to the host as well",
+        "plan with offload=0, or export to megatron-lm or deepspeed",
     )?;
     if plan.zero() == 0 && execution.data > 1 {
         return Err(JointError::Sharding {
@@ -353,6 +358,10 @@ def apply_plan(model, rename=lambda layer: layer):
         let mut divided = with(plan(&["E 0 H"]), 1, 2, 3);
         divide(&mut divided, 2, ContextExchange::Ring);
         assert_eq!(refused(&divided, "fsdp2").0, "E033");
+        let mut offloaded = with(plan(&["E 0 1 H"]), 1, 2, 3);
+        execution(&mut offloaded).offload = true;
+        let (code, place, _) = refused(&offloaded, "fsdp2");
+        assert_eq!((code, place.as_deref()), ("E034", Some("execution.offload")));
         let mut unnamed = with(plan(&["E 0 H"]), 1, 2, 3);
         unnamed.stages[0].layers[0].layer = "a..b".into();
         assert_eq!(refused(&unnamed, "fsdp2").0, "E018");

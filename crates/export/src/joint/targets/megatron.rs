@@ -16,6 +16,11 @@
 //! reduced between them after the last microbatch; in Megatron-FSDP as well, unless `outer_dp_sharding_strategy`
 //! divides states between groups.
 //!
+//! States of the optimizer on the host (`optimizer_cpu_offload`, all of them with a fraction of 1) need the precision-aware
+//! optimizer, and that the distributed one (`validate_args` of Megatron-LM, `OptimizerConfig.__post_init__`); the distributed
+//! optimizer of a single copy divides nothing. The tensors of Megatron-FSDP do not go through it (pull request 4623 of
+//! Megatron-LM).
+//!
 //! Megatron has no zero-bubble schedule: `delay_wgrad_compute` defers weight gradients only until after the all-to-all
 //! of experts.
 
@@ -53,6 +58,8 @@ pub(super) struct Settings {
     pub(super) microbatch: u32,
     pub(super) global_batch: u64,
     pub(super) sharding: Sharding,
+    /// Whether states of the optimizer are on the host.
+    pub(super) offload: bool,
     /// Groups of copies, each of which divides the states.
     pub(super) groups: u64,
     pub(super) recompute: Recomputation,
@@ -72,7 +79,7 @@ impl Settings {
     /// The settings of a plan.
     ///
     /// # Errors
-    /// If Megatron Core has no settings for the plan (E014, E015, E023 to E025 and E030).
+    /// If Megatron Core has no settings for the plan (E014, E015, E023 to E025, E030 and E034).
     pub(super) fn new(plan: &Joint, runtime: &'static str) -> Result<Settings> {
         if plan.schedule == Schedule::ZeroBubble {
             return Err(JointError::Schedule {
@@ -95,6 +102,7 @@ impl Settings {
             microbatch: plan.execution.microbatch,
             global_batch: plan.global_batch,
             sharding: sharding(plan)?,
+            offload: plan.execution.offload,
             groups: plan.execution.shards.map_or(1, |shards| plan.copies() / u64::from(shards)),
             recompute: Recomputation::new(plan)?,
         })
@@ -128,12 +136,18 @@ impl Settings {
             ),
             _ => None,
         };
+        let updates = self.offload.then(|| {
+            "updates on the host are those of AdamW of PyTorch; --overlap-cpu-optimizer-d2h-h2d \
+             (overlap_cpu_optimizer_d2h_h2d) runs their transfers beside them, which the plan does not count on"
+                .to_owned()
+        });
         export
             .note(notes::devices(plan))
             .also(figures(plan.options, None))
             .note(MEGATRON_TIES)
             .also(selective.map(str::to_owned))
             .also(connections.map(str::to_owned))
+            .also(updates)
     }
 }
 
@@ -148,7 +162,19 @@ fn sharding(plan: &Joint) -> Result<Sharding> {
         }
         .into());
     }
+    let offload = plan.execution.offload;
+    let refuse = |rule| {
+        let help = "plan with ZeRO 1, with offload=0, or export to deepspeed";
+        Err(JointError::Offload { rule, help }.into())
+    };
+    if offload && zero == 0 && plan.copies() > 1 {
+        return refuse("Megatron does so with the distributed optimizer, which divides states over copies");
+    }
+    if offload && zero > 1 {
+        return refuse("Megatron-FSDP, which divides gradients, does not");
+    }
     Ok(match zero {
+        0 if offload => Sharding::Optimizer,
         0 => Sharding::None,
         1 => Sharding::Optimizer,
         2 => Sharding::Fsdp("optim_grads"),
@@ -221,6 +247,39 @@ mod tests {
             message,
             "stage 2 has tensor parallelism 4 and stage 1 has 2, but Megatron Bridge has one degree for all stages"
         );
+    }
+
+    #[test]
+    fn states_on_the_host_need_the_distributed_optimizer() {
+        for (copies, zero, is_refused) in
+            [(2, 0, true), (2, 1, false), (2, 2, true), (2, 3, true), (1, 0, false)]
+        {
+            let mut offloaded = with(plan(&["E 0 1 H"]), 1, copies, zero);
+            execution(&mut offloaded).offload = true;
+            for target in ["megatron-lm", "megatron-bridge"] {
+                if is_refused {
+                    let (code, place, _) = refused(&offloaded, target);
+                    assert_eq!((code, place.as_deref()), ("E034", Some("execution.offload")), "{zero}");
+                    continue;
+                }
+                let export = export_joint_noted(&offloaded, target).unwrap();
+                assert!(export.notes.iter().any(|note| note.contains("AdamW")), "{:?}", export.notes);
+                let written: &[&str] = match target {
+                    "megatron-lm" => &[
+                        "--use-distributed-optimizer\n",
+                        "--optimizer-cpu-offload\n--optimizer-offload-fraction 1.0\n--use-precision-aware-optimizer\n",
+                    ],
+                    _ => &[
+                        "ddp:\n  use_distributed_optimizer: true\n",
+                        "optimizer:\n  use_distributed_optimizer: true\n  optimizer_cpu_offload: true\n  \
+                         optimizer_offload_fraction: 1.0\n  use_precision_aware_optimizer: true\n",
+                    ],
+                };
+                for options in written {
+                    assert!(export.text.contains(options), "{}", export.text);
+                }
+            }
+        }
     }
 
     #[test]

@@ -70,7 +70,14 @@ fn write(plan: &Joint) -> Result<Export> {
             checkpoint.push(("ckpt_format", "fsdp_dtensor".into()));
         }
     }
-    let optimizer = vec![("use_distributed_optimizer", distributed)];
+    let mut optimizer = vec![
+        ("use_distributed_optimizer", distributed),
+        ("optimizer_cpu_offload", settings.offload.to_string()),
+    ];
+    if settings.offload {
+        optimizer.push(("optimizer_offload_fraction", "1.0".into()));
+        optimizer.push(("use_precision_aware_optimizer", "true".into()));
+    }
     let text = [
         section("model", &model),
         section("train", &train),
@@ -126,7 +133,8 @@ mod tests {
              expert_tensor_parallel_size: 2\n  recompute_granularity: null\n  recompute_method: null\n  \
              recompute_num_layers: null\n  recompute_modules: null\ntrain:\n  micro_batch_size: 1\n  \
              global_batch_size: 16\nddp:\n  use_distributed_optimizer: true\n  \
-             num_distributed_optimizer_instances: 1\n  use_megatron_fsdp: false\noptimizer:\n  use_distributed_optimizer: true\n"
+             num_distributed_optimizer_instances: 1\n  use_megatron_fsdp: false\noptimizer:\n  use_distributed_optimizer: true\n  \
+             optimizer_cpu_offload: false\n"
         );
     }
 

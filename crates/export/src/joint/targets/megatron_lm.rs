@@ -11,7 +11,8 @@ use crate::{Export, Result};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "megatron-lm",
     summary: "Megatron-LM: command-line options, one per line",
-    limits: "one degree of tensor parallelism; one stack of layers; no zero-bubble; ZeRO 2 and 3 with one stage; \
+    limits: "one degree of tensor parallelism; one stack of layers; no zero-bubble; ZeRO 2 and 3 with one stage; states of \
+             the optimizer on the host with ZeRO 1 or one copy; \
              recomputation of all layers alike or of equally many first layers of every stage",
     write,
 };
@@ -51,6 +52,16 @@ fn write(plan: &Joint) -> Result<Export> {
     }
     if settings.groups > 1 {
         options.push(format!("--num-distributed-optimizer-instances {}", settings.groups));
+    }
+    if settings.offload {
+        options.extend(
+            [
+                "--optimizer-cpu-offload",
+                "--optimizer-offload-fraction 1.0",
+                "--use-precision-aware-optimizer",
+            ]
+            .map(String::from),
+        );
     }
     let full = |method: &str, layers: usize| {
         [

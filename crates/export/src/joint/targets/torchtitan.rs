@@ -44,6 +44,7 @@ pub(super) static TARGET: JointTarget = JointTarget {
     summary: "torchtitan: a function that sets fields of a Trainer.Config, in Python",
     limits: "one degree of tensor parallelism; one stack of layers; ZeRO 0 or 1 with several stages, and 0, 2 or 3 with \
              one; the ring of context parallelism, with ZeRO; experts without tensor parallelism and with divided states; \
+             no states on the host alone; \
              recomputation of all layers alike, and none under zero-bubble",
     write,
 };
@@ -53,6 +54,10 @@ fn write(plan: &Joint) -> Result<Export> {
     let stages = plan.stages.len();
     let tensor = plan.tensor(RUNTIME)?;
     let stack = Stack::new(plan, RUNTIME)?;
+    plan.no_offload(
+        "torchtitan moves parameters and gradients to the host as well (training.enable_cpu_offload)",
+        "plan with offload=0, or export to megatron-lm or deepspeed",
+    )?;
     let (is_sharded, reshard) = sharding(plan)?;
     let shard = shards(plan, is_sharded)?;
     let context = context(plan)?;
@@ -409,6 +414,10 @@ def apply_plan(config):
         execution(&mut divided).zero = 3;
         divide(&mut divided, 4, ContextExchange::AllToAll);
         assert_eq!(refused(&divided, "torchtitan").0, "E033");
+        let mut offloaded = with(plan(&["E 0 1 H"]), 1, 2, 3);
+        execution(&mut offloaded).offload = true;
+        let (code, place, _) = refused(&offloaded, "torchtitan");
+        assert_eq!((code, place.as_deref()), ("E034", Some("execution.offload")));
     }
 
     #[test]

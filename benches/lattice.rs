@@ -99,6 +99,7 @@ fn parallel_chains(chains: u64, length: u64, number: u64) -> Problem {
             link: None,
             group: None,
             server: None,
+            ram: None,
         }],
         groups: Vec::new(),
         matrix: None,

@@ -273,6 +273,7 @@ fn cluster(kinds: &[(u32, f64)], in_groups: bool) -> ClusterDocument {
     };
     let kind = |(kind, &(count, memory)): (usize, &(u32, f64))| KindDocument {
         server: None,
+        ram: None,
         name: format!("k{kind}x"),
         class: format!("c{kind}"),
         count,

@@ -138,6 +138,7 @@ fn model(name: &str, training: bool, granularity: Granularity, split: Split, acc
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 16e9 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = Cluster::from_document(ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

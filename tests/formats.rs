@@ -149,6 +149,7 @@ fn cluster() -> ClusterDocument {
     let link = LinkDocument { latency_s: 2e-6, bandwidth: 3e11 };
     let kind = |name: &str, host: bool| KindDocument {
         server: None,
+        ram: None,
         reserve_bytes: None,
         name: name.to_owned(),
         class: name.to_owned(),

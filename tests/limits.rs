@@ -43,6 +43,7 @@ fn cluster(kinds: usize, count: u32) -> ClusterDocument {
     let link = LinkDocument { latency_s: 0.0, bandwidth: 1e3 };
     let kind = |index| KindDocument {
         server: None,
+        ram: None,
         name: format!("k{index}x"),
         class: format!("c{index}"),
         count,

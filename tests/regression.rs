@@ -32,6 +32,7 @@ fn devices(count: u32) -> Cluster {
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
             server: None,
+            ram: None,
         }],
         groups: Vec::new(),
         matrix: None,
@@ -256,6 +257,7 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     }
     let kind = |name: &str| KindDocument {
         server: None,
+        ram: None,
         reserve_bytes: None,
         name: name.into(),
         class: "acc".into(),

@@ -33,6 +33,7 @@ fn chain(length: usize, devices: u32, memory: f64, pins: PinsDocument) -> Proble
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1e9 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

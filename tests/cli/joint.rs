@@ -202,7 +202,13 @@ fn chunks_and_cuts_are_those_that_are_asked_for() {
     let refused = stderr(&with(&["plan"], &["--chunks", "2"]));
     assert!(refused.contains("error[J010]") && refused.contains("--> --chunks"), "{refused}");
     let piper = input("models/piper-recomputation.json");
-    for option in [["--chunks", "2"], ["--cut", "1,2"], ["--parallel", "pp,cp"], ["--parallel", "pp,shard"]] {
+    for option in [
+        ["--chunks", "2"],
+        ["--cut", "1,2"],
+        ["--parallel", "pp,cp"],
+        ["--parallel", "pp,shard"],
+        ["--parallel", "pp,offload"],
+    ] {
         let request: &[&str] = match option {
             ["--parallel", _] => &["plan", &piper, "--time-unit", "s"],
             _ => &["plan", &piper, "--time-unit", "s", "--parallel", "pp"],
@@ -240,6 +246,60 @@ fn context_parallelism_and_groups_of_shards_are_shown_and_exported() {
         (&rows[1]["context"], &rows[1]["shards"], &rows[1]["data"]),
         (&Value::Null, &Value::Null, &json!(8))
     );
+}
+
+#[test]
+fn states_on_the_host_are_planned_shown_and_exported() {
+    let files = folder(&[]);
+    let [plan, page] = ["plan.json", "page.html"].map(|name| path(&files, name));
+    let graph = workload(&files, "llama --variant 3-8b --layers 2 --sequence 4096");
+    let with = |first: &[&str], cluster: &str, offload: &str| {
+        let parallel = format!("dp=8,zero=1,{offload}");
+        run(&[first, &["--cluster", cluster, "--parallel", &parallel, "--global-batch", "8"]].concat())
+    };
+    let made = with(&["plan", &graph, "--out", &plan, "--html", &page], "dgx-h100", "offload=1");
+    let text = stdout(&made);
+    assert!(text.contains("states on the host") && text.contains("host's memory"), "{text}{}", stderr(&made));
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("<dt>optimizer</dt><dd>states on the host</dd>"));
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&plan).unwrap()).unwrap();
+    assert_eq!(document["execution"]["offload"], json!(true));
+    let on_host = document["stages"][0]["host_bytes"].as_f64().expect("bytes on the host");
+    let on_devices = json(&with(&["plan", &graph, "--json"], "dgx-h100", "offload=0"));
+    assert_eq!(on_devices["execution"].get("offload"), None);
+    assert_eq!(on_devices["stages"][0].get("host_bytes"), None);
+    // The states leave the device, and updates take longer.
+    let figure = |plan: &Value, name: &str| plan["stages"][0][name].as_f64().expect("a figure");
+    let left = figure(&on_devices, "state_bytes") - figure(&document, "state_bytes");
+    assert!((left / on_host - 1.0).abs() < 1e-9, "{left} and {on_host}");
+    assert!(figure(&document, "update_s") > figure(&on_devices, "update_s"));
+    // Nothing is on hosts if the devices have room and the plan may choose.
+    let chosen = json(&with(&["plan", &graph, "--json"], "dgx-h100", "offload"));
+    assert_eq!(chosen["objective"]["value_s"], on_devices["objective"]["value_s"]);
+
+    let explained = json(&run(&["explain", &graph, &plan, "--json"]));
+    assert_eq!(explained["stages"][0]["host_bytes"].as_f64(), Some(on_host));
+    assert_eq!(explained["stages"][0]["optimizer_bytes"], json!(0.0));
+    let changes = explained["what_ifs"].as_array().expect("changes");
+    assert!(
+        changes.iter().any(|change| change["change"] == json!("hosts of gpu twice as fast")),
+        "{explained}"
+    );
+    let megatron = run(&["export", &plan, "--to", "megatron-lm"]);
+    assert!(stdout(&megatron).contains("--optimizer-cpu-offload\n"), "{}", stdout(&megatron));
+    let refused = run(&["export", &plan, "--to", "torchtitan"]);
+    assert!(stderr(&refused).contains("error[E034]"), "{}", stderr(&refused));
+    let rows = json(&with(&["compare", &graph, "--solvers", "best,fsdp", "--json"], "dgx-h100", "offload=1"));
+    assert_eq!((&rows[0]["offload"], &rows[1]["offload"]), (&json!(1), &Value::Null), "{rows}");
+    let table = stdout(&with(&["compare", &graph, "--solvers", "best"], "dgx-h100", "offload=1"));
+    assert!(table.contains("offload"), "{table}");
+
+    // A cluster that says nothing of its hosts, and a number that is none.
+    let nowhere = json(&with(&["plan", &graph, "--json"], "8xh100", "offload=1"));
+    assert_eq!(nowhere["status"], json!("infeasible"));
+    assert!(nowhere["reason"].as_str().is_some_and(|reason| reason.contains("add `ram`")), "{nowhere}");
+    let number = with(&["plan", &graph], "dgx-h100", "offload=2");
+    assert!(stderr(&number).contains("error[J010]"), "{}", stderr(&number));
 }
 
 #[test]

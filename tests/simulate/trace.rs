@@ -142,6 +142,7 @@ fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
     }
     let kind = |index: usize| KindDocument {
         server: None,
+        ram: None,
         reserve_bytes: None,
         name: format!("{}-{index}-", name(index)),
         class: "gpu".into(),

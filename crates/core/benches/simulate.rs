@@ -220,6 +220,7 @@ fn problem(operators: usize, devices: u32, rng: &mut ChaCha8Rng) -> Problem {
             link: Some(LinkDocument { latency_s: 1e-6, bandwidth: 1e10 }),
             group: None,
             server: None,
+            ram: None,
         }],
         groups: Vec::new(),
         matrix: None,

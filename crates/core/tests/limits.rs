@@ -136,6 +136,7 @@ fn many_kinds() -> Problem {
     let graph = graph(500, KINDS, 0.05, &mut seed::stream(73, 0));
     let kind = |index: usize| KindDocument {
         server: None,
+        ram: None,
         name: format!("k{index}x"),
         class: if index == 0 { "acc".into() } else { format!("acc{index}") },
         count: 1,

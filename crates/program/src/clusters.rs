@@ -120,6 +120,14 @@ fn facts_of_kind(kind: &KindDocument) -> String {
     parts.extend(kind.server.map(|server| {
         format!("in servers of {}, for joint plans, with a link of {}", server.devices, figures(server.link))
     }));
+    parts.extend(kind.ram.map(|ram| {
+        let size = ram.memory_bytes.map_or_else(|| "unlimited memory".into(), bytes_closely);
+        format!(
+            "{size} of its host, for joint plans, at {}, {} away",
+            bandwidth(ram.bandwidth),
+            bandwidth(ram.link_bandwidth)
+        )
+    }));
     parts.join("; ")
 }
 

@@ -79,6 +79,11 @@ pub fn zero(execution: &JointExecutionDocument) -> String {
     }
 }
 
+/// Where states of the optimizer are, in words; `None` if they are on the devices.
+pub fn offload(execution: &JointExecutionDocument) -> Option<&'static str> {
+    execution.offload.then_some("states on the host")
+}
+
 /// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor- and
 /// context-parallel groups of one copy.
 pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {

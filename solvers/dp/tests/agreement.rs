@@ -155,6 +155,7 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
         link: None,
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

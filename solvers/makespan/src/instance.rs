@@ -289,6 +289,7 @@ mod tests {
         let links: Vec<LinkDocument> = (0..6).map(|_| link()).collect();
         let kinds = (0..rng.random_range(1..=6)).map(|index: usize| KindDocument {
             server: None,
+            ram: None,
             name: format!("k{index}"),
             class: "acc".into(),
             count: rng.random_range(1..4),

@@ -76,6 +76,7 @@ fn example(execution: Execution) -> Problem {
         link: None,
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

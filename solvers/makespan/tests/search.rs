@@ -330,6 +330,7 @@ fn branches(width: usize, depth: usize, memory_bytes: Option<f64>) -> Problem {
         link: Some(LinkDocument { latency_s: 0.1, bandwidth: 1.0 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
@@ -434,6 +435,7 @@ fn nothing_or_one_of_anything() {
             link: None,
             group: None,
             server: None,
+            ram: None,
         };
         let cluster = ClusterDocument {
             schema: CLUSTER_SCHEMA.into(),

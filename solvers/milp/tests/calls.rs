@@ -87,6 +87,7 @@ fn problem(number: u64) -> Problem {
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
             server: None,
+            ram: None,
         });
     }
     let cluster = Cluster::from_document(ClusterDocument {

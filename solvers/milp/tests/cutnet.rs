@@ -226,6 +226,7 @@ fn memory_is_as_tight_as_the_evaluation_has_it() {
         link: None,
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -268,6 +268,7 @@ fn problem_of(builder: GraphBuilder, accelerators: u32, memory: Option<f64>) -> 
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -87,6 +87,7 @@ fn experts(bytes: &[f64], cards: u32, memory: f64, objective: impl Into<Objectiv
     }
     let kind = |name: &str, count, memory_bytes| KindDocument {
         server: None,
+        ram: None,
         reserve_bytes: None,
         name: name.into(),
         class: name.into(),

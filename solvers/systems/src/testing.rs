@@ -32,6 +32,7 @@ pub(crate) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) ->
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

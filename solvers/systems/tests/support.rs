@@ -63,6 +63,7 @@ fn alike_operators(
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointPartsDocument, JointPlanDocument, JointStageDocument,
+    ClusterDocument, GraphDocument, JointPartsDocument, JointPlanDocument, JointStageDocument, RamDocument,
     ServerDocument, SourcesDocument,
 };
 use stagewright_core::memory::set_memory;
@@ -49,6 +49,9 @@ struct Stage<'p> {
     kind: Option<&'p str>,
     /// Share of the memory of the stage's devices that is in use.
     memory_share: Option<f64>,
+    /// Bytes of the host's memory for one device of the stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_bytes: Option<f64>,
     #[serde(flatten)]
     parts: JointPartsDocument,
 }
@@ -127,6 +130,21 @@ fn changes(
                 set_memory(graph, &mut cluster.kinds[index], 2.0 * memory);
             });
         }
+        let has_states = plan.execution.as_ref().is_some_and(|execution| execution.offload);
+        if let Some(ram) = kind.ram.filter(|_| has_states) {
+            if let Some(bytes) = ram.memory_bytes {
+                add(format!("twice the memory of hosts of {name}"), &|cluster| {
+                    cluster.kinds[index].ram = Some(RamDocument { memory_bytes: Some(2.0 * bytes), ..ram });
+                });
+            }
+            add(format!("hosts of {name} twice as fast"), &|cluster| {
+                cluster.kinds[index].ram = Some(RamDocument {
+                    bandwidth: 2.0 * ram.bandwidth,
+                    link_bandwidth: 2.0 * ram.link_bandwidth,
+                    ..ram
+                });
+            });
+        }
         if let (Some(server), Some(link)) = (&kind.server, kind.link) {
             add(format!("the link within servers also between them, for {name}"), &|cluster| {
                 cluster.kinds[index].server = Some(ServerDocument { link, ..*server });
@@ -152,6 +170,7 @@ fn document<'p>(
     let stage = |(stage, parts): (&'p JointStageDocument, &JointPartsDocument)| Stage {
         kind: stage.kind.as_deref(),
         memory_share: limit(plan, stage).map(|bytes| stage.memory_bytes / bytes),
+        host_bytes: stage.host_bytes,
         parts: *parts,
     };
     Document {
@@ -205,11 +224,14 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
         lines.push(("outside the passes", share(document.outside_s)));
     }
     let mut text = facts(lines, width);
-    let columns = ["stage", "in use", "parameters", "gradients", "optimizer", "activations", "workspace"];
-    let mut grid = Grid::new(columns.map(|name| (name, Column::Figures)));
+    let has_host = document.stages.iter().any(|stage| stage.host_bytes.is_some());
+    let mut columns =
+        vec!["stage", "in use", "parameters", "gradients", "optimizer", "activations", "workspace"];
+    columns.extend(has_host.then_some("optimizer on the host"));
+    let mut grid = Grid::new(columns.into_iter().map(|name| (name, Column::Figures)));
     for (index, stage) in document.stages.iter().enumerate() {
         let parts = &stage.parts;
-        grid.row([
+        let mut row = vec![
             index.to_string(),
             stage.memory_share.map(percent).unwrap_or_default(),
             bytes(parts.parameter_bytes),
@@ -217,7 +239,9 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
             bytes(parts.optimizer_bytes),
             bytes(parts.activation_bytes),
             bytes(parts.workspace_bytes),
-        ]);
+        ];
+        row.extend(has_host.then(|| stage.host_bytes.map(bytes).unwrap_or_default()));
+        grid.row(row);
     }
     text.push_str("\nmemory of a device\n");
     text.push_str(&grid.text(width));

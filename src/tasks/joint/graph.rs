@@ -108,11 +108,13 @@ impl Graph {
         plan
     }
 
-    /// The objective with additional degrees fixed, and neither context parallelism nor groups of shards unless they
-    /// are among them.
+    /// The objective with additional degrees fixed, and neither context parallelism, groups of shards nor states on hosts
+    /// unless they are among them.
     pub(super) fn with_degrees(&self, given: &[(Parallelism, Option<u32>)]) -> JointObjectiveDocument {
         let mut objective = self.objective.clone();
-        objective.parallel.retain(|kind, _| !matches!(kind, Parallelism::Cp | Parallelism::Shard));
+        objective
+            .parallel
+            .retain(|kind, _| !matches!(kind, Parallelism::Cp | Parallelism::Shard | Parallelism::Offload));
         objective.parallel.extend(given.iter().copied());
         if given.contains(&(Parallelism::Pp, Some(1))) {
             // A single stage takes the same time under all schedules, except that it cannot be interleaved.

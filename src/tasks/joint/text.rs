@@ -57,6 +57,9 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
         if execution.zero > 0 {
             text.push_str(&format!(", ZeRO {}", joint::zero(execution)));
         }
+        if let Some(states) = joint::offload(execution) {
+            text.push_str(&format!(", {states}"));
+        }
         lines.push(("execution", text));
     }
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
@@ -86,6 +89,8 @@ fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
         ("seconds", Column::Figures),
         ("memory", Column::Figures),
     ]);
+    let has_host = plan.stages.iter().any(|stage| stage.host_bytes.is_some());
+    columns.extend(has_host.then_some(("host's memory", Column::Figures)));
     let mut grid = Grid::new(columns);
     for (index, stage) in plan.stages.iter().enumerate() {
         let mut row = vec![index.to_string()];
@@ -101,6 +106,7 @@ fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
             seconds(stage.seconds),
             bytes(stage.memory_bytes),
         ]);
+        row.extend(has_host.then(|| stage.host_bytes.map(bytes).unwrap_or_default()));
         grid.row(row);
     }
     grid.text(width)

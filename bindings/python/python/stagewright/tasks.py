@@ -23,7 +23,8 @@ class Task:
         model: The file, in any format that the program reads.
         cluster: A name such as ``dgx-a100`` or ``64xh100``, or a file; not for strategy problems. By default the model's
             own; :meth:`check`, :meth:`explain` and :meth:`compare` use that of the plan if there is none.
-        parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,cp,dp,pp,recompute``.
+        parallel: Kinds of parallelism that a joint plan may use, with or without degrees:
+            ``tp=8,cp,dp,pp,recompute,offload``.
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).
         chunks: Stages per device under the schedule ``interleaved``; by default any (joint plans).

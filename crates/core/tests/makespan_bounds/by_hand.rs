@@ -60,6 +60,7 @@ impl Small {
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
             server: None,
+            ram: None,
         };
         let cluster = Cluster::from_document(ClusterDocument {
             schema: CLUSTER_SCHEMA.into(),

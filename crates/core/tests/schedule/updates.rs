@@ -67,6 +67,7 @@ fn cluster() -> Cluster {
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
             server: None,
+            ram: None,
         }],
         groups: Vec::new(),
         matrix: None,

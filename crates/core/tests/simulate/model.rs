@@ -19,6 +19,7 @@ pub(crate) fn link(latency_s: f64, seconds_per_byte: f64) -> LinkDocument {
 pub(crate) fn kind(name: &str, count: u32, link: LinkDocument, group: Option<&str>) -> KindDocument {
     KindDocument {
         server: None,
+        ram: None,
         reserve_bytes: None,
         name: name.into(),
         class: name.into(),

@@ -54,6 +54,7 @@ fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = Cluster::from_document(ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

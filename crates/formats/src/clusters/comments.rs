@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_and_uplink_of_every_cluster_has_a_source() {
+    fn every_link_uplink_and_ram_of_every_cluster_has_a_source() {
         for name in names() {
             let Comments { about, sources, .. } = comments(name).unwrap();
             assert!(about.ends_with('.') && about.len() > 40, "{name}: {about}");
@@ -84,7 +84,9 @@ mod tests {
             let linked = cluster.kinds.iter().filter(|kind| kind.link.is_some());
             let links = linked.map(|kind| format!("link of {}", kind.name));
             let uplinks = cluster.groups.iter().map(|group| format!("uplink of {}", group.name));
-            for subject in links.chain(uplinks) {
+            let with_ram = cluster.kinds.iter().filter(|kind| kind.ram.is_some());
+            let rams = with_ram.map(|kind| format!("ram of {}", kind.name));
+            for subject in links.chain(uplinks).chain(rams) {
                 let found = sources.iter().filter(|remark| remark.subject == subject).count();
                 assert_eq!(found, 1, "{name}: {subject} in {sources:?}");
             }

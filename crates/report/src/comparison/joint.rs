@@ -27,6 +27,9 @@ pub struct Degrees {
     /// Number of copies that divide states, if not all of them do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
+    /// What is in the host's memory, if anything: the states of the optimizer (1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offload: Option<u32>,
     /// Samples of a microbatch.
     pub microbatch: Option<u32>,
     /// Pipeline schedule.
@@ -49,6 +52,7 @@ pub(super) fn figures(plan: &JointPlanDocument) -> Figures {
         expert: execution.map(|execution| execution.expert),
         zero: execution.map(|execution| execution.zero),
         shards: execution.and_then(|execution| execution.shards),
+        offload: execution.filter(|execution| execution.offload).map(|_| 1),
         microbatch: execution.map(|execution| execution.microbatch),
         schedule: execution.map(|execution| execution.schedule),
         chunks: execution.map(|execution| execution.chunks),

@@ -9,7 +9,8 @@ const PLACEMENTS: &str = "model,contender,status,breaks,split,value_s,bound_s,ga
 
 /// Columns of the CSV file for joint plans.
 const JOINT: &str = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch,schedule,chunks,model,status,breaks,gap,seconds,\
-                     memory_bytes,memory_share,speedup,best_known_s,samples_per_s,tokens_per_s,reason,cp,exchange,shards";
+                     memory_bytes,memory_share,speedup,best_known_s,samples_per_s,tokens_per_s,reason,cp,exchange,shards,\
+                     offload";
 
 /// Returns comparisons of plans of one kind as comma-separated values, with empty cells for missing values. Rows of joint plans
 /// keep the order in which they entered.
@@ -69,6 +70,7 @@ fn cell(comparison: &Comparison, row: &Row, column: &str) -> String {
         "cp" => shown(degrees.and_then(|degrees| degrees.context)),
         "exchange" => shown(degrees.and_then(|degrees| degrees.exchange).map(|exchange| exchange.name())),
         "shards" => shown(degrees.and_then(|degrees| degrees.shards)),
+        "offload" => shown(degrees.and_then(|degrees| degrees.offload)),
         "ep" => shown(degrees.and_then(|degrees| degrees.expert)),
         "zero" => shown(degrees.and_then(|degrees| degrees.zero)),
         "microbatch" => shown(degrees.and_then(|degrees| degrees.microbatch)),

@@ -131,12 +131,12 @@ fn rates(comparisons: &[Comparison]) -> Vec<(&'static str, Column, Show)> {
     columns
 }
 
-/// Degrees of parallelism; context parallelism and groups of shards only if a plan has them.
+/// Degrees of parallelism; context parallelism, groups of shards and states on hosts only if a plan has them.
 fn degree_columns(comparisons: &[Comparison]) -> Vec<(&'static str, Column, Show)> {
     let uses = |degree: fn(&Degrees) -> Option<u32>| {
         has(comparisons, |row| row.degrees.as_ref().is_some_and(|degrees| degree(degrees).is_some()))
     };
-    let columns: [(&'static str, Column, Show, bool); 9] = [
+    let columns: [(&'static str, Column, Show, bool); 10] = [
         ("stages", Column::Figures, |_, row| degree(row, |degrees| Some(degrees.stages)), true),
         ("tp", Column::Figures, |_, row| degree(row, tensor), true),
         ("cp", Column::Words, |_, row| degree(row, context), uses(|degrees| degrees.context)),
@@ -148,6 +148,12 @@ fn degree_columns(comparisons: &[Comparison]) -> Vec<(&'static str, Column, Show
             Column::Figures,
             |_, row| degree(row, |degrees| degrees.shards),
             uses(|degrees| degrees.shards),
+        ),
+        (
+            "offload",
+            Column::Figures,
+            |_, row| degree(row, |degrees| degrees.offload),
+            uses(|degrees| degrees.offload),
         ),
         ("microbatch", Column::Figures, |_, row| degree(row, |degrees| degrees.microbatch), true),
         ("schedule", Column::Words, |_, row| degree(row, |degrees| Some(degrees.schedule?.name())), true),

@@ -130,7 +130,7 @@ impl<'a> Origin<'a> {
 
     /// Table of the devices in use, and the sources of their figures.
     fn devices(&self) -> String {
-        let columns = [
+        let mut columns = vec![
             ("kind", true),
             ("class", true),
             ("in use", false),
@@ -143,7 +143,9 @@ impl<'a> Origin<'a> {
             ("link", true),
             ("link between servers", true),
         ];
-        let rows = self.devices.iter().map(Used::row);
+        let has_ram = self.devices.iter().any(|device| device.kind.ram.is_some());
+        columns.extend(has_ram.then_some(("host's memory", false)));
+        let rows = self.devices.iter().map(|device| device.row(has_ram));
         let mut markup = table("origin-table", "Figures of the devices in use", &columns, rows);
         let mut rows: Vec<(&str, String)> = Vec::new();
         for device in &self.devices {
@@ -160,7 +162,8 @@ impl<'a> Origin<'a> {
 }
 
 impl Used<'_> {
-    fn row(&self) -> Vec<String> {
+    /// Cells of the kind, with the memory of its host if `has_ram`.
+    fn row(&self, has_ram: bool) -> Vec<String> {
         let Used { kind, class, count: in_use } = self;
         let bytes = |size: Option<f64>, none: &str| size.map_or_else(|| none.to_owned(), units::bytes);
         let or_none = |text: Option<String>| text.unwrap_or_default();
@@ -168,7 +171,7 @@ impl Used<'_> {
             (true, _) => "host".to_owned(),
             (false, link) => or_none(link.map(devices::link)),
         };
-        let cells = [
+        let mut cells = vec![
             visible(&kind.name),
             visible(&kind.class),
             count(usize::try_from(*in_use).unwrap_or(usize::MAX)),
@@ -181,6 +184,7 @@ impl Used<'_> {
             link,
             or_none(kind.server.map(|server| devices::link(server.link))),
         ];
+        cells.extend(has_ram.then(|| or_none(kind.ram.map(|ram| bytes(ram.memory_bytes, "unlimited")))));
         cells.iter().map(|cell| escape(cell)).collect()
     }
 }

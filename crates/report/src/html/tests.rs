@@ -67,6 +67,7 @@ fn problem_of(graph: Graph, devices: u32) -> Problem {
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1e6 }),
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = Cluster::from_document(ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

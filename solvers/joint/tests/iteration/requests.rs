@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU64;
 
-use stagewright_core::document::{GraphDocument, Parallelism, RuntimeDocument, Schedule, ServerDocument};
+use stagewright_core::document::{
+    GraphDocument, KindDocument, Parallelism, RamDocument, RuntimeDocument, Schedule, ServerDocument,
+};
 use stagewright_core::seed;
 use stagewright_core::solver::Status;
 use stagewright_joint::iteration::{CutFault, ModelError, Problem, Request};
@@ -142,4 +144,59 @@ fn reasons_name_what_a_degree_does_not_divide() {
         let solution = case.solve();
         assert_eq!((solution.status, solution.reason.as_deref()), (Status::Infeasible, Some(reason)));
     }
+}
+
+#[test]
+fn what_is_on_the_host_is_0_or_1() {
+    let error = case(request(&[(Parallelism::Offload, Some(2))], PLAIN)).err();
+    assert!(matches!(error, Some(ModelError::Range { found: 2, range: "0 or 1", .. })), "{error:?}");
+}
+
+/// The reason why there is no plan with states on hosts, which have the memory `ram`.
+fn refused(parallel: &[(Parallelism, Option<u32>)], ram: Option<RamDocument>) -> String {
+    let mut case = case(request(&[], PLAIN)).expect("a case");
+    case.cluster.kinds[0].ram = ram;
+    let request = request(&[parallel, &[(Parallelism::Offload, Some(1))]].concat(), PLAIN);
+    case.problem =
+        Problem::new(&case.graph, &layer_names(&case.graph), &case.cluster, request).expect("a case");
+    let solution = case.solve();
+    assert_eq!(solution.status, Status::Infeasible);
+    solution.reason.expect("a reason")
+}
+
+#[test]
+fn reasons_name_the_memory_that_hosts_lack() {
+    let ram = |bytes| RamDocument { memory_bytes: Some(bytes), bandwidth: 1.0, link_bandwidth: 1.0 };
+    let reason = refused(&[], None);
+    assert_eq!(reason, "offload 1 needs a kind of devices that states the memory of its host: add `ram`");
+    let reason = refused(&[(Parallelism::Pp, None)], Some(ram(1e-3)));
+    assert!(
+        reason.starts_with("the host's memory for a device of kind kind0 has 0.0 GB; the states of the optimizer need at least")
+            && reason.contains("ZeRO 0, states on the host and a microbatch of"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn kinds_without_hosts_have_no_stage_with_states_on_hosts() {
+    let mut case = case(request(&[], PLAIN)).expect("a case");
+    let ram = RamDocument { memory_bytes: None, bandwidth: 1.0, link_bandwidth: 1.0 };
+    let slow = KindDocument { name: "slow".into(), ram: Some(ram), ..case.cluster.kinds[0].clone() };
+    case.cluster.kinds.push(slow);
+    for kind in &mut case.cluster.kinds {
+        kind.count = 2;
+    }
+    let read = |case: &Case, parallel: &[(Parallelism, Option<u32>)]| {
+        let request = request(parallel, PLAIN);
+        Problem::new(&case.graph, &layer_names(&case.graph), &case.cluster, request).expect("a case")
+    };
+    let offload = (Parallelism::Offload, Some(1));
+    case.problem = read(&case, &[(Parallelism::Pp, None), offload]);
+    let solution = case.solve();
+    assert!(!solution.stages.is_empty(), "{solution:?}");
+    assert!(solution.stages.iter().all(|stage| stage.kind.as_deref() == Some("slow")), "{solution:?}");
+    assert!(solution.stages.iter().all(|stage| stage.host_bytes.is_some()), "{solution:?}");
+    case.problem = read(&case, &[(Parallelism::Dp, Some(4)), offload]);
+    let reason = "tp 1, dp 4 and pp 1 need 4 devices, and there are 2 whose kinds state `ram`";
+    assert_eq!(case.solve().reason.as_deref(), Some(reason));
 }

@@ -67,7 +67,7 @@ use super::{AnchoredEffort, serial_throughput};
 ///     seconds: [("acc".to_string(), 5.0)].into(),
 /// });
 /// # let kind = KindDocument {
-/// #     name: "acc".into(), class: "acc".into(), count: 2, host: false, memory_bytes: None, reserve_bytes: None, link: None, group: None, server: None,
+/// #     name: "acc".into(), class: "acc".into(), count: 2, host: false, memory_bytes: None, reserve_bytes: None, link: None, group: None, server: None, ram: None,
 /// # };
 /// # let cluster = Cluster::from_document(ClusterDocument {
 /// #     schema: CLUSTER_SCHEMA.into(), name: String::new(), classes: Default::default(), kinds: vec![kind],

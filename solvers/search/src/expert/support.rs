@@ -68,6 +68,7 @@ impl Model {
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 8.0 }),
             group: None,
             server: None,
+            ram: None,
         };
         let cluster = Cluster::from_document(ClusterDocument {
             schema: CLUSTER_SCHEMA.into(),

@@ -59,6 +59,7 @@ fn cluster() -> ClusterDocument {
             link: Some(LinkDocument { latency_s: 5e-6, bandwidth: 1.2e10 }),
             group: None,
             server: None,
+            ram: None,
         }],
         groups: Vec::new(),
         matrix: None,

@@ -159,6 +159,9 @@ impl Stages<'_> {
         for Part { name, figures, .. } in self.bytes.0.iter().filter(|part| part.name != MEMORY) {
             add(name, false, &|index, _| markup::bytes(figures[index]));
         }
+        if stages.iter().any(|stage| stage.host_bytes.is_some()) {
+            add("host's memory", false, &|_, stage| stage.host_bytes.map(markup::bytes).unwrap_or_default());
+        }
         let heads: Vec<(&str, bool)> = columns.iter().map(|&(name, is_word, _)| (name, is_word)).collect();
         let row = |index: usize| columns.iter().map(|column| column.2[index].clone()).collect();
         table("stage-table", "Figures of all stages", &heads, (0..stages.len()).map(row))

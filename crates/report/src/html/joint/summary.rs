@@ -52,6 +52,7 @@ fn degrees(page: &JointPage) -> Vec<(&'static str, String)> {
         rows.extend(joint::context(execution).map(|context| ("cp", context)));
         rows.push(("ep", execution.expert.to_string()));
         rows.push(("ZeRO", joint::zero(execution)));
+        rows.extend(joint::offload(execution).map(|states| ("optimizer", states.to_owned())));
         rows.push(("schedule", format!("{schedule}{chunks}")));
         let samples = if execution.microbatch == 1 { "sample" } else { "samples" };
         let microbatches = count(execution.microbatches as usize);

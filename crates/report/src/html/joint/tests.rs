@@ -27,6 +27,7 @@ fn stage(index: usize) -> JointStageDocument {
         update_s: Some(0.5),
         memory_bytes: 3.0 * GIB,
         state_bytes: Some(GIB),
+        host_bytes: None,
         activation_bytes: Some(GIB),
         layers: (0..4).map(layer).collect(),
     }
@@ -90,6 +91,7 @@ fn plan(schedule: Schedule, stages: usize, microbatches: u32) -> JointPlanDocume
             context: 1,
             exchange: None,
             shards: None,
+            offload: false,
         }),
         stages: (0..stages).map(stage).collect(),
     }
@@ -412,4 +414,19 @@ fn context_parallelism_and_groups_of_shards_are_shown_if_they_are_used() {
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
+}
+
+#[test]
+fn states_on_the_host_are_shown_if_a_plan_has_them_there() {
+    let mut plan = plan(Schedule::OneFOneB, 2, 8);
+    let is_shown = |page: &str| [page.contains("states on the host"), page.contains("host's memory")];
+    assert_eq!(is_shown(&page_with(&plan, None)), [false; 2]);
+    plan.execution.as_mut().expect("an execution").offload = true;
+    plan.stages[1].host_bytes = Some(7.0 * GIB);
+    let page = page_with(&plan, None);
+    assert_eq!(is_shown(&page), [true; 2]);
+    assert!(
+        page.contains("<dt>optimizer</dt><dd>states on the host</dd>") && page.contains("7.0 GiB"),
+        "{page}"
+    );
 }

@@ -1,5 +1,6 @@
 //! Brute force over all joint plans of tiny training graphs, each timed by the independent checker.
 
+mod hosts;
 mod inputs;
 mod plans;
 mod requests;

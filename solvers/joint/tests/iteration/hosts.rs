@@ -1,0 +1,77 @@
+//! Updates and bytes on hosts, by hand: the search and prices share the costs of a layer.
+
+use stagewright_core::document::{
+    GraphDocument, OperatorDocument, Parallelism, Pass, RamDocument, RuntimeDocument, Schedule,
+};
+use stagewright_core::seed;
+use stagewright_joint::iteration::{Problem, Request};
+
+use super::inputs::{random_cluster, random_graph, random_runtime};
+use super::{Case, layer_names};
+
+const RAM: RamDocument = RamDocument { memory_bytes: Some(1e6), bandwidth: 3.0, link_bandwidth: 7.0 };
+
+/// A plan on one stage without tensor parallelism, on a device that has room for everything.
+fn case(number: u64, copies: u32, zero: u32, runtime: Option<RuntimeDocument>) -> Case {
+    let graph = random_graph(&mut seed::stream(41, number));
+    let mut cluster = random_cluster(&mut seed::stream(41, number));
+    cluster.kinds.truncate(1);
+    let kind = &mut cluster.kinds[0];
+    (kind.count, kind.server, kind.memory_bytes, kind.ram) = (4, None, Some(1e9), Some(RAM));
+    let given = [(Parallelism::Dp, copies), (Parallelism::Zero, zero), (Parallelism::Offload, 1)];
+    let request = Request {
+        parallel: given.map(|(kind, degree)| (kind, Some(degree))).into(),
+        global_batch: 4,
+        microbatch: None,
+        schedules: vec![Schedule::OneFOneB],
+        chunks: None,
+        cut: None,
+        runtime,
+    };
+    let problem = Problem::new(&graph, &layer_names(&graph), &cluster, request.clone()).expect("a problem");
+    Case { graph, cluster, request, problem, heads: None }
+}
+
+fn sum(graph: &GraphDocument, figure: impl Fn(&OperatorDocument) -> f64) -> f64 {
+    graph.operators.iter().map(figure).sum()
+}
+
+#[test]
+fn updates_on_hosts_take_their_bytes_and_move_gradients_and_parameters() {
+    let near = |found: f64, expected: f64| (found - expected).abs() <= 1e-9 * expected;
+    for number in 0..20 {
+        for (copies, zero, part) in [(1, 0, 1.0), (2, 0, 1.0), (2, 1, 0.5), (4, 2, 0.25), (4, 3, 0.25)] {
+            for runtime in [None, Some(random_runtime(&mut seed::stream(42, number)))] {
+                let speed = runtime.as_ref().map_or(1.0, |runtime| runtime.memory);
+                let case = case(number, copies, zero, runtime);
+                let is_update = |operator: &OperatorDocument| operator.pass == Pass::Update;
+                let moved = sum(&case.graph, |operator| match is_update(operator) {
+                    true => operator.bytes_moved.expect("bytes"),
+                    false => 0.0,
+                });
+                let parameters = sum(&case.graph, |operator| operator.parameter_bytes);
+                let states = sum(&case.graph, |operator| operator.optimizer_bytes);
+                let is_gradient = |reader: &String| reader.ends_with(".update");
+                let gradients: f64 = case
+                    .graph
+                    .tensors
+                    .iter()
+                    .filter(|tensor| tensor.consumers.iter().any(is_gradient))
+                    .map(|tensor| tensor.bytes)
+                    .sum();
+                let solution = case.solve();
+                let plan = case.document(&solution);
+                let (_, updates) = case.problem.after_passes(&plan).expect("a plan")[0];
+                let expected =
+                    part * (moved / (RAM.bandwidth * speed) + (gradients + parameters) / RAM.link_bandwidth);
+                assert!(near(updates, expected), "{number} {copies} {zero}: {updates} and {expected}");
+                let host = solution.stages[0].host_bytes.expect("bytes on the host");
+                assert!(near(host, part * states), "{number} {copies} {zero}: {host} of {states}");
+                let price = case.problem.price(&plan).expect("a price");
+                assert!(near(price.host_bytes, host) && near(price.usable_host_bytes, 1e6 * (1.0 + 1e-9)));
+                let of_stage = case.problem.parts(&plan).expect("parts")[0];
+                assert_eq!(of_stage.optimizer_bytes, 0.0);
+            }
+        }
+    }
+}

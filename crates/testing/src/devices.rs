@@ -15,6 +15,7 @@ pub fn devices(count: u32, memory_bytes: Option<f64>) -> Cluster {
         link: None,
         group: None,
         server: None,
+        ram: None,
     };
     let document = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

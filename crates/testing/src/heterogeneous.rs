@@ -78,6 +78,7 @@ impl Task {
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
             server: None,
+            ram: None,
         };
         let (delay_s, seconds_per_byte) = (self.delay.clone(), self.sec_per_byte.clone());
         let cluster = Cluster::from_document(ClusterDocument {

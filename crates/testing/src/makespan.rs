@@ -98,6 +98,7 @@ fn cluster(rng: &mut ChaCha8Rng, max_devices: u32) -> Cluster {
         let group = rng.random_bool(0.7).then(|| rng.random_range(0..2));
         kinds.push(KindDocument {
             server: None,
+            ram: None,
             reserve_bytes: None,
             name: format!("kind{}x", kinds.len()),
             class: format!("class{}", rng.random_range(0..2)),

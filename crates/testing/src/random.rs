@@ -208,6 +208,7 @@ fn cluster(rng: &mut impl Rng, size: Size) -> Cluster {
         left -= count;
         kinds.push(KindDocument {
             server: None,
+            ram: None,
             reserve_bytes: None,
             name: name.into(),
             class: name.into(),

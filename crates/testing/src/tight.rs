@@ -83,6 +83,7 @@ pub fn beside_a_host(number: u64, operators: usize, objective: impl Into<Objecti
     }
     let kind = |name: &str, count: u32| KindDocument {
         server: None,
+        ram: None,
         reserve_bytes: None,
         name: name.into(),
         class: name.into(),

@@ -67,6 +67,7 @@ pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) ->
         link: None,
         group: None,
         server: None,
+        ram: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

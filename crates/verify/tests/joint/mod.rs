@@ -2,6 +2,7 @@
 
 mod contexts;
 mod extremes;
+mod hosts;
 mod iteration;
 mod layers;
 mod parts;

@@ -49,6 +49,8 @@ enum Besides {
     Cut,
     /// Copies that divide states in groups.
     Shards,
+    /// States of the optimizer on the host.
+    Offload,
 }
 
 impl Case {
@@ -115,6 +117,17 @@ impl Case {
             });
             plan.objective.chunks = (draws.below(2) == 0).then_some(2);
         }
+        if besides == Besides::Offload {
+            for kind in cluster["kinds"].as_array_mut().expect("kinds").iter_mut() {
+                let ram = json!({"bandwidth": draws.amount(1, 4), "link_bandwidth": draws.amount(4, 40)});
+                kind["ram"] = if draws.below(5) == 0 { Value::Null } else { ram };
+                if draws.below(2) == 0 && !kind["ram"].is_null() {
+                    kind["ram"]["memory_bytes"] = json!(draws.amount(10, 60));
+                }
+            }
+            let given = [None, None, Some(1)][draws.below(3) as usize];
+            plan.objective.parallel.insert(Parallelism::Offload, given);
+        }
         if besides == Besides::Shards {
             plan.objective.parallel.insert(Parallelism::Dp, Some(4));
             plan.objective.parallel.insert(Parallelism::Zero, None);
@@ -154,17 +167,22 @@ impl Case {
         let zero = may_have(Parallelism::Zero, 0, &[0, 1, 2, 3]);
         let recompute = may_have(Parallelism::Recompute, 0, &[0, 1, 2]);
         let data = may_have(Parallelism::Dp, 1, &[1, 2, 4]);
+        let offload = may_have(Parallelism::Offload, 0, &[0, 1]);
         let layers = self.layers as u32;
         let stages = kinds.len() * (kinds.len() + 1).pow(layers - 1) * recompute.len().pow(layers);
-        if stages * tensors.len() * zero.len() * data.len() * self.plan.objective.schedules.len() > MOST_PLANS
-        {
+        let degrees = tensors.len() * zero.len() * data.len() * offload.len();
+        if stages * degrees * self.plan.objective.schedules.len() > MOST_PLANS {
             return None;
         }
         for data in data {
             for microbatch in [1, 2, 4].into_iter().filter(|microbatch| 4 / data % microbatch == 0) {
                 let shards = if data == 4 { vec![None, Some(2)] } else { vec![None] };
-                for (&zero, shards) in zero.iter().flat_map(|zero| shards.iter().map(move |&by| (zero, by))) {
-                    for schedule in self.plan.objective.schedules.clone() {
+                let states = zero.iter().flat_map(|zero| shards.iter().map(move |&by| (zero, by)));
+                for (&zero, shards) in states {
+                    let schedules = self.plan.objective.schedules.iter();
+                    for (&schedule, &offload) in
+                        schedules.flat_map(|by| offload.iter().map(move |to| (by, to)))
+                    {
                         let mut plan = self.plan.clone();
                         plan.execution = Some(JointExecutionDocument {
                             microbatch,
@@ -177,6 +195,7 @@ impl Case {
                             context: 1,
                             exchange: None,
                             shards,
+                            offload: offload == 1,
                         });
                         for tensors in &tensors {
                             self.all_stages(&plan, &kinds, tensors, &recompute, &mut found);
@@ -285,6 +304,11 @@ fn no_bound_above_the_best_plan_of_a_cut_is_proved() {
 #[test]
 fn no_bound_above_the_best_plan_with_groups_of_copies_is_proved() {
     bounds_are_sound(&mut Draws(17), Besides::Shards);
+}
+
+#[test]
+fn no_bound_above_the_best_plan_with_states_on_hosts_is_proved() {
+    bounds_are_sound(&mut Draws(19), Besides::Offload);
 }
 
 fn bounds_are_sound(draws: &mut Draws, besides: Besides) {

@@ -299,8 +299,8 @@ fn bounds_hold_for_states_on_both_sides() {
         assert_eq!(verdict(bound, offload.clone(), slow()), Verified);
         assert_eq!(verdict(bound + 0.1, offload, slow()), NotVerified);
     }
-    // On a fast host, the second stage takes 30 for all microbatches and 8 / 800 + 20 / 1000 + 20 / 1000 for its update, after
-    // or before 18 on the first, and the single device 46 + 0.03 + 0.06 + 0.06.
+    // On a fast host, the second stage takes 30 for both microbatches and 8 / 800 + 20 / 1000 + 20 / 1000 for its update, beside
+    // 18 for one of them on the first stage. The single device takes 46 + 0.03 + 0.06 + 0.06.
     let fast = |memory: Value| json!({"bandwidth": 800.0, "link_bandwidth": 1000.0, "memory_bytes": memory});
     assert_eq!(verdict(46.15, json!(null), fast(Value::Null)), Verified);
     assert_eq!(verdict(46.2, json!(null), fast(Value::Null)), NotVerified);

@@ -28,8 +28,8 @@
 //! - With a runtime, the costs of layers depend on whether a pipeline has one device, several in a server, or several in
 //!   several servers. Each of these depths is excluded with its own costs, and several kinds are several servers. What an
 //!   iteration takes besides the schedule and the updates is subtracted from the bound.
-//! - With states on the host, layers are priced with their updates there, on the kinds that state a host. Its memory limits
-//!   single stages, and devices and kinds as a whole, but is left out of [`fluid`].
+//! - With states on the host, updates take their time there, and kinds without a host have no stage. The host's memory limits
+//!   every stage, all layers together and, if the cut is given, every device; [`fluid`] ignores it.
 //! - If all ZeRO stages are allowed, a single copy is tried only with stage 0, and without experts only expert
 //!   parallelism of degree 1 is tried. Both take as long as the alternatives and need no more memory.
 //! - The documentation of each module states the inequalities that it uses.

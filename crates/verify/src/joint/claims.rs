@@ -2,7 +2,7 @@
 
 use stagewright_core::document::{JOINT_BOUND_SOURCES, JointPlanDocument, PlanStatus, STOP_REASONS};
 use stagewright_core::tolerance;
-use stagewright_core::units::{bytes_apart, seconds_apart};
+use stagewright_core::units::{bytes, bytes_apart, seconds_apart};
 
 use super::{JointReport, JointStageFigures, JointVerdict, JointViolation};
 use crate::claim::gap::gaps_apart;
@@ -86,10 +86,27 @@ fn stated_figures(plan: &JointPlanDocument, figures: &Figures, violations: &mut 
         }
     }
     for (index, (stage, found)) in plan.stages.iter().zip(&figures.stages).enumerate() {
+        // Bytes on the host are there exactly if states are.
+        let is_right = match (stage.host_bytes, found.host_bytes) {
+            (Some(stated), Some(found)) => tolerance::same(stated, found),
+            (stated, found) => stated.is_none() && found.is_none(),
+        };
+        if !is_right {
+            let [stated, found] = host_bytes_apart(stage.host_bytes, found.host_bytes);
+            violations.push(JointViolation::Figure { stage: Some(index), name: "host_bytes", stated, found });
+        }
         if u64::from(stage.in_flight) != found.in_flight {
             let (stated, found) = (stage.in_flight.to_string(), found.in_flight.to_string());
             violations.push(JointViolation::Figure { stage: Some(index), name: "in_flight", stated, found });
         }
+    }
+}
+
+/// Stated and recomputed bytes for a message, of which either may be absent.
+fn host_bytes_apart(stated: Option<f64>, found: Option<f64>) -> [String; 2] {
+    match (stated, found) {
+        (Some(stated), Some(found)) => bytes_apart(stated, found),
+        either => [either.0, either.1].map(|amount| amount.map_or_else(|| "null".to_owned(), bytes)),
     }
 }
 

@@ -52,8 +52,10 @@ pub struct JointStageFigures {
     pub update_s: Option<f64>,
     /// Bytes in use on a device, by all its stages.
     pub memory_bytes: f64,
-    /// Bytes of parameters, gradients and the optimizer; `None` for a Piper file.
+    /// Bytes of parameters, gradients and the optimizer in the memory of a device; `None` for a Piper file.
     pub state_bytes: Option<f64>,
+    /// Bytes of the optimizer in the host's memory, for one device; `None` if they are on the device.
+    pub host_bytes: Option<f64>,
     /// Bytes of the activations of all microbatches in flight; `None` for a Piper file.
     pub activation_bytes: Option<f64>,
 }

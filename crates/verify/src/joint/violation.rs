@@ -93,6 +93,22 @@ pub enum JointViolation {
         /// Bytes that a plan may use.
         limit: f64,
     },
+    /// A stage with states on the host, on a kind of devices that states no memory of a host (`ram`).
+    Ram {
+        /// The stage.
+        stage: usize,
+        /// The kind.
+        kind: String,
+    },
+    /// More bytes than a host has for one device.
+    HostMemory {
+        /// The first stage of the device.
+        stage: usize,
+        /// Bytes in use, by all stages of the device.
+        bytes: f64,
+        /// Bytes of the host's memory for one device.
+        limit: f64,
+    },
     /// A figure that the plan states, but that differs from the recomputed one.
     Figure {
         /// The stage; `None` for a figure of the plan.
@@ -151,6 +167,8 @@ impl JointViolation {
             JointViolation::Kind { .. } => "kind",
             JointViolation::Devices { .. } => "devices",
             JointViolation::Memory { .. } => "memory",
+            JointViolation::Ram { .. } => "ram",
+            JointViolation::HostMemory { .. } => "host-memory",
             JointViolation::Figure { .. } => "figure",
             JointViolation::Bound { .. } => "bound",
             JointViolation::Status { .. } => "status",
@@ -193,6 +211,13 @@ impl fmt::Display for JointViolation {
             JointViolation::Memory { stage, bytes, limit } => {
                 let [needed, limit] = bytes_apart(*bytes, *limit);
                 write!(f, "a device of stage {stage} needs {needed} and has {limit}")
+            }
+            JointViolation::Ram { stage, kind } => {
+                write!(f, "stage {stage} has states on the host, but kind {kind:?} states no ram")
+            }
+            JointViolation::HostMemory { stage, bytes, limit } => {
+                let [needed, limit] = bytes_apart(*bytes, *limit);
+                write!(f, "a device of stage {stage} needs {needed} of its host's memory and has {limit}")
             }
             JointViolation::Figure { stage, name, stated, found } => {
                 write!(f, "the plan states {name} {stated}{}, but it is {found}", of_stage(*stage))

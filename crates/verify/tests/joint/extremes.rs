@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use stagewright_verify::{check_joint, check_joint_layers};
 
 use super::parts::moving;
-use super::{contexts, iteration, layers, schedules, shards};
+use super::{contexts, hosts, iteration, layers, schedules, shards};
 
 /// Numbers at the ends of their ranges.
 fn numbers() -> [Value; 6] {
@@ -88,6 +88,7 @@ fn of_a_graph() {
         (schedules::four(), schedules::cluster(), schedules::interleaved()),
         (schedules::four(), schedules::cluster(), cut),
         (contexts::graph(4.0), moving(), bounded(contexts::ring())),
+        (hosts::graph(), hosts::cluster(), bounded(hosts::far())),
         (iteration::graph(), shards::large(), bounded(shards::groups(1, [0.0; 7]))),
     ];
     for (graph, cluster, plan) in cases {

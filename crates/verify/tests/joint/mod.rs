@@ -2,6 +2,7 @@
 
 mod contexts;
 mod extremes;
+mod hosts;
 mod iteration;
 mod layers;
 mod parts;
@@ -9,6 +10,7 @@ mod proof;
 mod runtimes;
 mod schedules;
 mod shards;
+mod soundness;
 
 use serde_json::{Value, json};
 use stagewright_verify::{JointReport, JointViolation};

@@ -16,6 +16,7 @@ pub(super) fn runtime(constants: Value) -> Value {
         "host_s": 0.0, "pipeline_host_s": 0.0, "iteration_s": 0.0, "reduction": 1.0, "gradients": 1.0,
         "buckets": 1.0, "loss": 0.0, "whole_loss": false, "reserve_bytes": 0.0,
         "compute": 1.0, "copies": 1.0, "exchanges": 1.0, "transfers": 1.0,
+        "margin": 0.0, "wide_transfer_s": 0.0, "wide_servers": 0,
     });
     for (name, value) in constants.as_object().expect("constants") {
         assert!(runtime.get(name).is_some(), "{name}");
@@ -314,6 +315,69 @@ fn a_runtime_reserves_memory_on_kinds_that_state_none() {
     assert!(used(9.0, unstated));
     assert!(used(300.0, unstated));
     assert!(!used(9.0, |_| {}));
+}
+
+#[test]
+fn a_share_of_the_memory_is_a_margin() {
+    let text = |constants: Value, change: fn(&mut Value)| {
+        let (mut cluster, plan) = (cluster(), with(pipeline(), constants));
+        change(&mut cluster["kinds"][0]);
+        let report = check(graph(), cluster, plan).expect("documents");
+        let mut texts =
+            report.violations.iter().filter(|found| found.kind() == "memory").map(ToString::to_string);
+        texts.next()
+    };
+    let unstated = |kind: &mut Value| kind["reserve_bytes"] = Value::Null;
+    // The first stage needs 192 of 200 bytes, so 200 / 32 may be left free, but not 200 / 16.
+    assert_eq!(text(json!({"margin": 0.03125}), unstated), None);
+    let needs = |limit: &str| Some(format!("a device of stage 0 needs 192 B and has {limit}"));
+    assert_eq!(text(json!({"margin": 0.0625}), unstated), needs("187.50 B"));
+    // Reserved bytes come on top: 200 − 200 / 32 − 2.
+    assert_eq!(text(json!({"margin": 0.03125, "reserve_bytes": 2.0}), unstated), needs("191.75 B"));
+    // A kind that states its reserve has no margin.
+    assert_eq!(text(json!({"margin": 0.0625}), |_| {}), None);
+}
+
+#[test]
+fn transfers_between_many_servers_start_later() {
+    let constants = |servers: u32| json!({"wide_transfer_s": 3.0, "wide_servers": servers});
+    let checked = |count: u32, devices: u32, wide: u32, value: f64, stages: [[f64; 7]; 2]| {
+        let mut cluster = cluster();
+        cluster["kinds"][0]["count"] = json!(count);
+        cluster["kinds"][0]["server"]["devices"] = json!(devices);
+        let mut plan = with(pipeline(), constants(wide));
+        figures(&mut plan, value, &stages);
+        sound(graph(), cluster, plan);
+    };
+    // Without launches 4 and 3 forward, 8 and 5 backward. Between servers of one device a transfer takes 2 + 16 / 2.
+    // Stage 0: F –4, F –8, B 22–40, B 40–58; stage 1: F 4–17, B –22, F –35, B –40. Then 4.
+    let near = [[2.0, 22.0, 4.0, 4.0, 192.0, 160.0, 16.0], [1.0, 18.0, 13.0, 2.0, 156.0, 100.0, 28.0]];
+    // Three seconds later: F 4–20, B –25, F –41, B –46 on stage 1; B 25–46, B 46–67 on stage 0. Then 4.
+    let wide = [[2.0, 25.0, 4.0, 4.0, 192.0, 160.0, 16.0], [1.0, 21.0, 16.0, 2.0, 156.0, 100.0, 28.0]];
+    checked(4, 1, 5, 62.0, near);
+    checked(4, 1, 4, 71.0, wide);
+    // A pipeline in a server of two devices transfers in 1 + 16 / 4, however many servers there are.
+    // Stage 0: F –4, F –8, B 17–30, B 30–43; stage 1: F 4–12, B –17, F –25, B –30. Then 4.
+    let inside = [[2.0, 17.0, 4.0, 4.0, 192.0, 160.0, 16.0], [1.0, 13.0, 8.0, 2.0, 156.0, 100.0, 28.0]];
+    checked(4, 2, 2, 47.0, inside);
+    // The servers of a kind are rounded up, and count even if the pipeline does not reach them.
+    let rounded = |wide: u32, value: f64, seconds: [f64; 3]| {
+        let mut cluster = cluster();
+        cluster["kinds"][0]["count"] = json!(5);
+        let mut plan = with(pipeline(), constants(wide));
+        plan["objective"]["parallel"] = json!({"pp": null, "dp": null});
+        plan["objective"]["global_batch"] = json!(4);
+        plan["execution"]["data"] = json!(2);
+        plan["stages"][0]["data"] = json!(2);
+        plan["stages"][1]["data"] = json!(2);
+        let [first, second, forward] = seconds;
+        // Gradients are reduced in a server: 1 + 40 / 4 and 1 + 20 / 4, and updates take 4 and 2.
+        let first = [2.0, first, 4.0, 15.0, 192.0, 160.0, 16.0];
+        figures(&mut plan, value, &[first, [1.0, second, forward, 8.0, 156.0, 100.0, 28.0]]);
+        sound(graph(), cluster, plan);
+    };
+    rounded(4, 73.0, [22.0, 18.0, 13.0]);
+    rounded(3, 82.0, [25.0, 21.0, 16.0]);
 }
 
 #[test]

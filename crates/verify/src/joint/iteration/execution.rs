@@ -66,6 +66,9 @@ pub(super) fn check(
 
     let shards = execution.shards.map_or(copies, u64::from);
     require(None, "shards", shards, allow_shards(allowed, execution));
+
+    let offload = u64::from(execution.offload);
+    require(None, "offload", offload, allowed.degree(Parallelism::Offload, 0, offload));
 }
 
 /// Number of copies of the states outside experts.

@@ -10,6 +10,7 @@ mod devices;
 mod execution;
 mod experts;
 mod heads;
+mod host;
 mod kinds;
 mod membership;
 mod memory;
@@ -39,6 +40,7 @@ use crate::read::{self, Cluster, Graph};
 use configuration::Configuration;
 use context::Limits;
 use devices::Devices;
+use host::Home;
 use model::Model;
 use order::Pipeline;
 use runtime::Depth;
@@ -70,6 +72,7 @@ pub fn check_joint(
     }
     let cluster = Cluster::read(cluster)?;
     devices::read_servers(&cluster)?;
+    host::read_hosts(&cluster)?;
     let mut violations = Vec::new();
     let figures = match claims::has_plan(plan) {
         true => figures(&graph, &cluster, plan, batch, &mut violations)?,
@@ -110,6 +113,7 @@ fn figures(
     execution::check_context(plan, execution, &limits, violations);
     let heads = heads::heads(graph, &model.attention, batch);
     check_heads(&heads, &devices, execution, violations);
+    let homes = host::of_stages(&devices, execution, violations);
     cut::check(plan, &model, &layers, violations);
     if !violations.is_empty() {
         return Ok(None);
@@ -124,8 +128,14 @@ fn figures(
     if passes.saturating_mul(u64::from(execution.microbatches)) > MOST_PASSES {
         return Err(CheckError::NotChecked { what: "a schedule of more than 16777216 passes" });
     }
-    let found =
-        Plan { model: &model, pipeline, devices: &devices, layers: &layers, configurations: &configurations };
+    let found = Plan {
+        model: &model,
+        pipeline,
+        devices: &devices,
+        homes: &homes,
+        layers: &layers,
+        configurations: &configurations,
+    };
     let mut figures = found.figures(execution, samples, violations)?;
     let limit = figures.value * (1.0 + tolerance::VALUE_RELATIVE);
     if let Some(bound) = plan.bound.value_s.filter(|&bound| bound <= limit)
@@ -229,6 +239,8 @@ struct Plan<'a> {
     pipeline: Pipeline,
     /// Devices of every stage.
     devices: &'a [Devices<'a>],
+    /// Where every stage has the states of the optimizer.
+    homes: &'a [Home],
     layers: &'a [(&'a str, Placed<'a>)],
     configurations: &'a [Configuration],
 }
@@ -242,8 +254,10 @@ impl Plan<'_> {
         samples: f64,
         violations: &mut Vec<JointViolation>,
     ) -> Result<Figures, CheckError> {
-        let stage = |&devices: &_| Stage::new(devices, execution, samples, self.depth());
-        let stages: Vec<Stage> = self.devices.iter().map(stage).collect();
+        let stages = self.devices.iter().zip(self.homes);
+        let stages =
+            stages.map(|(&devices, &home)| Stage::new(devices, home, execution, samples, self.depth()));
+        let stages: Vec<Stage> = stages.collect();
         let mut sums = vec![Sums::default(); stages.len()];
         for (layer, (&(_, placed), &configuration)) in self.layers.iter().zip(self.configurations).enumerate()
         {
@@ -262,6 +276,7 @@ impl Plan<'_> {
                 violations.push(JointViolation::Memory { stage, bytes: memory.bytes, limit });
             }
         }
+        host::check_memory(self.homes, &sums, &self.pipeline, violations);
         let figures = sums.iter().zip(&memory).map(|(sums, memory)| JointStageFigures {
             in_flight: memory.in_flight as u64,
             seconds: sums.passes.iter().sum(),
@@ -270,6 +285,7 @@ impl Plan<'_> {
             update_s: Some(sums.update),
             memory_bytes: memory.bytes,
             state_bytes: Some(sums.state),
+            host_bytes: execution.offload.then_some(sums.host),
             activation_bytes: Some(memory.activations),
         });
         let times: Vec<_> = sums.iter().map(|sums| sums.passes).collect();

@@ -71,6 +71,8 @@ pub(super) struct Layer {
     pub(super) parameters: Divided,
     pub(super) gradients: Divided,
     pub(super) optimizer: Divided,
+    /// Bytes that updates read and write.
+    pub(super) moved: Divided,
     /// Bytes of forward tensors that the layer's backward operators read, and of declared activations; with a runtime
     /// also those that norms and the scores of attentions keep.
     pub(super) stashed: Kept,
@@ -102,6 +104,7 @@ impl Layer {
             parameters,
             gradients,
             optimizer,
+            moved,
             stashed,
             inputs,
             products,
@@ -112,8 +115,9 @@ impl Layer {
         } = self;
         let mut figures = vec![u64::from(*is_numbered), conversions.len() as u64, exchanges.len() as u64];
         figures.extend(conversions.iter().flat_map(Conversion::figures));
-        let divided =
-            [parameters, gradients, optimizer].into_iter().flat_map(|amount| amount.parts.as_flattened());
+        let divided = [parameters, gradients, optimizer, moved]
+            .into_iter()
+            .flat_map(|amount| amount.parts.as_flattened());
         let kept = [stashed, inputs, products, loss].into_iter().flat_map(Kept::figures);
         let amounts = exchanges.iter().chain(divided).chain([workspace, gathered]).copied().chain(kept);
         figures.extend(amounts.map(f64::to_bits));
@@ -217,7 +221,10 @@ impl<'a> Model<'a> {
             match document.pass {
                 Pass::Forward => layer.forward.push(operator),
                 Pass::Backward => layer.backward.push(operator),
-                Pass::Update => layer.updates.push(operator),
+                Pass::Update => {
+                    layer.updates.push(operator);
+                    layer.moved.add(document.bytes_moved.unwrap_or(0.0), is_split, is_expert);
+                }
             }
             layer.parameters.add(document.parameter_bytes, is_split, is_expert);
             layer.optimizer.add(document.optimizer_bytes, is_split, is_expert);

@@ -1,12 +1,13 @@
 //! Time and memory of a stage.
 
-use stagewright_core::document::{
-    ContextExchange, JointExecutionDocument, LinkDocument, RuntimeDocument, Schedule,
-};
+mod copies;
 
-use super::collective::{all_gather, all_reduce, all_to_all, reduce_scatter, tree_all_reduce};
+use stagewright_core::document::{ContextExchange, JointExecutionDocument, RuntimeDocument, Schedule};
+
+use super::collective::all_to_all;
 use super::configuration::Configuration;
 use super::devices::{Devices, Group};
+use super::host::Home;
 use super::model::{Divided, Layer};
 use super::runtime::{self, Depth, PassParts};
 use super::schedule::Times;
@@ -21,8 +22,10 @@ pub(super) struct Costs {
     pub(super) passes: Times,
     /// Seconds after the last microbatch.
     pub(super) update: f64,
-    /// Bytes of parameters, gradients and the optimizer.
+    /// Bytes of parameters, gradients and the optimizer in the memory of the device.
     pub(super) state: f64,
+    /// Bytes of the optimizer in the host's memory.
+    pub(super) host: f64,
     /// Bytes of the activations of a microbatch that are kept until the backward pass, and until the weight gradients.
     pub(super) activations: [f64; 2],
     pub(super) workspace: f64,
@@ -39,6 +42,7 @@ impl Sums {
         add(&mut self.passes, &layer.passes);
         self.update += layer.update;
         self.state += layer.state;
+        self.host += layer.host;
         add(&mut self.activations, &layer.activations);
         self.workspace = self.workspace.max(layer.workspace);
     }
@@ -48,6 +52,8 @@ impl Sums {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stage<'a> {
     devices: Devices<'a>,
+    /// Where the states of the optimizer are.
+    pub(super) home: Home,
     tensor: f64,
     expert: u64,
     zero: u32,
@@ -65,15 +71,17 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// A stage on `devices`; `samples` is the number of samples of the graph.
+    /// A stage on `devices` with the states of the optimizer at `home`; `samples` is the number of samples of the graph.
     pub(super) fn new(
         devices: Devices<'a>,
+        home: Home,
         execution: &JointExecutionDocument,
         samples: f64,
         depth: Depth,
     ) -> Self {
         Stage {
             devices,
+            home,
             tensor: devices.tensor as f64,
             expert: u64::from(execution.expert),
             zero: execution.zero,
@@ -119,6 +127,7 @@ impl<'a> Stage<'a> {
         let exchanged = exchanged.fold(0.0, f64::max);
         let kept = kept * self.share();
         let is_apart = self.has_weights_apart && configuration == Configuration::None;
+        let [state, host] = self.states(layer);
         Ok(Costs {
             passes: match self.devices.runtime {
                 None => self.passes(layer, work, configuration, is_apart)?,
@@ -131,8 +140,9 @@ impl<'a> Stage<'a> {
                     parts.passes(runtime, configuration, is_apart, host)
                 }
             },
-            update: self.once(layer)? + self.updates(work),
-            state: self.state(layer),
+            update: self.once(layer)? + self.updates(layer, work),
+            state,
+            host,
             activations: if is_apart { [0.0, kept] } else { [kept, 0.0] },
             workspace: (layer.workspace + recomputed + loss + whole + exchanged) * self.share()
                 + self.gathered(layer),
@@ -268,150 +278,5 @@ impl<'a> Stage<'a> {
                 runtime::mix(runtime, compute, moved) - compute
             }),
         })
-    }
-
-    /// Seconds of the updates of a layer, each divided among the devices that share it.
-    fn updates(&self, work: &Work) -> f64 {
-        let mut sum = 0.0;
-        for (tensor, seconds) in [1.0, self.tensor].into_iter().zip(work.updates) {
-            for (is_expert, seconds) in seconds.into_iter().enumerate() {
-                let mut devices = tensor;
-                if is_expert == 1 {
-                    devices *= self.expert as f64;
-                }
-                if self.zero > 0 {
-                    devices *= self.dividing()[is_expert].count as f64;
-                }
-                sum += seconds / devices;
-            }
-        }
-        sum
-    }
-
-    /// The copies that divide states outside experts, and those of experts.
-    fn dividing(&self) -> [Group; 2] {
-        let Devices { tensor, copies, .. } = self.devices;
-        let span = self.devices.of_stage();
-        match self.shards {
-            None => [1, self.expert.max(1)].map(|expert| Group {
-                count: (copies / expert).max(1),
-                apart: tensor.saturating_mul(expert),
-                span,
-            }),
-            Some(shards) => [Group { count: shards, apart: tensor, span: tensor.saturating_mul(shards) }; 2],
-        }
-    }
-
-    /// The copies that have the same part of states.
-    fn with_same_part(&self, shards: u64) -> Group {
-        let Devices { tensor, copies, .. } = self.devices;
-        Group {
-            count: copies / shards.max(1),
-            apart: tensor.saturating_mul(shards),
-            span: self.devices.of_stage(),
-        }
-    }
-
-    /// The parts outside and inside experts on a device.
-    fn per_device(&self, amount: &Divided) -> [f64; 2] {
-        amount.per_device(self.tensor, self.expert as f64)
-    }
-
-    /// Seconds of two collectives over copies of `factor` times an amount: one for the parts outside experts, and one for
-    /// the experts.
-    fn over_copies(
-        &self,
-        groups: [Group; 2],
-        amount: &Divided,
-        factor: f64,
-        collective: fn(u64, f64, &LinkDocument) -> f64,
-    ) -> Result<f64, CheckError> {
-        let runtime = self.devices.runtime;
-        let mut seconds = 0.0;
-        for (group, bytes) in groups.into_iter().zip(self.per_device(amount)) {
-            let bytes = factor * bytes;
-            if group.count > 1 && bytes > 0.0 {
-                let mut link = self.devices.link(group, "data parallelism")?;
-                // Each of the buckets is a collective.
-                link.latency_s *= runtime.map_or(1.0, |runtime| runtime.buckets);
-                seconds += collective(group.count, bytes, &link);
-            }
-        }
-        Ok(runtime.map_or(1.0, |runtime| runtime.copies) * seconds)
-    }
-
-    /// Seconds of a collective over copies of parameters.
-    fn over_parameters(&self, layer: &Layer) -> Result<f64, CheckError> {
-        self.over_copies(self.dividing(), &layer.parameters, 1.0, all_gather)
-    }
-
-    /// Seconds of a collective over copies of gradients.
-    fn over_gradients(
-        &self,
-        layer: &Layer,
-        collective: fn(u64, f64, &LinkDocument) -> f64,
-    ) -> Result<f64, CheckError> {
-        self.over_copies(self.dividing(), &layer.gradients, self.reduction(), collective)
-    }
-
-    /// Factor of the bytes of reduced gradients.
-    fn reduction(&self) -> f64 {
-        self.devices.runtime.map_or(1.0, |runtime| runtime.reduction)
-    }
-
-    /// Seconds of the collectives over copies in a microbatch: of parameters in both passes, and of gradients.
-    fn in_microbatch(&self, layer: &Layer) -> Result<[f64; 2], CheckError> {
-        let gathered = match self.zero {
-            3 => self.over_parameters(layer)?,
-            _ => 0.0,
-        };
-        let scattered = match self.zero {
-            2 | 3 => self.over_gradients(layer, reduce_scatter)?,
-            _ => 0.0,
-        };
-        Ok([gathered, scattered])
-    }
-
-    /// Seconds of the collectives over copies after the last microbatch.
-    fn once(&self, layer: &Layer) -> Result<f64, CheckError> {
-        let gathered = match self.zero {
-            1 | 2 => self.over_parameters(layer)?,
-            _ => 0.0,
-        };
-        let reduce = if self.devices.runtime.is_some() { tree_all_reduce } else { all_reduce };
-        let gradients = match self.zero {
-            0 => self.over_gradients(layer, reduce)?,
-            1 => self.over_gradients(layer, reduce_scatter)?,
-            _ => 0.0,
-        };
-        let parts = match self.shards {
-            Some(shards) => {
-                let groups = [self.with_same_part(shards); 2];
-                self.over_copies(groups, &layer.gradients, self.reduction() / shards as f64, reduce)?
-            }
-            None => 0.0,
-        };
-        Ok(gathered + gradients + parts)
-    }
-
-    /// Bytes of parameters, gradients and the optimizer on a device.
-    fn state(&self, layer: &Layer) -> f64 {
-        let runtime = self.devices.runtime;
-        let gradients = runtime.map_or(1.0, |runtime| runtime.gradients);
-        // With a runtime, a pipeline divides only the states of the optimizer at ZeRO 3.
-        let is_in_part = runtime.is_some() && self.depth.is_pipeline() && self.zero == 3;
-        let zero = if is_in_part { 1 } else { self.zero };
-        [(&layer.parameters, 1.0, 3), (&layer.gradients, gradients, 2), (&layer.optimizer, 1.0, 1)]
-            .into_iter()
-            .map(|(amount, factor, divided_from)| {
-                let parts = self.dividing().into_iter().zip(self.per_device(amount));
-                parts
-                    .map(|(copies, bytes)| match zero >= divided_from {
-                        true => factor * bytes / copies.count.max(1) as f64,
-                        false => factor * bytes,
-                    })
-                    .sum::<f64>()
-            })
-            .sum()
     }
 }

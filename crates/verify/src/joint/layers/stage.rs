@@ -39,6 +39,7 @@ pub(super) fn figures(
         update_s: None,
         memory_bytes: memory + workspace,
         state_bytes: None,
+        host_bytes: None,
         activation_bytes: None,
     }
 }

@@ -2,7 +2,7 @@
 //! not given are at most 64, as `docs/joint.md` says.
 //!
 //! [`space`] lists the combinations of microbatch, degrees of data, context and expert parallelism, stage of ZeRO, groups of
-//! shards and schedule, and the degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
+//! shards, states on the device or the host, and schedule, and the degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
 //! are excluded, in these ways:
 //!
 //! - [`screen`] bounds them by the work of all layers, with the minimum time of every layer;
@@ -28,6 +28,8 @@
 //! - With a runtime, the costs of layers depend on whether a pipeline has one device, several in a server, or several in
 //!   several servers. Each of these depths is excluded with its own costs, and several kinds are several servers. What an
 //!   iteration takes besides the schedule and the updates is subtracted from the bound.
+//! - With states on the host, updates take their time there, and kinds without a host have no stage. The host's memory limits
+//!   every stage, all layers together and, if the cut is given, every device; [`fluid`] ignores it.
 //! - If all ZeRO stages are allowed, a single copy is tried only with stage 0, and without experts only expert
 //!   parallelism of degree 1 is tried. Both take as long as the alternatives and need no more memory.
 //! - The documentation of each module states the inequalities that it uses.
@@ -56,6 +58,7 @@ use super::configuration::Configuration;
 use super::context::{self, Limits};
 use super::devices::Devices;
 use super::execution;
+use super::host::Home;
 use super::model::Model;
 use super::order::Pipeline;
 use super::runtime::Depth;
@@ -225,7 +228,8 @@ impl<'a> Proof<'a> {
         self.problem.heads.iter().all(|heads| heads.is_multiple_of(over))
     }
 
-    /// A kind of devices with a degree of tensor parallelism; `None` if it has too few devices for a stage.
+    /// A kind of devices with a degree of tensor parallelism; `None` if it has too few devices for a stage, or no host for
+    /// states that are there.
     fn place(
         &self,
         kind: usize,
@@ -235,7 +239,8 @@ impl<'a> Proof<'a> {
     ) -> Option<Place<'a>> {
         let Problem { cluster, samples, model, .. } = *self.problem;
         let devices = Devices::new(cluster, model.runtime, kind, tensor, execution::copies(execution));
-        let stage = Stage::new(devices, execution, samples, depth);
+        let home = Home::new(devices.kind.document, execution)?;
+        let stage = Stage::new(devices, home, execution, samples, depth);
         Place::new(&self.layers, kind, devices, &stage, &self.configurations, model.graph.is_version_2)
     }
 

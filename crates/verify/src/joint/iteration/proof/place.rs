@@ -29,6 +29,8 @@ pub(super) struct Priced {
     pub(super) forward: f64,
     pub(super) update: f64,
     pub(super) state: f64,
+    /// Bytes in the host's memory.
+    pub(super) host: f64,
     /// Configurations that the class may have. None has a longer backward pass than a later one, both alone and together
     /// with its weight gradients.
     pub(super) settings: Vec<Setting>,
@@ -40,12 +42,13 @@ impl Priced {
     fn new(class: &Class, kind: usize, stage: &Stage, configurations: &[Configuration]) -> Option<Self> {
         let work = class.work[kind].as_ref()?;
         let configurations = if class.layer.is_numbered { configurations } else { &[Configuration::None] };
-        let mut priced = Priced { forward: 0.0, update: 0.0, state: 0.0, settings: Vec::new() };
+        let mut priced = Priced { forward: 0.0, update: 0.0, state: 0.0, host: 0.0, settings: Vec::new() };
         for &configuration in configurations {
             let costs = stage.costs(class.layer, work, configuration).ok()?;
             let [forward, backward, weight] = costs.passes;
             // Figures that are the same in all configurations.
-            (priced.forward, priced.update, priced.state) = (forward, costs.update, costs.state);
+            (priced.forward, priced.update) = (forward, costs.update);
+            (priced.state, priced.host) = (costs.state, costs.host);
             priced.settings.push(Setting {
                 backward,
                 both: backward + weight,
@@ -72,7 +75,7 @@ impl Priced {
             let Setting { backward, both, activations: [first, second], workspace } = *setting;
             [backward, both, first, second, workspace]
         });
-        let mut all = [self.forward, self.update, self.state].into_iter().chain(of_settings);
+        let mut all = [self.forward, self.update, self.state, self.host].into_iter().chain(of_settings);
         all.all(|figure| figure <= MOST)
     }
 
@@ -103,8 +106,15 @@ pub(super) struct Place<'a> {
     pub(super) room: usize,
     /// Bytes that a stage may use.
     pub(super) limit: f64,
+    /// Bytes of the host's memory that a stage may use.
+    pub(super) host_limit: f64,
     /// Costs by class; `None` if the class cannot run here.
     pub(super) classes: Vec<Option<Priced>>,
+}
+
+/// A limit of bytes with twice the tolerance of plans, since sums differ by rounding.
+fn with_tolerance(limit: f64) -> f64 {
+    limit * (1.0 + 2.0 * tolerance::MEMORY_RELATIVE)
 }
 
 /// Seconds of transfers by boundary: in the forward pass of the stage that starts there, and in the backward pass of
@@ -132,10 +142,8 @@ impl<'a> Place<'a> {
             devices,
             share: stage.share(),
             room: usize::try_from(room).unwrap_or(usize::MAX).min(layers.len()),
-            // Sums differ by rounding, so the tolerance is doubled.
-            limit: devices
-                .usable_memory(is_version_2)
-                .map_or(f64::INFINITY, |limit| limit * (1.0 + 2.0 * tolerance::MEMORY_RELATIVE)),
+            limit: devices.usable_memory(is_version_2).map_or(f64::INFINITY, with_tolerance),
+            host_limit: stage.home.memory().map_or(f64::INFINITY, with_tolerance),
             classes: classes.collect(),
         })
     }
@@ -179,6 +187,7 @@ pub(super) struct Sums {
     pub(super) both: Vec<f64>,
     pub(super) update: Vec<f64>,
     pub(super) state: Vec<f64>,
+    pub(super) host: Vec<f64>,
     pub(super) activations: [Vec<f64>; 2],
     /// The workspace of every layer; infinite if the layer cannot run.
     pub(super) workspace: Vec<f64>,
@@ -201,6 +210,7 @@ impl Sums {
             both: sums(&|priced| priced.settings[0].both),
             update: sums(&|priced| priced.update),
             state: sums(&|priced| priced.state),
+            host: sums(&|priced| priced.host),
             activations: [0, 1].map(|until| sums(&|priced| priced.settings[0].activations[until])),
             workspace: priced()
                 .map(|priced| priced.map_or(f64::INFINITY, |priced| priced.settings[0].workspace))

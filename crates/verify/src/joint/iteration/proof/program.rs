@@ -80,6 +80,8 @@ struct Before {
     forward: Vec<f64>,
     passes: Vec<f64>,
     state: Vec<f64>,
+    /// Bytes in hosts' memories.
+    host: Vec<f64>,
     /// Seconds of a microbatch, multiplied by the share of the kind.
     shared: Vec<f64>,
     /// The share of every kind.
@@ -117,6 +119,7 @@ impl Before {
                 part(&side.sums.forward, layer) + part(&side.sums.backward, layer)
             }),
             state: sums(&|_, side, layer| part(&side.sums.state, layer)),
+            host: sums(&|_, side, layer| part(&side.sums.host, layer)),
             shared: sums(&|index, side, layer| shares[index] * seconds(side, layer)),
             shares,
         }
@@ -191,7 +194,8 @@ impl Program<'_> {
         let mut states = vec![UNREACHED; width];
         for &(index, behind) in behind {
             let side = &self.sides[index];
-            let (sums, limit) = (side.sums, side.place.limit);
+            let Place { limit, host_limit, .. } = *side.place;
+            let sums = side.sums;
             for (end, &behind) in behind.iter().enumerate().filter(|(_, behind)| behind.is_reached()) {
                 let given = self.layers.given_stage(self.stages[0], row.from);
                 if given.is_some_and(|[_, last]| last != end) {
@@ -206,6 +210,7 @@ impl Program<'_> {
                     // Further layers only take longer and need more memory.
                     if m * (forward + both) + first[start] >= cutoff
                         || state + workspace > limit
+                        || part(&sums.host) > host_limit
                         || workspace.is_infinite()
                     {
                         break;
@@ -347,9 +352,12 @@ impl Row {
         };
         let share = most_of(&|index| before.shares[index]);
         let memory = most_of(&|index| program.sides[index].place.limit);
+        let of_hosts = most_of(&|index| program.sides[index].place.host_limit);
         let m = f64::from(program.microbatches);
         let fits = |&layers: &usize| {
-            m * before.shared[layers] < program.cutoff * share && before.state[layers] <= memory
+            m * before.shared[layers] < program.cutoff * share
+                && before.state[layers] <= memory
+                && before.host[layers] <= of_hosts
         };
         let layers = program.layers.len();
         Row {

@@ -32,16 +32,16 @@ pub(super) struct Screen {
     passes: f64,
     /// Seconds of the updates of all layers.
     update: f64,
-    /// Bytes that all layers need, with one microbatch in flight.
-    bytes: f64,
+    /// Bytes that all layers need, with one microbatch in flight, and in hosts' memories.
+    bytes: [f64; 2],
     /// By class, the number of its layers and, on every kind that runs it, the seconds of the two passes, of weight
     /// gradients and of the update, times the share of the kind.
     classes: Vec<(f64, Vec<[f64; 3]>)>,
     /// Shares of as many stages as there is room for, in descending order.
     shares: Vec<f64>,
-    /// By number of stages, the maximum sum of their shares, and of their bytes.
+    /// By number of stages, the maximum sum of their shares, and of their bytes on devices and in hosts' memories.
     reach: Vec<f64>,
-    limits: Vec<f64>,
+    limits: [Vec<f64>; 2],
     /// Seconds of a microbatch times the share of the kind, with each layer on the kind where this product is least.
     shared: f64,
     /// Ratio of the seconds of weight gradients to those of the two passes.
@@ -67,7 +67,7 @@ impl Screen {
             kinds.push((place, if passes + weights > 0.0 { 1.0 / (passes + weights) } else { 1.0 }));
             ratio = ratio.min(if passes > 0.0 { weights / passes } else { 0.0 });
         }
-        let (mut passes, mut update, mut bytes, mut shared) = (0.0, 0.0, 0.0, 0.0);
+        let (mut passes, mut update, mut bytes, mut shared) = (0.0, 0.0, [0.0; 2], 0.0);
         let mut classes = Vec::new();
         for (index, class) in layers.classes.iter().enumerate() {
             let count = class.count as f64;
@@ -79,7 +79,8 @@ impl Screen {
                 |figure: fn(&Priced) -> f64| here.iter().map(|(priced, _)| figure(priced)).reduce(f64::min);
             passes += count * least(Priced::passes)?;
             update += count * least(|priced| priced.update)?;
-            bytes += count * least(|priced| priced.state + priced.least_kept())?;
+            bytes[0] += count * least(|priced| priced.state + priced.least_kept())?;
+            bytes[1] += count * least(|priced| priced.host)?;
             let of_kinds = here.iter().map(|&(priced, share)| {
                 [priced.passes(), priced.weight(), priced.update].map(|seconds| seconds * share)
             });
@@ -90,16 +91,19 @@ impl Screen {
         let mut shares: Vec<f64> =
             kinds.iter().flat_map(|&(place, share)| std::iter::repeat_n(share, place.room)).collect();
         shares.sort_by(|left, right| right.total_cmp(left));
-        let mut limits: Vec<f64> =
-            places.iter().flat_map(|place| std::iter::repeat_n(place.limit, place.room)).collect();
-        limits.sort_by(|left, right| right.total_cmp(left));
+        let limits = [|place: &Place| place.limit, |place: &Place| place.host_limit].map(|limit| {
+            let all = places.iter().flat_map(|place| std::iter::repeat_n(limit(place), place.room));
+            let mut limits: Vec<f64> = all.collect();
+            limits.sort_by(|left, right| right.total_cmp(left));
+            sums(&limits)
+        });
         let inner = transfers.map(|transfers| &transfers[1..(transfers.len() - 1).max(1)]);
         let boundaries = inner.map_or_else(Vec::new, |inner| {
             let mut seconds: Vec<f64> = inner.iter().map(|[there, back]| there + back).collect();
             seconds.sort_by(f64::total_cmp);
             sums(&seconds)
         });
-        let (reach, limits) = (sums(&shares), sums(&limits));
+        let reach = sums(&shares);
         Some(Screen { passes, update, bytes, classes, shares, reach, limits, shared, ratio, boundaries })
     }
 
@@ -108,9 +112,10 @@ impl Screen {
         self.shares.len()
     }
 
-    /// Whether a number of devices has enough memory for all layers.
+    /// Whether a number of devices and their hosts have enough memory for all layers.
     fn fits(&self, devices: usize) -> bool {
-        self.limits.get(devices).is_none_or(|&limit| self.bytes <= limit)
+        let mut all = self.limits.iter().zip(self.bytes);
+        all.all(|(limits, bytes)| limits.get(devices).is_none_or(|&limit| bytes <= limit))
     }
 
     /// Seconds of the boundaries between a number of stages; infinite if the model has fewer.

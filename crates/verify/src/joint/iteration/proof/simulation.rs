@@ -57,10 +57,15 @@ pub(super) fn excludes(
     }
 
     let mut states = vec![0.0; pipeline.devices];
+    let mut hosts = vec![0.0; pipeline.devices];
     let mut updates = vec![0.0; pipeline.devices];
     for (stage, sums) in sums.iter().enumerate() {
         states[stage % pipeline.devices] += sums.state;
+        hosts[stage % pipeline.devices] += sums.host;
         updates[stage % pipeline.devices] += sums.update;
+    }
+    if hosts.iter().any(|&bytes| bytes > place.host_limit) {
+        return Ok(true);
     }
     let is_apart = pipeline.schedule == Schedule::ZeroBubble;
     let mut times: Vec<Times> = Vec::with_capacity(stages.len());
@@ -90,6 +95,7 @@ fn least(classes: &Classes) -> Sums {
     for &(count, priced) in classes {
         let workspaces = priced.settings.iter().map(|setting| setting.workspace);
         sums.state += count as f64 * priced.state;
+        sums.host += count as f64 * priced.host;
         sums.update += count as f64 * priced.update;
         sums.activations[0] += count as f64 * priced.least_kept();
         sums.workspace = sums.workspace.max(workspaces.fold(f64::INFINITY, f64::min));

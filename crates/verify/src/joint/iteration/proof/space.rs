@@ -99,6 +99,9 @@ fn executions(
         let zero =
             degrees(allowed, Parallelism::Zero, 0, || if copies == 1 { vec![0] } else { (0..=3).collect() });
         let zero: Vec<u64> = zero.into_iter().filter(|&zero| zero <= execution::MOST_ZERO).collect();
+        let offload = degrees(allowed, Parallelism::Offload, 0, || vec![0, 1]).into_iter();
+        let offload: Vec<bool> =
+            offload.filter(|&offload| offload <= 1).map(|offload| offload == 1).collect();
         let shards: Vec<Option<u64>> = match allowed.has(Parallelism::Shard) {
             true => std::iter::once(None).chain(of_copies.into_iter().map(Some)).collect(),
             false => vec![None],
@@ -112,16 +115,19 @@ fn executions(
             if executions.len() > MOST_EXECUTIONS {
                 return None;
             }
-            let shards = &shards;
+            let (shards, offload) = (&shards, &offload);
             let all = execution::schedules(plan).into_iter().flat_map(|schedule| {
                 let all = expert.iter().flat_map(|&expert| zero.iter().map(move |&zero| (expert, zero)));
                 all.flat_map(move |(expert, zero)| {
                     // Only states that are divided, and not those of experts, may be divided over fewer copies.
                     let count = if expert == 1 && zero > 0 { shards.len() } else { 1 };
-                    shards[..count].iter().map(move |&shards| (schedule, expert, zero, shards))
+                    let shards = shards[..count].iter();
+                    shards.flat_map(move |&shards| {
+                        offload.iter().map(move |&offload| (schedule, expert, zero, shards, offload))
+                    })
                 })
             });
-            for (schedule, expert, zero, shards) in all {
+            for (schedule, expert, zero, shards, offload) in all {
                 let execution = JointExecutionDocument {
                     microbatch: u32::try_from(microbatch).ok()?,
                     microbatches,
@@ -131,6 +137,7 @@ fn executions(
                     expert: u32::try_from(expert).ok()?,
                     zero: u32::try_from(zero).ok()?,
                     shards: shards.map(u32::try_from).transpose().ok()?,
+                    offload,
                     schedule,
                     // The proof considers every number of chunks of interleaved pipelines.
                     chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
@@ -187,6 +194,7 @@ impl Space {
                 && listed.context == found.context
                 && listed.exchange == found.exchange
                 && listed.shards == found.shards
+                && listed.offload == found.offload
                 && (listed.zero == found.zero || execution::copies(found) == 1)
                 && listed.expert == found.expert
         });

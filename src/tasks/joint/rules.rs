@@ -256,8 +256,7 @@ pub(super) fn given(task: &Joint, name: &str, label: &str, plan: JointPlanDocume
         stage.update_s = figures.update_s;
         stage.memory_bytes = figures.memory_bytes;
         stage.state_bytes = figures.state_bytes;
-        // Claims of the plan were for its own cluster.
-        stage.host_bytes = None;
+        stage.host_bytes = figures.host_bytes;
         stage.activation_bytes = figures.activation_bytes;
     }
     (plan.throughput, plan.sources) = (None, None);

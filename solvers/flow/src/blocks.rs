@@ -162,9 +162,10 @@ pub(crate) fn plan(problem: &Problem, flow: f64, stop: &Stop) -> Option<Ranges> 
     if found.layers + 0.5 < problem.layers as f64 {
         return None;
     }
-    let chosen = kept.iter().zip(&found.counts).flat_map(|((_, block), &count)| {
-        std::iter::repeat_n(block, count.round().max(0.0) as usize)
-    });
+    let chosen = kept
+        .iter()
+        .zip(&found.counts)
+        .flat_map(|((_, block), &count)| std::iter::repeat_n(block, count.round().max(0.0) as usize));
     Some(placed(problem, chosen.cloned().collect()))
 }
 

@@ -114,7 +114,8 @@ pub(crate) fn tighten(problem: &Problem, value: f64, mut bound: Bound, stop: &St
 /// Whether nodes that are connected by links of more than `flow` can hold all layers in one chain that serves more than it.
 fn is_chain_possible(problem: &Problem, flow: f64) -> bool {
     let count = problem.nodes();
-    let longest: Vec<usize> = problem.rates.iter().map(|rates| crate::problem::longest(rates, flow)).collect();
+    let longest: Vec<usize> =
+        problem.rates.iter().map(|rates| crate::problem::longest(rates, flow)).collect();
     let mut group: Vec<Option<usize>> = vec![None; count];
     for start in 0..count {
         if group[start].is_some() || longest[start] == 0 {

@@ -8,7 +8,9 @@ use crate::routing::Ranges;
 pub(crate) fn best_chain(problem: &Problem, max_hops: usize) -> Option<Ranges> {
     let mut flows: Vec<f64> = problem.types.iter().flat_map(|kind| kind.rates.iter().copied()).collect();
     if !problem.is_ample {
-        flows.extend(problem.links.iter().chain(&problem.source).chain(&problem.sink).filter(|&&rate| rate > 0.0));
+        flows.extend(
+            problem.links.iter().chain(&problem.source).chain(&problem.sink).filter(|&&rate| rate > 0.0),
+        );
     }
     flows.sort_by(f64::total_cmp);
     flows.dedup();
@@ -29,7 +31,8 @@ pub(crate) fn best_chain(problem: &Problem, max_hops: usize) -> Option<Ranges> {
 
 /// A chain that serves `flow`.
 pub(crate) fn chain(problem: &Problem, flow: f64, max_hops: usize) -> Option<Ranges> {
-    let longest = |node: usize| problem.rates[node].iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1);
+    let longest =
+        |node: usize| problem.rates[node].iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1);
     let mut nodes: Vec<(usize, usize)> =
         (0..problem.nodes()).map(|node| (longest(node), node)).filter(|(layers, _)| *layers > 0).collect();
     nodes.sort_by(|a, b| b.cmp(a).then(a.1.cmp(&b.1)));
@@ -48,7 +51,8 @@ pub(crate) fn loose_chains(problem: &Problem, count: usize) -> Vec<Ranges> {
 }
 
 fn loose_chain(problem: &Problem, flow: f64) -> Option<Ranges> {
-    let longest = |node: usize| problem.rates[node].iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1);
+    let longest =
+        |node: usize| problem.rates[node].iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1);
     let mut free: Vec<usize> = (0..problem.nodes()).filter(|&node| longest(node) > 0).collect();
     if free.iter().map(|&node| longest(node)).sum::<usize>() < problem.layers {
         return None;
@@ -56,7 +60,8 @@ fn loose_chain(problem: &Problem, flow: f64) -> Option<Ranges> {
     let mut ranges = vec![(0, 0); problem.nodes()];
     let (mut done, mut last) = (0, None);
     while done < problem.layers {
-        let linked = |node: usize| last.map_or(problem.source[node], |before| problem.link(before, node)).min(flow);
+        let linked =
+            |node: usize| last.map_or(problem.source[node], |before| problem.link(before, node)).min(flow);
         let next = free.iter().copied().enumerate().max_by(|&(i, a), &(j, b)| {
             linked(a).total_cmp(&linked(b)).then(longest(a).cmp(&longest(b))).then(j.cmp(&i))
         });
@@ -94,7 +99,8 @@ fn grow(
         if hops >= max_hops || done == problem.layers {
             return None;
         }
-        let mut next = nodes.iter().copied().filter(|&(_, other)| is_free[other] && problem.link(node, other) >= flow);
+        let mut next =
+            nodes.iter().copied().filter(|&(_, other)| is_free[other] && problem.link(node, other) >= flow);
         last = next.next()?;
     }
 }

@@ -46,7 +46,8 @@ impl Members {
     /// The cheapest cover of at least `fewest` members (1 or 2) that serves more than `flow`, with its cost; `None` if the
     /// search gives up. Branch and bound by the cost for a token per second. The cost is infinite if there are no members.
     pub(crate) fn cheapest(&self, flow: f64, fewest: usize) -> Option<(f64, Cover)> {
-        let mut search = Search { members: &self.0, best: f64::INFINITY, cover: Vec::new(), chosen: Vec::new(), steps: 0 };
+        let mut search =
+            Search { members: &self.0, best: f64::INFINITY, cover: Vec::new(), chosen: Vec::new(), steps: 0 };
         match fewest {
             0 | 1 => search.extend(0, flow, 0.0),
             // A second member may serve nothing that is needed: then it is the cheapest one.

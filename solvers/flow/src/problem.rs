@@ -112,7 +112,11 @@ impl Problem {
                 if let FlowEnd::Node(node) = end
                     && node as usize >= count
                 {
-                    return wrong(format!("links[{index}][{place}]"), node.to_string(), "a node of the list, from 0");
+                    return wrong(
+                        format!("links[{index}][{place}]"),
+                        node.to_string(),
+                        "a node of the list, from 0",
+                    );
                 }
             }
             match (from, to) {
@@ -122,7 +126,9 @@ impl Problem {
                 (FlowEnd::Outside(FlowOutside::Source), FlowEnd::Node(node)) => {
                     problem.source[node as usize] += rate;
                 }
-                (FlowEnd::Node(node), FlowEnd::Outside(FlowOutside::Sink)) => problem.sink[node as usize] += rate,
+                (FlowEnd::Node(node), FlowEnd::Outside(FlowOutside::Sink)) => {
+                    problem.sink[node as usize] += rate
+                }
                 _ => {
                     let ends = format!("[{}, {}]", shown(from), shown(to));
                     let range = "from a node or the source to another node or the sink";
@@ -152,7 +158,8 @@ impl Problem {
     /// Whether every link carries what either of its nodes can serve.
     fn limits_nothing(&self) -> bool {
         let fastest: Vec<f64> = (0..self.nodes()).map(|node| self.fastest(node)).collect();
-        let is_wide = |from: usize, to: usize| from == to || self.link(from, to) >= fastest[from].min(fastest[to]);
+        let is_wide =
+            |from: usize, to: usize| from == to || self.link(from, to) >= fastest[from].min(fastest[to]);
         let is_open = |node: usize| self.source[node] >= fastest[node] && self.sink[node] >= fastest[node];
         (0..self.nodes()).all(|node| is_open(node) && (0..self.nodes()).all(|other| is_wide(node, other)))
     }

@@ -126,7 +126,11 @@ impl Network {
     /// The most tokens per second through given ranges: on the layers alone where no link limits anything, else over
     /// every link. The depth of the recursion is the number of nodes on a path.
     pub(crate) fn flow(&mut self, problem: &Problem, ranges: &Ranges) -> f64 {
-        if problem.is_ample { self.over_layers(problem, ranges) } else { self.over_links(problem, ranges, |_, _, _| ()) }
+        if problem.is_ample {
+            self.over_layers(problem, ranges)
+        } else {
+            self.over_links(problem, ranges, |_, _, _| ())
+        }
     }
 
     fn over_layers(&mut self, problem: &Problem, ranges: &Ranges) -> f64 {

@@ -46,7 +46,13 @@ impl<'p> Search<'p> {
     }
 
     /// The best ranges of `steps` steps, with their flow. Stops early at the target.
-    pub(crate) fn anneal(&mut self, start: Ranges, steps: u64, random: &mut impl RngExt, stop: &Stop) -> (Ranges, f64) {
+    pub(crate) fn anneal(
+        &mut self,
+        start: Ranges,
+        steps: u64,
+        random: &mut impl RngExt,
+        stop: &Stop,
+    ) -> (Ranges, f64) {
         let mut state = self.state(start);
         let mut best = (state.ranges.clone(), state.flow);
         let (hot, cold) = (0.02 * self.target, 1e-5 * self.target);
@@ -95,7 +101,10 @@ impl<'p> Search<'p> {
                 }
                 let boundary = if random.random() { first } else { first + length };
                 let is_up: bool = random.random();
-                if boundary == 0 || boundary >= layers || (!is_up && boundary == 1) || (is_up && boundary + 1 >= layers)
+                if boundary == 0
+                    || boundary >= layers
+                    || (!is_up && boundary == 1)
+                    || (is_up && boundary + 1 >= layers)
                 {
                     return false;
                 }
@@ -135,11 +144,14 @@ impl<'p> Search<'p> {
             6 | 7 => {
                 let other = random.random_range(0..count);
                 ranges.swap(node, other);
-                ranges[node] != ranges[other] && ranges[node].1 <= limit(node) && ranges[other].1 <= limit(other)
+                ranges[node] != ranges[other]
+                    && ranges[node].1 <= limit(node)
+                    && ranges[other].1 <= limit(other)
             }
             // A node goes between two boundaries.
             8 => {
-                let boundary = |range: (usize, usize), is_end| if is_end { range.0 + range.1 } else { range.0 };
+                let boundary =
+                    |range: (usize, usize), is_end| if is_end { range.0 + range.1 } else { range.0 };
                 let mut drawn = || boundary(ranges[random.random_range(0..count)], random.random());
                 let (one, other) = (drawn(), drawn());
                 let range = (one.min(other), one.abs_diff(other));
@@ -180,7 +192,13 @@ impl<'p> Search<'p> {
         let target = self.target;
         let sum = |changes: &[f64], last: usize| {
             let mut room = 0.0;
-            changes[..last].iter().map(|change| { room += change; f64::min(room, target) }).sum::<f64>()
+            changes[..last]
+                .iter()
+                .map(|change| {
+                    room += change;
+                    f64::min(room, target)
+                })
+                .sum::<f64>()
         };
         let over = sum(layers, problem.layers) / problem.layers as f64;
         if problem.is_ample {

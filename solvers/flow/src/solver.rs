@@ -4,13 +4,13 @@ use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Status};
 use stagewright_core::tolerance;
 
+use crate::blocks;
 use crate::bound::{of_hops, tighten};
 use crate::chain::{best_chain, loose_chains};
 use crate::problem::Problem;
 use crate::routing::{Ranges, hops, route};
 use crate::search::Search;
 use crate::solution::{Bound, Plan, Request, Solution};
-use crate::blocks;
 
 /// Steps of a short and of a long annealing for each node.
 const STEPS: [u64; 2] = [1_000, 8_000];
@@ -27,7 +27,8 @@ const BISECTIONS: usize = 12;
 /// the plan, it is optimal. Otherwise blocks of parallel chains and annealing of ranges look for more, until the bound is
 /// reached or their steps are done. The number of steps, and so the plan, does not depend on the machine, but for limits of time.
 pub fn solve(problem: &Problem, request: &Request, context: &mut Context<'_>) -> Solution {
-    let mut run = Run { problem, max_hops: request.max_hops, best: None, bound: of_hops(problem, request.max_hops) };
+    let mut run =
+        Run { problem, max_hops: request.max_hops, best: None, bound: of_hops(problem, request.max_hops) };
     run.phase("chains", context);
     let limit = run.limit();
     if let Some(ranges) = best_chain(problem, limit) {
@@ -127,7 +128,9 @@ impl Run<'_> {
             if self.is_done(context) {
                 return;
             }
-            let Some(start) = start.or_else(|| self.best.as_ref().map(|plan| plan.ranges.clone())) else { return };
+            let Some(start) = start.or_else(|| self.best.as_ref().map(|plan| plan.ranges.clone())) else {
+                return;
+            };
             let mut random = seed::stream(context.seed(), task);
             let mut search = Search::new(self.problem, self.limit(), self.bound.flow);
             let (ranges, _) = search.anneal(start, steps, &mut random, context.stop());

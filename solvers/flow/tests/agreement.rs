@@ -16,7 +16,8 @@ pub(crate) fn document(problem: &Problem, request: &Request, solution: &Solution
     let plan = solution.plan.as_ref();
     let value = plan.map(|plan| plan.flow);
     let nodes = plan.map_or_else(Vec::new, |plan| {
-        let held = plan.ranges.iter().zip(&plan.routing.nodes).enumerate().filter(|(_, (range, _))| range.1 > 0);
+        let held =
+            plan.ranges.iter().zip(&plan.routing.nodes).enumerate().filter(|(_, (range, _))| range.1 > 0);
         held.map(|(node, (&(first, layers), &flow))| LayerNodeDocument {
             node: node as u32,
             first: first as u32,

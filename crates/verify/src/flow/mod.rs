@@ -6,8 +6,8 @@ mod proof;
 use std::fmt;
 
 use stagewright_core::document::{
-    FlowEnd, FlowOutside, LAYER_BOUND_SOURCES, LAYER_PLAN_SCHEMA, LayerFlowDocument, LayerPlanDocument, PlanStatus,
-    STOP_REASONS,
+    FlowEnd, FlowOutside, LAYER_BOUND_SOURCES, LAYER_PLAN_SCHEMA, LayerFlowDocument, LayerPlanDocument,
+    PlanStatus, STOP_REASONS,
 };
 use stagewright_core::tolerance;
 
@@ -87,7 +87,9 @@ impl Network<'_> {
     fn capacity(&self, from: FlowEnd, to: FlowEnd) -> Option<f64> {
         let node = |node: u32| ((node as usize) < self.nodes()).then_some(node as usize);
         match (from, to) {
-            (FlowEnd::Node(from), FlowEnd::Node(to)) => Some(self.links[node(from)? * self.nodes() + node(to)?]),
+            (FlowEnd::Node(from), FlowEnd::Node(to)) => {
+                Some(self.links[node(from)? * self.nodes() + node(to)?])
+            }
             (FlowEnd::Outside(FlowOutside::Source), FlowEnd::Node(to)) => Some(self.source[node(to)?]),
             (FlowEnd::Node(from), FlowEnd::Outside(FlowOutside::Sink)) => Some(self.sink[node(from)?]),
             _ => None,
@@ -100,10 +102,17 @@ impl Network<'_> {
 ///
 /// # Errors
 /// If the documents do not describe a problem and a plan.
-pub fn check_layers(problem: &LayerFlowDocument, plan: &LayerPlanDocument) -> Result<LayerReport, CheckError> {
+pub fn check_layers(
+    problem: &LayerFlowDocument,
+    plan: &LayerPlanDocument,
+) -> Result<LayerReport, CheckError> {
     let network = network(problem)?;
     if plan.schema != LAYER_PLAN_SCHEMA {
-        return Err(CheckError::Schema { document: "plan", found: plan.schema.clone(), expected: LAYER_PLAN_SCHEMA });
+        return Err(CheckError::Schema {
+            document: "plan",
+            found: plan.schema.clone(),
+            expected: LAYER_PLAN_SCHEMA,
+        });
     }
     let mut check = Check { network: &network, plan, violations: Vec::new() };
     let has_plan = matches!(plan.status, PlanStatus::Optimal | PlanStatus::Feasible)
@@ -147,7 +156,10 @@ impl Check<'_> {
         match hops {
             Some(hops) if self.plan.max_hops.is_some_and(|limit| hops > limit) => {
                 let limit = self.plan.max_hops.unwrap_or_default();
-                self.violate("hops", format!("tokens pass up to {hops} nodes, more than the limit of {limit}"));
+                self.violate(
+                    "hops",
+                    format!("tokens pass up to {hops} nodes, more than the limit of {limit}"),
+                );
             }
             _ => {}
         }
@@ -197,7 +209,9 @@ impl Check<'_> {
                 (FlowEnd::Node(from), FlowEnd::Node(to)) => {
                     range(from).zip(range(to)).is_some_and(|(first, second)| first.1 == second.0)
                 }
-                (FlowEnd::Outside(FlowOutside::Source), FlowEnd::Node(to)) => range(to).is_some_and(|range| range.0 == 0),
+                (FlowEnd::Outside(FlowOutside::Source), FlowEnd::Node(to)) => {
+                    range(to).is_some_and(|range| range.0 == 0)
+                }
                 (FlowEnd::Node(from), FlowEnd::Outside(FlowOutside::Sink)) => {
                     range(from).is_some_and(|range| range.1 == self.network.layers)
                 }
@@ -252,7 +266,9 @@ impl Check<'_> {
         }
         let Some(certificate) = &self.plan.bound.certificate else { return LayerVerdict::NotVerified };
         match proof::proved(self.network, self.plan.max_hops, certificate) {
-            Ok(Some(proved)) if proved <= stated * (1.0 + tolerance::VALUE_RELATIVE) => LayerVerdict::Verified { proved },
+            Ok(Some(proved)) if proved <= stated * (1.0 + tolerance::VALUE_RELATIVE) => {
+                LayerVerdict::Verified { proved }
+            }
             Ok(None) => LayerVerdict::NotVerified,
             Ok(Some(proved)) => {
                 self.violate("bound", format!("the bound is {stated}, but its certificate is for {proved}"));
@@ -296,7 +312,11 @@ impl Check<'_> {
 }
 
 /// Largest number of nodes on a path of links that carry tokens.
-fn hops(network: &Network<'_>, ranges: &[Option<(usize, usize)>], links: &[(FlowEnd, FlowEnd, f64)]) -> Option<u32> {
+fn hops(
+    network: &Network<'_>,
+    ranges: &[Option<(usize, usize)>],
+    links: &[(FlowEnd, FlowEnd, f64)],
+) -> Option<u32> {
     let mut order: Vec<usize> = (0..ranges.len()).filter(|&node| ranges[node].is_some()).collect();
     order.sort_by_key(|&node| ranges[node].map_or(0, |range| range.0));
     let mut longest: Vec<u32> = vec![0; ranges.len()];
@@ -337,7 +357,8 @@ fn shown(end: FlowEnd) -> String {
 
 /// Reads a problem.
 fn network(problem: &LayerFlowDocument) -> Result<Network<'_>, CheckError> {
-    let wrong = |what: String, value: f64, range: &'static str| Err(CheckError::Figure { what, value, range });
+    let wrong =
+        |what: String, value: f64, range: &'static str| Err(CheckError::Figure { what, value, range });
     let (layers, count) = (problem.layers as usize, problem.nodes.len());
     if !(1..=LARGEST).contains(&layers) || !(1..=LARGEST).contains(&count) {
         return wrong("the number of layers or of nodes".into(), layers.max(count) as f64, "1 to 1000");
@@ -361,10 +382,16 @@ fn network(problem: &LayerFlowDocument) -> Result<Network<'_>, CheckError> {
             return wrong(what, rate, "0 to 10^15");
         }
         if network.capacity(from, to).is_none() || from == to {
-            return wrong(format!("an end of link {index}"), index as f64, "two nodes, or one and the source or the sink");
+            return wrong(
+                format!("an end of link {index}"),
+                index as f64,
+                "two nodes, or one and the source or the sink",
+            );
         }
         match (from, to) {
-            (FlowEnd::Node(from), FlowEnd::Node(to)) => network.links[from as usize * count + to as usize] += rate,
+            (FlowEnd::Node(from), FlowEnd::Node(to)) => {
+                network.links[from as usize * count + to as usize] += rate
+            }
             (FlowEnd::Outside(_), FlowEnd::Node(node)) => network.source[node as usize] += rate,
             (FlowEnd::Node(node), _) => network.sink[node as usize] += rate,
             _ => {}

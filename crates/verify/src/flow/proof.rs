@@ -43,7 +43,8 @@ pub(super) fn proved(
             };
             let work = |rates: &[f64]| {
                 let share = |rate: f64| if rate >= flow { 1.0 } else { rate / flow };
-                let work = rates.iter().zip(1..).map(|(&rate, layers)| (f64::from(layers) - price) * share(rate));
+                let work =
+                    rates.iter().zip(1..).map(|(&rate, layers)| (f64::from(layers) - price) * share(rate));
                 work.fold(0.0, f64::max)
             };
             let work: f64 = network.rates.iter().map(|rates| work(rates)).sum();

@@ -88,6 +88,7 @@ pub use stagewright_core as core;
 pub use stagewright_core::text;
 pub use stagewright_costs as costs;
 pub use stagewright_export as export;
+pub use stagewright_flow as flow;
 pub use stagewright_formats as formats;
 pub use stagewright_formats::{calls, clusters, fusion, layers, nearest, placement};
 pub use stagewright_joint as joint;

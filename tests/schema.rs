@@ -12,8 +12,8 @@ use stagewright::formats::{
 };
 use stagewright::structure::Structure;
 use stagewright_core::document::{
-    ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, LocalPlanDocument, PinsDocument,
-    PlanDocument, ProblemDocument, StrategiesDocument, StrategyPlanDocument,
+    ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, LayerFlowDocument, LayerPlanDocument,
+    LocalPlanDocument, PinsDocument, PlanDocument, ProblemDocument, StrategiesDocument, StrategyPlanDocument,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -49,6 +49,8 @@ fn schemas_are_up_to_date() {
     regenerate::<PinsDocument>("pins");
     regenerate::<StrategiesDocument>("strategies");
     regenerate::<StrategyPlanDocument>("strategy-plan");
+    regenerate::<LayerFlowDocument>("layer-flow");
+    regenerate::<LayerPlanDocument>("layer-plan");
     regenerate::<JointPlanDocument>("joint-plan");
     regenerate::<LocalPlanDocument>("local-plan");
     regenerate::<Structure>("structure");

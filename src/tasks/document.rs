@@ -1,13 +1,13 @@
 //! A plan document of any kind.
 
 use stagewright_core::document::{
-    ClusterDocument, JOINT_PLAN_SCHEMA, JointPlanDocument, LOCAL_PLAN_SCHEMA, LocalPlanDocument,
-    ModelOptionsDocument, OriginDocument, PlanDocument, PlanStatus, STRATEGY_PLAN_SCHEMA,
-    StrategyPlanDocument,
+    ClusterDocument, JOINT_PLAN_SCHEMA, JointPlanDocument, LAYER_PLAN_SCHEMA, LOCAL_PLAN_SCHEMA,
+    LayerPlanDocument, LocalPlanDocument, ModelOptionsDocument, OriginDocument, PlanDocument, PlanStatus,
+    STRATEGY_PLAN_SCHEMA, StrategyPlanDocument,
 };
 use stagewright_formats::{
-    PlanFile as PlacementFile, import_joint_plan, import_local_plan, import_strategy_plan, write_joint_plan,
-    write_local_plan, write_plan, write_strategy_plan,
+    PlanFile as PlacementFile, import_joint_plan, import_layer_plan, import_local_plan, import_strategy_plan,
+    write_joint_plan, write_layer_plan, write_local_plan, write_plan, write_strategy_plan,
 };
 
 use super::Kind;
@@ -24,6 +24,8 @@ pub enum Document {
     Local(Box<LocalPlanDocument>),
     /// A strategy for every node.
     Strategies(Box<StrategyPlanDocument>),
+    /// Layers on nodes that serve a model together.
+    LayerFlow(Box<LayerPlanDocument>),
 }
 
 impl Document {
@@ -34,6 +36,7 @@ impl Document {
             Document::Joint(_) => Kind::Joint,
             Document::Local(_) => Kind::Local,
             Document::Strategies(_) => Kind::Strategies,
+            Document::LayerFlow(_) => Kind::LayerFlow,
         }
     }
 
@@ -44,26 +47,29 @@ impl Document {
             Document::Joint(plan) => plan.status,
             Document::Local(plan) => plan.status,
             Document::Strategies(plan) => plan.status,
+            Document::LayerFlow(plan) => plan.status,
         }
     }
 
-    /// The value: seconds, or the cost of strategies; `None` without a plan.
+    /// The value: seconds, the cost of strategies, or tokens per second of a flow; `None` without a plan.
     pub fn value(&self) -> Option<f64> {
         match self {
             Document::Placement(plan) => plan.objective.value_s,
             Document::Joint(plan) => plan.objective.value_s,
             Document::Local(plan) => plan.objective.value_s,
             Document::Strategies(plan) => plan.cost.map(|cost| cost as f64),
+            Document::LayerFlow(plan) => plan.value,
         }
     }
 
-    /// The lower bound, in the unit of the value.
+    /// The bound, in the unit of the value: a lower one, or an upper one of a flow.
     pub fn bound(&self) -> Option<f64> {
         match self {
             Document::Placement(plan) => plan.bound.value_s,
             Document::Joint(plan) => plan.bound.value_s,
             Document::Local(plan) => plan.bound.value_s,
             Document::Strategies(plan) => plan.bound.cost,
+            Document::LayerFlow(plan) => plan.bound.value,
         }
     }
 
@@ -74,6 +80,7 @@ impl Document {
             Document::Joint(plan) => &plan.bound.source,
             Document::Local(plan) => &plan.bound.source,
             Document::Strategies(plan) => &plan.bound.source,
+            Document::LayerFlow(plan) => &plan.bound.source,
         }
     }
 
@@ -84,6 +91,7 @@ impl Document {
             Document::Joint(plan) => plan.gap,
             Document::Local(plan) => plan.gap,
             Document::Strategies(plan) => plan.gap,
+            Document::LayerFlow(plan) => plan.gap,
         }
     }
 
@@ -94,6 +102,7 @@ impl Document {
             Document::Joint(plan) => plan.stop.as_deref(),
             Document::Local(plan) => plan.stop.as_deref(),
             Document::Strategies(plan) => plan.stop.as_deref(),
+            Document::LayerFlow(plan) => plan.stop.as_deref(),
         }
     }
 
@@ -104,6 +113,7 @@ impl Document {
             Document::Joint(plan) => &plan.solver,
             Document::Local(plan) => &plan.solver,
             Document::Strategies(plan) => &plan.solver,
+            Document::LayerFlow(plan) => &plan.solver,
         }
     }
 
@@ -114,6 +124,7 @@ impl Document {
             Document::Joint(plan) => plan.seconds,
             Document::Local(plan) => plan.seconds,
             Document::Strategies(plan) => plan.seconds,
+            Document::LayerFlow(plan) => plan.seconds,
         }
     }
 
@@ -133,6 +144,7 @@ impl Document {
             Document::Joint(plan) => &mut plan.origin,
             Document::Local(plan) => &mut plan.origin,
             Document::Strategies(plan) => &mut plan.origin,
+            Document::LayerFlow(plan) => &mut plan.origin,
         }
     }
 
@@ -143,6 +155,7 @@ impl Document {
             Document::Joint(plan) => write_joint_plan(plan),
             Document::Local(plan) => write_local_plan(plan),
             Document::Strategies(plan) => write_strategy_plan(plan),
+            Document::LayerFlow(plan) => write_layer_plan(plan),
         }
     }
 }
@@ -177,6 +190,9 @@ impl<'a> PlanFile<'a> {
             }
             Kind::Strategies => {
                 PlanFile::Whole(label, Document::Strategies(Box::new(import_strategy_plan(label, bytes)?)))
+            }
+            Kind::LayerFlow => {
+                PlanFile::Whole(label, Document::LayerFlow(Box::new(import_layer_plan(label, bytes)?)))
             }
         })
     }
@@ -232,6 +248,8 @@ pub(super) fn kind(bytes: &[u8]) -> Kind {
         Kind::Local
     } else if names(STRATEGY_PLAN_SCHEMA) {
         Kind::Strategies
+    } else if names(LAYER_PLAN_SCHEMA) {
+        Kind::LayerFlow
     } else {
         Kind::Placement
     }

@@ -5,6 +5,7 @@
 //! | [`Kind::Placement`] | a graph on a cluster, under an objective | a device for every operator |
 //! | [`Kind::Joint`] | a training graph, or a file of Piper, with the parallelism to use | stages with degrees and configurations |
 //! | [`Kind::Local`] | a GGUF file on one machine, with `local` | a command line of llama.cpp |
+//! | [`Kind::LayerFlow`] | a file of nodes that may hold layers, with their rates and links | layers on nodes |
 //! | [`Kind::Strategies`] | a file of strategies with their costs | a strategy for every node |
 //!
 //! [`kind`] determines which kind is meant, [`read`] turns the input into a [`Task`], and the task solves, bounds,
@@ -16,6 +17,7 @@ mod cluster;
 mod compare;
 mod document;
 mod export;
+pub mod flow;
 pub mod joint;
 pub mod local;
 pub mod options;
@@ -30,8 +32,8 @@ use std::sync::atomic::AtomicBool;
 use stagewright_core::document::{ClusterDocument, RuntimeDocument};
 use stagewright_core::solver::{Context, Event, Observer, Stop};
 use stagewright_costs::training::Log;
-use stagewright_formats::is_strategies;
 use stagewright_formats::strategies::HEAD;
+use stagewright_formats::{is_layer_flow, is_strategies};
 use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::units::seconds;
 
@@ -66,6 +68,8 @@ pub enum Kind {
     Local,
     /// A strategy for every node, under a memory limit.
     Strategies,
+    /// Layers on nodes that serve a model together.
+    LayerFlow,
 }
 
 impl Kind {
@@ -76,14 +80,16 @@ impl Kind {
             Kind::Joint => "joint plan",
             Kind::Local => "local plan",
             Kind::Strategies => "strategy problem",
+            Kind::LayerFlow => "layer flow",
         }
     }
 
-    /// Formats a value for display: a time, or a cost.
+    /// Formats a value for display: a time, a cost, or a rate.
     pub fn amount(self, value: f64) -> String {
         match self {
             Kind::Placement | Kind::Joint | Kind::Local => seconds(value),
             Kind::Strategies => format!("{value:.0}"),
+            Kind::LayerFlow => format!("{value:.2} tokens/s"),
         }
     }
 }
@@ -306,9 +312,10 @@ pub fn kind(model: &mut Opened, plan: Option<&[u8]>, wanted: Option<Kind>) -> Ki
     }
     match plan {
         _ if is_strategies(&head) => Kind::Strategies,
+        _ if is_layer_flow(&head) => Kind::LayerFlow,
         Some(plan) => match document::kind(plan) {
             kind @ (Kind::Joint | Kind::Local) => kind,
-            Kind::Placement | Kind::Strategies => Kind::Placement,
+            Kind::Placement | Kind::Strategies | Kind::LayerFlow => Kind::Placement,
         },
         None => wanted.unwrap_or(Kind::Placement),
     }
@@ -343,6 +350,7 @@ pub fn read(
             let (task, notes) = local::Local::read(request, plan)?;
             (Box::new(task), notes)
         }
+        Kind::LayerFlow => (Box::new(flow::LayerFlow::read(request, plan)?), Vec::new()),
         Kind::Strategies => (Box::new(strategies::Strategies::read(request, plan.is_some())?), Vec::new()),
     })
 }

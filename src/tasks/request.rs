@@ -83,6 +83,8 @@ pub struct ObjectiveOptions {
 pub struct SelectionOptions {
     /// Exact number of stages.
     pub stages: Option<u32>,
+    /// Maximum number of nodes that a token may pass, in a layer flow.
+    pub max_hops: Option<u32>,
     /// Whether every device must have work.
     pub all_devices: bool,
     /// Names or patterns of operators, those of each of which share a stage that holds nothing else.

@@ -11,6 +11,7 @@
 //! of safetensors.
 
 use super::error::{At, InputError};
+use super::flow::is_layer_flow;
 use super::strategies::is_strategies;
 use crate::code::F012;
 use stagewright_core::text::quoted;
@@ -28,6 +29,8 @@ pub enum Foreign {
     Layers,
     /// A strategy problem, which only some commands take.
     Strategies,
+    /// A problem of layer flow, which only some commands take.
+    LayerFlow,
 }
 
 /// Commands that turn a model into a saved program.
@@ -40,6 +43,9 @@ impl Foreign {
     pub fn from_bytes(bytes: &[u8]) -> Option<Foreign> {
         if is_strategies(bytes) {
             return Some(Foreign::Strategies);
+        }
+        if is_layer_flow(bytes) {
+            return Some(Foreign::LayerFlow);
         }
         if bytes.starts_with(ZIP) {
             let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
@@ -85,6 +91,10 @@ impl Foreign {
                 "a strategy problem, which has strategies in place of devices",
                 "only plan, bound, check and bench take it".to_owned(),
             ),
+            Foreign::LayerFlow => (
+                "a problem of layer flow, which has nodes that hold layers in place of operators",
+                "only plan, bound and check take it".to_owned(),
+            ),
         };
         InputError::new(F012, label, At::Whole, message, help)
     }
@@ -115,6 +125,10 @@ mod tests {
         assert_eq!(Foreign::from_bytes(&tensors(single)), Some(Foreign::Safetensors));
         assert_eq!(Foreign::from_bytes(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
         assert_eq!(Foreign::from_bytes(br#" {"problem": {}}"#), Some(Foreign::Strategies));
+        assert_eq!(
+            Foreign::from_bytes(br#"{"layers": 2, "nodes": [{"throughput": [1]}]}"#),
+            Some(Foreign::LayerFlow)
+        );
         for short in [&b""[..], b"PK", b"PK\x03\x04", &[0; 8], &[255; 9]] {
             assert_eq!(Foreign::from_bytes(short), None, "{short:?}");
         }

@@ -44,7 +44,8 @@ pub mod code;
 pub mod cost_graph;
 pub mod error;
 pub mod fault;
-pub mod foreign;
+pub mod flow;
+mod foreign;
 pub mod fusion;
 pub mod joint;
 mod language;
@@ -79,6 +80,7 @@ use stagewright_core::document::GraphDocument;
 
 pub use cluster::{import_cluster, write_cluster};
 pub use error::{At, InputError, Place, Result};
+pub use flow::{import_layer_flow, import_layer_plan, is_layer_flow, write_layer_plan};
 pub use foreign::Foreign;
 pub use joint::{import_joint_plan, is_joint_plan, write_joint_plan};
 pub use local::{import_local_plan, write_local_plan};

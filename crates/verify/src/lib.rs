@@ -28,6 +28,8 @@
 //! A certificate is evidence for throughput, and for makespan if it only counts compute. For latency and
 //! makespan the critical path, the one bound that needs no certificate, is recomputed.
 //!
+//! A plan of layer flow has ranges of layers in place of a placement: [`check_layers`] checks that tokens flow as it states.
+//!
 //! A strategy problem has strategies in place of devices. [`check_strategies`] recomputes the cost and the usage of its
 //! plan, and replays the certificate of the bound from the costs of the problem.
 //!
@@ -74,6 +76,7 @@ mod claim;
 pub mod code;
 mod constraint;
 mod error;
+mod flow;
 mod joint;
 mod read;
 mod report;
@@ -84,6 +87,7 @@ mod violation;
 
 pub use check::check;
 pub use error::CheckError;
+pub use flow::{LayerReport, LayerVerdict, LayerViolation, check_layers};
 pub use joint::{
     JointReport, JointStageFigures, JointVerdict, JointViolation, check_joint, check_joint_layers,
 };

@@ -8,10 +8,11 @@ const JOINT: &[Kind] = &[Kind::Joint];
 const EITHER: &[Kind] = &[Kind::Placement, Kind::Joint];
 const LOCAL: &[Kind] = &[Kind::Local];
 const ON_DEVICES: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local];
-const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies];
+const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies, Kind::LayerFlow];
+const FLOW: &[Kind] = &[Kind::LayerFlow];
 const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
 /// Those whose solvers have tables, threads or random choices.
-const SEARCHED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies];
+const SEARCHED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies, Kind::LayerFlow];
 
 const fn option(
     group: Group,
@@ -355,6 +356,13 @@ pub const OPTIONS: &[OptionRecord] = &[
         PLACEMENT,
         Number("N", U32),
         "Exact number of stages: devices that hold operators, the replicas of a stage counted once",
+    ),
+    option(
+        Group::Selection,
+        "max_hops",
+        FLOW,
+        Number("N", U32),
+        "Maximum number of nodes that a token may pass",
     ),
     option(
         Group::Selection,

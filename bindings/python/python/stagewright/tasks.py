@@ -47,6 +47,7 @@ class Task:
         microbatches: Number of microbatches of the schedule (placements).
         max_replicas: Maximum number of devices that a stage may be replicated on (placements).
         stages: Exact number of stages: devices that hold operators, the replicas of a stage counted once (placements).
+        max_hops: Maximum number of nodes that a token may pass (layer flows).
         all_devices: Whether every device must have work; hosts only in a cluster of hosts (placements).
         alone: Names of operators, or patterns with ``*`` and ``?``; the operators of each share a stage that holds
             nothing else (placements).
@@ -90,6 +91,7 @@ class Task:
         microbatches: int | None = None,
         max_replicas: int | None = None,
         stages: int | None = None,
+        max_hops: int | None = None,
         all_devices: bool = False,
         alone: str | Sequence[str] = (),
         within: float | None = None,
@@ -122,6 +124,7 @@ class Task:
             "microbatches": microbatches,
             "max_replicas": max_replicas,
             "stages": stages,
+            "max_hops": max_hops,
             "all_devices": all_devices or None,
             "alone": ([alone] if isinstance(alone, str) else list(alone)) or None,
             "within": within,
@@ -140,7 +143,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """``placement``, ``joint plan``, ``local plan`` or ``strategy problem``."""
+        """``placement``, ``joint plan``, ``local plan``, ``strategy problem`` or ``layer flow``."""
         return self._native.kind
 
     @property

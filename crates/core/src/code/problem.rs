@@ -56,5 +56,12 @@ crate::codes! {
         /// finite. Times are in seconds, sizes in bytes and bandwidths in bytes per second; the message names the operator or tensor.
         /// Correct the figure, or give 0 for what takes no time.
         P009,
+
+        /// layer flow out of range
+        ///
+        /// A problem of layer flow has up to 1,000 layers and 1,000 nodes. Every node serves a positive number of tokens per second
+        /// with each number of layers that it may hold, and links carry 0 tokens per second or more between two nodes, from the
+        /// `"source"` or to the `"sink"`. The message names the figure; correct the file.
+        P010,
     }
 }

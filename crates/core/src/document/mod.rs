@@ -11,6 +11,8 @@
 //! | `stagewright.problem/1` | [`ProblemDocument`] | a graph, a cluster, an objective and limits, for other programs |
 //! | IOPDDL | [`StrategiesDocument`] | a choice of strategies under a memory limit |
 //! | `stagewright.strategy-plan/1` | [`StrategyPlanDocument`] | such a choice, its cost and its lower bound |
+//! | `stagewright.layer-flow/1` | [`LayerFlowDocument`] | nodes that may hold layers, with their rates and links |
+//! | `stagewright.layer-plan/1` | [`LayerPlanDocument`] | layers on these nodes, the tokens that flow, and an upper bound |
 //! | Piper | [`PiperDocument`] | layers with configurations by degree of tensor parallelism |
 //! | `stagewright.local-plan/1` | [`LocalPlanDocument`] | a language model under llama.cpp on one machine, with its lower bound |
 //! | `stagewright.joint-plan/1` | [`JointPlanDocument`] | stages with degrees of parallelism and their lower bound |
@@ -24,6 +26,7 @@
 mod bytes;
 mod cluster;
 mod costs;
+mod flow;
 mod graph;
 mod joint;
 mod local;
@@ -46,6 +49,10 @@ pub use cluster::{
 pub use costs::{
     COSTS_SCHEMA, CostsDocument, KernelCostsDocument, KernelKind, LinkCostsDocument, OperatorCostsDocument,
     TransferKind,
+};
+pub use flow::{
+    FlowEnd, FlowNodeDocument, FlowOutside, LAYER_BOUND_SOURCES, LAYER_FLOW_SCHEMA, LAYER_PLAN_SCHEMA,
+    LayerBoundDocument, LayerCertificateDocument, LayerFlowDocument, LayerNodeDocument, LayerPlanDocument,
 };
 pub use graph::{
     BatchDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, KernelDocument, OperatorDocument,

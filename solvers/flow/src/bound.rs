@@ -1,0 +1,141 @@
+//! Upper bounds on the flow of every plan.
+
+use stagewright_core::document::LayerCertificateDocument;
+use stagewright_core::solver::Stop;
+
+use crate::prices::{Claim, prices};
+use crate::problem::Problem;
+use crate::solution::Bound;
+
+/// Steps of a bisection.
+const BISECTIONS: usize = 40;
+/// Relative width at which a bisection ends.
+const WIDTH: f64 = 1e-6;
+
+/// The bound of hops: each token passes at most `max_hops` nodes, and as many of their layers as the model has, so at any price λ of a
+/// hop Σ (k − λ) · min(rate with k layers / F, 1) over the nodes is at least layers − λ · hops. With λ = 0 it needs no limit of
+/// hops. The price is found by golden section; every price gives a bound. O(rates · log²).
+pub(crate) fn of_hops(problem: &Problem, max_hops: Option<u32>) -> Bound {
+    let bound = |price: f64| {
+        let flow = at_price(problem, max_hops, price);
+        Bound { flow, certificate: LayerCertificateDocument::Hops { flow, price } }
+    };
+    let mut best = bound(0.0);
+    let Some(hops) = max_hops else { return best };
+    let (mut low, mut high) = (0.0, problem.layers as f64 / f64::from(hops.max(1)));
+    let ratio = (5f64.sqrt() - 1.0) / 2.0;
+    for _ in 0..40 {
+        let [left, right] = [high - ratio * (high - low), low + ratio * (high - low)].map(bound);
+        let is_left = left.flow <= right.flow;
+        let better = if is_left { left } else { right };
+        if is_left {
+            high = low + ratio * (high - low);
+        } else {
+            low = high - ratio * (high - low);
+        }
+        if better.flow < best.flow {
+            best = better;
+        }
+    }
+    best
+}
+
+/// Whether the bound of hops proves, at a price of a hop, that no plan serves more than `flow`.
+pub(crate) fn excludes(problem: &Problem, max_hops: Option<u32>, price: f64, flow: f64) -> bool {
+    let work: f64 = problem.rates.iter().map(|rates| node_work(rates, price, flow)).sum();
+    let needed = problem.layers as f64 - price * max_hops.map_or(0.0, f64::from);
+    work < needed * (1.0 - 1e-12)
+}
+
+/// The largest (k − price) · min(rate with k layers / flow, 1), or 0.
+fn node_work(rates: &[f64], price: f64, flow: f64) -> f64 {
+    let share = |rate: f64| if rate >= flow { 1.0 } else { rate / flow };
+    let work = rates.iter().enumerate().map(|(index, &rate)| (index as f64 + 1.0 - price) * share(rate));
+    work.fold(0.0, f64::max)
+}
+
+/// The least flow that the bound excludes at a price. What nodes can do for a token shrinks as the flow grows, so all
+/// larger flows are excluded as well.
+fn at_price(problem: &Problem, max_hops: Option<u32>, price: f64) -> f64 {
+    let (mut low, mut high) = (0.0, problem.rates.iter().flatten().sum::<f64>() * 2.0);
+    if !excludes(problem, max_hops, price, high) {
+        return f64::INFINITY;
+    }
+    if excludes(problem, max_hops, price, 0.0) {
+        return 0.0;
+    }
+    while high - low > 1e-9 * high {
+        let middle = f64::midpoint(low, high);
+        if excludes(problem, max_hops, price, middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    high
+}
+
+/// The evidence that no plan serves more than `flow`, by prices of covers or of a chain.
+pub(crate) fn at_flow(problem: &Problem, flow: f64, stop: &Stop) -> Option<Bound> {
+    if let Some(prices) = prices(problem, flow, Claim::AnyCovers, stop) {
+        return Some(Bound { flow, certificate: LayerCertificateDocument::Prices { flow, prices } });
+    }
+    if problem.is_ample || is_chain_possible(problem, flow) {
+        return None;
+    }
+    let prices = prices(problem, flow, Claim::SharedLayer, stop)?;
+    Some(Bound { flow, certificate: LayerCertificateDocument::Chain { flow, prices } })
+}
+
+/// Tightens a bound by bisection between the flow of a plan and the bound. The flow of the plan itself comes first, as a
+/// proof there ends the search. Every step that succeeds is a bound; a step that fails says nothing.
+pub(crate) fn tighten(problem: &Problem, value: f64, mut bound: Bound, stop: &Stop) -> Bound {
+    // Sums of rates may be rounded down in the value.
+    let mut low = value * (1.0 + 1e-10);
+    if low >= bound.flow {
+        return bound;
+    }
+    if let Some(best) = at_flow(problem, low, stop) {
+        return best;
+    }
+    for _ in 0..BISECTIONS {
+        if bound.flow - low <= WIDTH * bound.flow || stop.reason().is_some() {
+            break;
+        }
+        let middle = f64::midpoint(low, bound.flow);
+        match at_flow(problem, middle, stop) {
+            Some(better) => bound = better,
+            None => low = middle,
+        }
+    }
+    bound
+}
+
+/// Whether nodes that are connected by links of more than `flow` can hold all layers in one chain that serves more than it.
+fn is_chain_possible(problem: &Problem, flow: f64) -> bool {
+    let count = problem.nodes();
+    let longest: Vec<usize> =
+        problem.rates.iter().map(|rates| crate::problem::longest(rates, flow)).collect();
+    let mut group: Vec<Option<usize>> = vec![None; count];
+    for start in 0..count {
+        if group[start].is_some() || longest[start] == 0 {
+            continue;
+        }
+        let (mut layers, mut open) = (0, vec![start]);
+        group[start] = Some(start);
+        while let Some(node) = open.pop() {
+            layers += longest[node];
+            for other in 0..count {
+                let is_linked = problem.link(node, other) > flow || problem.link(other, node) > flow;
+                if is_linked && group[other].is_none() && longest[other] > 0 {
+                    group[other] = Some(start);
+                    open.push(other);
+                }
+            }
+        }
+        if layers >= problem.layers {
+            return true;
+        }
+    }
+    false
+}

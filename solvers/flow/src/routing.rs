@@ -1,0 +1,226 @@
+//! The most tokens that flow through given ranges of layers: Dinic's maximum flow (1970).
+
+use stagewright_core::document::{FlowEnd, FlowOutside};
+
+use crate::problem::Problem;
+
+/// The layers of every node: its first layer, and their number; 0 layers if it holds none.
+pub type Ranges = Vec<(usize, usize)>;
+
+/// Tokens that flow through given ranges.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Routing {
+    /// Tokens per second.
+    pub flow: f64,
+    /// Tokens per second of every node.
+    pub nodes: Vec<f64>,
+    /// Links that carry tokens, with their tokens per second.
+    pub links: Vec<(FlowEnd, FlowEnd, f64)>,
+}
+
+/// Share of the largest capacity below which a path counts as full.
+const NEGLIGIBLE: f64 = 1e-13;
+
+/// A network with capacities, kept between uses so that its memory is.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    /// Edges in pairs: an edge and its reverse.
+    to: Vec<usize>,
+    room: Vec<f64>,
+    next: Vec<usize>,
+    first: Vec<usize>,
+    level: Vec<usize>,
+    at: Vec<usize>,
+    queue: Vec<usize>,
+}
+
+const NONE: usize = usize::MAX;
+
+impl Network {
+    fn reset(&mut self, vertices: usize) {
+        self.to.clear();
+        self.room.clear();
+        self.next.clear();
+        self.first.clear();
+        self.first.resize(vertices, NONE);
+    }
+
+    /// Adds an edge, and returns its index.
+    fn connect(&mut self, from: usize, to: usize, room: f64) -> usize {
+        let edge = self.to.len();
+        for (end, other, room) in [(from, to, room), (to, from, 0.0)] {
+            self.to.push(other);
+            self.room.push(room);
+            self.next.push(self.first[end]);
+            self.first[end] = self.to.len() - 1;
+        }
+        edge
+    }
+
+    /// Tokens on an edge after [`Network::maximum`].
+    fn carried(&self, edge: usize) -> f64 {
+        self.room[edge + 1]
+    }
+
+    fn layer(&mut self, source: usize, sink: usize, least: f64) -> bool {
+        self.level.clear();
+        self.level.resize(self.first.len(), NONE);
+        self.level[source] = 0;
+        self.queue.clear();
+        self.queue.push(source);
+        let mut done = 0;
+        while let Some(&vertex) = self.queue.get(done) {
+            done += 1;
+            let mut edge = self.first[vertex];
+            while edge != NONE {
+                let next = self.to[edge];
+                if self.room[edge] > least && self.level[next] == NONE {
+                    self.level[next] = self.level[vertex] + 1;
+                    self.queue.push(next);
+                }
+                edge = self.next[edge];
+            }
+        }
+        self.level[sink] != NONE
+    }
+
+    fn push(&mut self, vertex: usize, sink: usize, wanted: f64, least: f64) -> f64 {
+        if vertex == sink {
+            return wanted;
+        }
+        let mut pushed = 0.0;
+        while self.at[vertex] != NONE {
+            let edge = self.at[vertex];
+            let next = self.to[edge];
+            if self.room[edge] > least && self.level[next] == self.level[vertex] + 1 {
+                let amount = self.push(next, sink, (wanted - pushed).min(self.room[edge]), least);
+                self.room[edge] -= amount;
+                self.room[edge ^ 1] += amount;
+                pushed += amount;
+                if wanted - pushed <= least {
+                    return pushed;
+                }
+            }
+            self.at[vertex] = self.next[edge];
+        }
+        pushed
+    }
+
+    /// The maximum flow.
+    fn maximum(&mut self, source: usize, sink: usize) -> f64 {
+        let least = self.room.iter().copied().fold(0.0, f64::max) * NEGLIGIBLE;
+        let mut flow = 0.0;
+        while self.layer(source, sink, least) {
+            self.at.clone_from(&self.first);
+            let pushed = self.push(source, sink, f64::INFINITY, least);
+            if pushed <= least {
+                break;
+            }
+            flow += pushed;
+        }
+        flow
+    }
+}
+
+impl Network {
+    /// The most tokens per second through given ranges: on the layers alone where no link limits anything, else over
+    /// every link. The depth of the recursion is the number of nodes on a path.
+    pub(crate) fn flow(&mut self, problem: &Problem, ranges: &Ranges) -> f64 {
+        if problem.is_ample {
+            self.over_layers(problem, ranges)
+        } else {
+            self.over_links(problem, ranges, |_, _, _| ())
+        }
+    }
+
+    fn over_layers(&mut self, problem: &Problem, ranges: &Ranges) -> f64 {
+        self.reset(problem.layers + 1);
+        for (rates, &(first, layers)) in problem.rates.iter().zip(ranges) {
+            if layers > 0 {
+                self.connect(first, first + layers, rates[layers - 1]);
+            }
+        }
+        self.maximum(0, problem.layers)
+    }
+
+    /// Calls `used` with the ends and the tokens of every edge; the two ends of a node are both its index.
+    fn over_links(
+        &mut self,
+        problem: &Problem,
+        ranges: &Ranges,
+        mut used: impl FnMut(FlowEnd, FlowEnd, f64),
+    ) -> f64 {
+        let count = problem.nodes();
+        let [source, sink] = [2 * count, 2 * count + 1];
+        self.reset(2 * count + 2);
+        let mut begins: Vec<Vec<usize>> = vec![Vec::new(); problem.layers + 1];
+        for (node, &(first, layers)) in ranges.iter().enumerate() {
+            if layers > 0 {
+                begins[first].push(node);
+            }
+        }
+        let mut edges = Vec::new();
+        let index = |node: usize| FlowEnd::Node(node as u32);
+        for (node, &(first, layers)) in ranges.iter().enumerate().filter(|(_, range)| range.1 > 0) {
+            let end = first + layers;
+            let serving = self.connect(2 * node, 2 * node + 1, problem.rates[node][layers - 1]);
+            edges.push((index(node), index(node), serving));
+            if first == 0 && problem.source[node] > 0.0 {
+                let edge = self.connect(source, 2 * node, problem.source[node]);
+                edges.push((FlowEnd::Outside(FlowOutside::Source), index(node), edge));
+            }
+            if end == problem.layers && problem.sink[node] > 0.0 {
+                let edge = self.connect(2 * node + 1, sink, problem.sink[node]);
+                edges.push((index(node), FlowEnd::Outside(FlowOutside::Sink), edge));
+            }
+            for &other in &begins[end] {
+                let room = problem.link(node, other);
+                if room > 0.0 {
+                    let edge = self.connect(2 * node + 1, 2 * other, room);
+                    edges.push((index(node), index(other), edge));
+                }
+            }
+        }
+        let flow = self.maximum(source, sink);
+        for (from, to, edge) in edges {
+            used(from, to, self.carried(edge));
+        }
+        flow
+    }
+}
+
+/// Routes the most tokens per second through given ranges. Dinic's algorithm, O(nodes² · links) in the worst case.
+///
+/// # Panics
+/// If a node holds more layers than it can, or layers that do not exist.
+pub fn route(problem: &Problem, ranges: &Ranges) -> Routing {
+    let mut nodes = vec![0.0; problem.nodes()];
+    let mut links = Vec::new();
+    let mut network = Network::default();
+    let flow = network.over_links(problem, ranges, |from, to, carried| match (from, to) {
+        (FlowEnd::Node(node), FlowEnd::Node(other)) if node == other => nodes[node as usize] = carried,
+        _ if carried > 0.0 => links.push((from, to, carried)),
+        _ => {}
+    });
+    Routing { flow, nodes, links }
+}
+
+/// Largest number of nodes on a path from the first layer to the last through given ranges; 0 if there is no path.
+/// O(nodes + layers).
+pub fn hops(problem: &Problem, ranges: &Ranges) -> usize {
+    let mut ends: Vec<Vec<usize>> = vec![Vec::new(); problem.layers + 1];
+    for &(first, layers) in ranges.iter().filter(|range| range.1 > 0) {
+        ends[first].push(first + layers);
+    }
+    // Largest number of nodes from the first layer to before each layer; 0 where no path leads.
+    let mut longest = vec![0; problem.layers + 1];
+    for first in 0..problem.layers {
+        if first > 0 && longest[first] == 0 {
+            continue;
+        }
+        for &end in &ends[first] {
+            longest[end] = longest[end].max(longest[first] + 1);
+        }
+    }
+    longest[problem.layers]
+}

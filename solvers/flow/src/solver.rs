@@ -1,0 +1,156 @@
+//! The solve: chains, blocks and annealing from below, prices from above.
+
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Event, Status};
+use stagewright_core::tolerance;
+
+use crate::blocks;
+use crate::bound::{of_hops, tighten};
+use crate::chain::{best_chain, loose_chains};
+use crate::problem::Problem;
+use crate::routing::{Ranges, hops, route};
+use crate::search::Search;
+use crate::solution::{Bound, Plan, Request, Solution};
+
+/// Steps of a short and of a long annealing for each node.
+const STEPS: [u64; 2] = [1_000, 8_000];
+/// Chains that annealing starts from.
+const CHAINS: usize = 8;
+/// Long annealings.
+const RESTARTS: u64 = 6;
+/// Steps of the bisection for blocks.
+const BISECTIONS: usize = 12;
+
+/// Finds ranges of layers through which most tokens flow, and an upper bound on the flow of every plan.
+///
+/// The first plan is the best chain. Prices of nodes then bound the flow from above: if they exclude more than the flow of
+/// the plan, it is optimal. Otherwise blocks of parallel chains and annealing of ranges look for more, until the bound is
+/// reached or their steps are done. The number of steps, and so the plan, does not depend on the machine, but for limits of time.
+pub fn solve(problem: &Problem, request: &Request, context: &mut Context<'_>) -> Solution {
+    let mut run =
+        Run { problem, max_hops: request.max_hops, best: None, bound: of_hops(problem, request.max_hops) };
+    run.phase("chains", context);
+    let limit = run.limit();
+    if let Some(ranges) = best_chain(problem, limit) {
+        run.offer(&ranges, context);
+    }
+    run.phase("prices", context);
+    run.tighten(context);
+    if !run.is_done(context) {
+        run.phase("blocks", context);
+        run.blocks(context);
+        run.tighten(context);
+    }
+    if !run.is_done(context) {
+        run.phase("annealing", context);
+        run.anneal(context);
+        run.tighten(context);
+    }
+    run.solution(context)
+}
+
+struct Run<'p> {
+    problem: &'p Problem,
+    max_hops: Option<u32>,
+    best: Option<Plan>,
+    bound: Bound,
+}
+
+impl Run<'_> {
+    fn phase(&self, name: &str, context: &mut Context<'_>) {
+        context.emit(Event::Phase { name: name.into() });
+    }
+
+    /// Largest number of nodes on a path.
+    fn limit(&self) -> usize {
+        self.max_hops.map_or(usize::MAX, |hops| hops as usize)
+    }
+
+    fn value(&self) -> f64 {
+        self.best.as_ref().map_or(0.0, |plan| plan.flow)
+    }
+
+    /// Whether nothing more can be found, or enough was.
+    fn is_done(&self, context: &Context<'_>) -> bool {
+        let gap = tolerance::gap(self.bound.flow, self.value());
+        context.stop().reason().is_some() || gap == 0.0 || context.gap_reached(self.bound.flow, self.value())
+    }
+
+    /// Keeps a plan if it is better than the best one. Nodes through which nothing flows hold nothing.
+    fn offer(&mut self, ranges: &Ranges, context: &mut Context<'_>) {
+        let routing = route(self.problem, ranges);
+        let mut used = ranges.clone();
+        for (range, &carried) in used.iter_mut().zip(&routing.nodes) {
+            if carried <= 0.0 {
+                *range = (0, 0);
+            }
+        }
+        if routing.flow > self.value() && hops(self.problem, &used) <= self.limit() {
+            context.emit(Event::Incumbent { value: routing.flow });
+            self.best = Some(Plan { flow: routing.flow, ranges: used, routing });
+        }
+    }
+
+    fn tighten(&mut self, context: &mut Context<'_>) {
+        let before = self.bound.flow;
+        self.bound = tighten(self.problem, self.value(), self.bound.clone(), context.stop());
+        if self.bound.flow < before {
+            context.emit(Event::Bound { value: self.bound.flow, source: self.bound.source() });
+        }
+    }
+
+    /// Plans of blocks, by bisection of the flow between the best plan and the bound.
+    fn blocks(&mut self, context: &mut Context<'_>) {
+        let (mut low, mut high) = (self.value(), self.bound.flow);
+        for _ in 0..BISECTIONS {
+            if self.is_done(context) || high - low <= 1e-4 * high {
+                return;
+            }
+            let middle = f64::midpoint(low, high);
+            match blocks::plan(self.problem, middle, context.stop()) {
+                Some(ranges) => {
+                    self.offer(&ranges, context);
+                    low = middle.max(self.value());
+                }
+                None => high = middle,
+            }
+        }
+    }
+
+    /// Short annealings from chains and from the best plan, then long ones from the best plan.
+    fn anneal(&mut self, context: &mut Context<'_>) {
+        let mut starts: Vec<Ranges> = self.best.iter().map(|plan| plan.ranges.clone()).collect();
+        starts.extend(loose_chains(self.problem, CHAINS));
+        let steps = STEPS.map(|steps| steps * self.problem.nodes() as u64);
+        let short = (0..).zip(starts).map(|(task, start)| (task, Some(start), steps[0]));
+        let long = (0..RESTARTS).map(|task| (1000 + task, None, steps[1]));
+        for (task, start, steps) in short.chain(long) {
+            if self.is_done(context) {
+                return;
+            }
+            let Some(start) = start.or_else(|| self.best.as_ref().map(|plan| plan.ranges.clone())) else {
+                return;
+            };
+            let mut random = seed::stream(context.seed(), task);
+            let mut search = Search::new(self.problem, self.limit(), self.bound.flow);
+            let (ranges, _) = search.anneal(start, steps, &mut random, context.stop());
+            self.offer(&ranges, context);
+        }
+    }
+
+    fn solution(self, context: &Context<'_>) -> Solution {
+        let is_closed = tolerance::gap(self.bound.flow, self.value()) == 0.0;
+        let status = match (&self.best, is_closed) {
+            (Some(_), true) => Status::Optimal,
+            (Some(_), false) => Status::Feasible,
+            (None, _) if self.bound.flow <= 0.0 => Status::Infeasible,
+            (None, _) => Status::Unknown,
+        };
+        let is_limited = matches!(status, Status::Feasible | Status::Unknown);
+        let stop = is_limited.then(|| {
+            let is_near = context.gap_reached(self.bound.flow, self.value());
+            context.stop().reason().or(is_near.then_some(stagewright_core::solver::StopReason::Gap))
+        });
+        Solution { status, plan: self.best, bound: self.bound, stop: stop.flatten() }
+    }
+}

@@ -1,0 +1,4 @@
+//! Integration tests of layer flow.
+
+mod agreement;
+mod published;

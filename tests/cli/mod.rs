@@ -2,6 +2,7 @@
 
 mod claims;
 mod commands;
+mod flow;
 mod inputs;
 mod instances;
 mod joint;

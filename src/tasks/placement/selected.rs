@@ -28,7 +28,7 @@ pub(super) fn selection(
     graph: &GraphDocument,
     place: &Place,
 ) -> Result<Selection> {
-    let SelectionOptions { stages, all_devices, alone, within, then } = options;
+    let SelectionOptions { stages, all_devices, alone, within, then, max_hops: _ } = options;
     let option = |name: &str| place(name);
     let wrong = |name: &str, cause: String| Failure::new(U001, cause).at(option(name));
     if alone.len() > MOST_ALONE {

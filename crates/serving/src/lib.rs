@@ -1,0 +1,43 @@
+//! Times and memory of language models that engines such as vLLM, SGLang and TensorRT-LLM serve.
+//!
+//! A [`Model`] is the work of every layer of a structure. A [`Worker`] is a group of equal devices that holds some of the
+//! layers: it gives the seconds of a step by closed forms, the bytes of weights and caches, and the largest batch that fits. A
+//! [`Replica`] is one worker, or several as stages of a pipeline. [`aggregated`] and [`disaggregated`] estimate the time to
+//! the first token (TTFT), the time between tokens (TPOT) and the rate of replicas under a load, and a [`Calibration`] corrects
+//! them by measurements.
+//!
+//! | module | is |
+//! | --- | --- |
+//! | [`model`] | products, experts and mixers of every layer, by kinds of equal layers |
+//! | [`Device`] | peaks, memory and links of a device of a cluster |
+//! | [`Engine`] | constants of an engine, from `data/engines.toml` |
+//! | [`Parallel`] | degrees of tensor, data and expert parallelism |
+//! | [`Worker`] | seconds of a step, by layers; bytes |
+//! | [`Replica`] | stages in a row |
+//! | [`mod@aggregated`], [`mod@disaggregated`] | requests to TTFT, TPOT and rates |
+//! | [`mod@calibration`] | factors of a model, a system and an engine |
+//!
+//! `docs/serving-times.md` has the formulas with their errors; the example `judge` compares predictions with published
+//! measurements and fits the constants.
+
+pub mod aggregated;
+pub mod calibration;
+mod device;
+pub mod disaggregated;
+mod engine;
+pub mod model;
+mod parallel;
+mod replica;
+mod request;
+mod worker;
+
+pub use aggregated::aggregated;
+pub use calibration::{Calibration, Factor};
+pub use device::{DEFAULT_LINK, Device};
+pub use disaggregated::{Pools, disaggregated};
+pub use engine::{Engine, MemoryOf, engine, engines};
+pub use model::Model;
+pub use parallel::Parallel;
+pub use replica::Replica;
+pub use request::{Load, Prediction, RequestClass};
+pub use worker::{Speculation, Step, Worker};

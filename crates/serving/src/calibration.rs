@@ -68,8 +68,10 @@ impl Calibration {
             }
             let earlier = &calibration.factors[..index];
             if earlier.iter().any(|other| other.is_for(&factor.model, &factor.system, &factor.engine)) {
-                let message =
-                    format!("`{}` on `{}` under `{}` is given twice", factor.model, factor.system, factor.engine);
+                let message = format!(
+                    "`{}` on `{}` under `{}` is given twice",
+                    factor.model, factor.system, factor.engine
+                );
                 return Err(wrong(format!("factors[{index}]"), message, "keep one of them"));
             }
         }

@@ -71,8 +71,7 @@ impl Device {
             wrong(format!("{path}.memory_bytes"), message, "add `memory_bytes` to the kind")
         })?;
         let server = document.server.map(|server| (server.devices, server.link));
-        let vendor =
-            || built_in?.server.as_ref().map(|server| (server.devices, server.link.document()));
+        let vendor = || built_in?.server.as_ref().map(|server| (server.devices, server.link.document()));
         let (server, between) =
             server.or_else(vendor).unwrap_or((document.count, document.link.unwrap_or(DEFAULT_LINK)));
         Ok(Device {

@@ -16,8 +16,6 @@ pub struct Pools<'a> {
     pub prefill: Replica<'a>,
     /// Number of replicas for prompts.
     pub prefills: u64,
-    /// Prompts that a rank of them reads at once.
-    pub prompts: u64,
     /// A replica for decoding.
     pub decode: Replica<'a>,
     /// Number of replicas for decoding.
@@ -27,9 +25,11 @@ pub struct Pools<'a> {
 }
 
 impl Pools<'_> {
-    /// Prompts a second that the pool for prompts reads.
+    /// Prompts a second that the pool for prompts reads if none of its steps is idle: each reads as many prompts as a chunk
+    /// holds.
     pub fn prefill_rate(&self, class: &RequestClass) -> f64 {
-        let prompts = self.prompts as f64;
+        let chunk = self.prefill.stages()[0].engine().chunk as f64;
+        let prompts = (chunk / class.computed()).floor().max(1.0);
         let at_once = self.prefills as f64 * self.prefill.data() * prompts;
         at_once / self.prefill.prompt_interval(class, prompts)
     }
@@ -52,8 +52,14 @@ impl Pools<'_> {
 /// Times and rates of pools under a load; `None` if weights or one sequence do not fit.
 ///
 /// By Little's law the C requests of the load are in three places: with a decode time S = (output − 1) · TPOT,
-/// `C · S / (TTFT + S)` of them are decoded, which gives the batch and with it TPOT. The time to the first token is that of a
-/// prompt, of sending its cache and of `wait_s`, or that of the queue before a pool that cannot keep up: C / rate − S.
+/// `C · S / (TTFT + S)` of them are decoded, which gives the batch and with it TPOT. The time to the first token is
+///
+/// ```text
+/// P + transfer + wait_steps · TPOT + wait_s + burst · C / rate of prompts
+/// ```
+///
+/// or that of the queue before a pool that cannot keep up: `C / rate − S` before prompts, and what the largest batch leaves
+/// waiting before decoding.
 ///
 /// # Errors
 /// If the class or the load has no tokens or requests (L024). `label` names the input that has them.
@@ -82,7 +88,7 @@ pub fn disaggregated(
         let decoding = steps * tpot;
         let queue = load.concurrency / rate - decoding;
         let room = (load.concurrency / (fitting * ranks) - 1.0) * decoding;
-        ttft = (alone + burst).max(queue).max(room);
+        ttft = (alone + engine.wait_steps * tpot + burst).max(queue).max(room);
         let next = load.concurrency * decoding / (ttft + decoding) / ranks;
         batch = (batch + next.clamp(1.0, fitting)) / 2.0;
     }

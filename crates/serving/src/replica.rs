@@ -162,7 +162,8 @@ impl<'a> Replica<'a> {
         let decode = Step::decode(sequences, class.mean_context());
         let of_stage = |stage: &Worker| -> f64 {
             let alone = stage.seconds(&decode);
-            let mixed = |&(tokens, past): &(f64, f64)| stage.seconds(&decode.with_prompt(tokens, past)) - alone;
+            let mixed =
+                |&(tokens, past): &(f64, f64)| stage.seconds(&decode.with_prompt(tokens, past)) - alone;
             self.chunks(class).iter().map(mixed).sum()
         };
         self.stages.iter().map(of_stage).fold(0.0, f64::max)

@@ -30,7 +30,8 @@ pub(crate) fn calibrated(cases: &[&Case], errors: &[Option<[f64; 2]>]) -> Vec<Op
 pub(crate) fn calibration(cases: &[&Case], errors: &[Option<[f64; 2]>]) -> Calibration {
     let factors = groups(cases).into_values().filter_map(|members| {
         let row = &cases[*members.first()?].row;
-        let ratios = |time: usize| members.iter().filter_map(move |&index| Some(1.0 / (1.0 + errors[index]?[time])));
+        let ratios =
+            |time: usize| members.iter().filter_map(move |&index| Some(1.0 / (1.0 + errors[index]?[time])));
         Some(Factor {
             model: row.model_path.clone(),
             system: row.system.clone(),

@@ -21,7 +21,7 @@ const SYSTEMS: [(&str, &str); 4] = [
 #[derive(Debug, Clone)]
 enum Workers {
     Aggregated(Parallel),
-    Disaggregated { prefill: Parallel, prefills: u64, prompts: u64, decode: Parallel, decodes: u64 },
+    Disaggregated { prefill: Parallel, prefills: u64, decode: Parallel, decodes: u64 },
 }
 
 /// A row with its model and device.
@@ -74,7 +74,6 @@ impl Case {
             let workers = Workers::Disaggregated {
                 prefill: degrees(Role::Prefill)?,
                 prefills: count(row.prefill_num_workers),
-                prompts: count(row.prefill_batch_size),
                 decode,
                 decodes,
             };
@@ -105,16 +104,14 @@ impl Case {
             worker.map(Replica::single).map_err(|error| error.message)
         };
         let prediction = match self.workers {
-            Workers::Aggregated(parallel) => {
-                aggregated("row", &replica(parallel)?, &self.class, &self.load).map_err(|error| error.message)?
-            }
-            Workers::Disaggregated { prefill, prefills, prompts, decode, decodes } => {
+            Workers::Aggregated(parallel) => aggregated("row", &replica(parallel)?, &self.class, &self.load)
+                .map_err(|error| error.message)?,
+            Workers::Disaggregated { prefill, prefills, decode, decodes } => {
                 let between = self.device.between;
                 let transfer = LinkDocument { bandwidth: between.bandwidth * engine.link, ..between };
                 let pools = Pools {
                     prefill: replica(prefill)?,
                     prefills,
-                    prompts,
                     decode: replica(decode)?,
                     decodes,
                     transfer,
@@ -137,11 +134,10 @@ impl Case {
 
     /// Relative errors of the peer's predictions.
     pub(crate) fn peer_errors(&self) -> [Option<f64>; 2] {
-        let error = |predicted: Option<f64>, measured: f64| predicted.map(|predicted| predicted / 1e3 / measured - 1.0);
-        [
-            error(self.row.peer_ttft_ms, self.measured[0]),
-            error(self.row.peer_tpot_ms, self.measured[1]),
-        ]
+        let error = |predicted: Option<f64>, measured: f64| {
+            predicted.map(|predicted| predicted / 1e3 / measured - 1.0)
+        };
+        [error(self.row.peer_ttft_ms, self.measured[0]), error(self.row.peer_tpot_ms, self.measured[1])]
     }
 }
 

@@ -31,7 +31,8 @@ pub(crate) fn fit(cases: &[&Case], models: &Models, engines: &[Engine]) -> Vec<E
     let residuals = |logs: &[f64]| -> Vec<f64> {
         let values: Vec<f64> = logs.iter().map(|log| log.exp()).collect();
         let engines = with_values(engines, &values);
-        let priors = unknowns.iter().zip(logs).map(|(unknown, log)| PRIOR * (log - unknown.constant.prior.ln()));
+        let priors =
+            unknowns.iter().zip(logs).map(|(unknown, log)| PRIOR * (log - unknown.constant.prior.ln()));
         let errors = cases.iter().flat_map(|case| match case.predict(models, &engines) {
             Ok(Outcome::Predicted(prediction)) => [
                 WEIGHTS[0] * (prediction.ttft / case.measured[0]).ln(),
@@ -56,7 +57,8 @@ pub(crate) fn fit(cases: &[&Case], models: &Models, engines: &[Engine]) -> Vec<E
         let mut gain = 0.0;
         for _ in 0..8 {
             let step = step(&derivatives, &now, damping);
-            let next: Vec<f64> = logs.iter().zip(step).map(|(log, step)| log - step.clamp(-1.0, 1.0)).collect();
+            let next: Vec<f64> =
+                logs.iter().zip(step).map(|(log, step)| log - step.clamp(-1.0, 1.0)).collect();
             let then = residuals(&next);
             gain = 1.0 - cost(&then) / cost(&now);
             if gain > 0.0 {

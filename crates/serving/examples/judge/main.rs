@@ -80,7 +80,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn lines(rows: &[rows::Row], cases: &[Result<Case, String>], errors: &[Option<[f64; 2]>]) {
     let mut remaining = errors.iter();
     for (row, case) in rows.iter().zip(cases) {
-        let what = format!("{} | {} | {} | {} | {}", row.row, row.backend, row.model_path, row.system, row.mode);
+        let what =
+            format!("{} | {} | {} | {} | {}", row.row, row.backend, row.model_path, row.system, row.mode);
         match case {
             Err(reason) => println!("{what} | - | {reason}"),
             Ok(case) => {
@@ -108,7 +109,8 @@ fn left_out_errors(
     models: &Models,
     engines: &[Engine],
 ) -> Vec<Option<[f64; 2]>> {
-    let name = |case: &Case| models.get(case.model).hidden.to_bits() ^ models.get(case.model).layers.len() as u64;
+    let name =
+        |case: &Case| models.get(case.model).hidden.to_bits() ^ models.get(case.model).layers.len() as u64;
     let names: BTreeSet<u64> = fitted.iter().map(|case| name(case)).collect();
     let without: BTreeMap<u64, Vec<Engine>> = names
         .into_iter()

@@ -26,7 +26,8 @@ struct Entry {
 }
 
 static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    serde_json::from_slice(include_bytes!("models.json")).unwrap_or_else(|error| panic!("models.json: {error}"))
+    serde_json::from_slice(include_bytes!("models.json"))
+        .unwrap_or_else(|error| panic!("models.json: {error}"))
 });
 
 /// Models that were read, by name and label.

@@ -24,7 +24,6 @@ pub(crate) struct Row {
     attention_dp_size: Option<f64>,
     moe_tp_size: Option<f64>,
     moe_ep_size: Option<f64>,
-    pub(crate) prefill_batch_size: Option<f64>,
     pub(crate) prefill_num_workers: Option<f64>,
     prefill_tp_size: Option<f64>,
     prefill_pp_size: Option<f64>,
@@ -65,7 +64,8 @@ impl Row {
 
     /// Sequences of a rank.
     pub(crate) fn batch(&self) -> Option<f64> {
-        if self.is_disaggregated() { self.decode_batch_size } else { self.batch_size }.filter(|&batch| batch > 0.0)
+        if self.is_disaggregated() { self.decode_batch_size } else { self.batch_size }
+            .filter(|&batch| batch > 0.0)
     }
 
     /// Degrees of workers, and stages. Without a data degree, experts on more devices than the tensor degree imply one; degrees

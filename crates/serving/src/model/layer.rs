@@ -125,7 +125,14 @@ impl LayerKind {
             }
         }
         let launches = launches(layer);
-        LayerKind { products, experts, mixer: layer.mixer.clone(), layer: layer.clone(), other_bytes, launches }
+        LayerKind {
+            products,
+            experts,
+            mixer: layer.mixer.clone(),
+            layer: layer.clone(),
+            other_bytes,
+            launches,
+        }
     }
 }
 
@@ -137,7 +144,9 @@ fn is_no_product(role: Role) -> bool {
 /// How engines divide the weights of a role.
 fn share(layer: &Layer, role: Role) -> Share {
     match role {
-        Role::QueryDown | Role::KeyValueDown | Role::Router | Role::Indexer | Role::SharedRouter => Share::Whole,
+        Role::QueryDown | Role::KeyValueDown | Role::Router | Role::Indexer | Role::SharedRouter => {
+            Share::Whole
+        }
         Role::Key | Role::Value => match &layer.mixer {
             Mixer::Attention(attention) => Share::Heads(attention.kv_heads),
             _ => Share::Divided,

@@ -4,8 +4,8 @@
 //! divided among devices follows from its role, as vLLM, SGLang and TensorRT-LLM divide it: projections into latents, routers
 //! and indexers are whole on every device, and everything else is divided.
 
-mod layer;
 mod launches;
+mod layer;
 
 use stagewright_core::document::Precision;
 use stagewright_formats::code::L;
@@ -46,7 +46,13 @@ impl Model {
     /// If no layer predicts the next token, or layers attend to an encoder or to later tokens (L023).
     pub fn new(label: &str, structure: &Structure) -> Result<Model> {
         let wrong = |path: String, message: &str| {
-            Err(InputError::at_path(L::L023, label, path, message, "give a model that predicts the next token"))
+            Err(InputError::at_path(
+                L::L023,
+                label,
+                path,
+                message,
+                "give a model that predicts the next token",
+            ))
         };
         let count = structure.layers.iter().take_while(|layer| !layer.is_prediction).count();
         if count == 0 {
@@ -78,7 +84,11 @@ impl Model {
         });
         let layers = layers.collect();
         let bytes = |roles: &[Role]| -> f64 {
-            outside.iter().filter(|tensor| roles.contains(&tensor.role)).map(|tensor| tensor.bytes as f64).sum()
+            outside
+                .iter()
+                .filter(|tensor| roles.contains(&tensor.role))
+                .map(|tensor| tensor.bytes as f64)
+                .sum()
         };
         let table = outside.iter().find(|tensor| tensor.role == Role::Embedding);
         let is_tied = structure.head.is_some_and(|head| head.tied);

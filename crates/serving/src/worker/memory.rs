@@ -12,11 +12,8 @@ impl Worker<'_> {
         let tensor = self.parallel.tensor as f64;
         let layers: f64 =
             self.counts.iter().map(|&(kind, count)| count * self.kind_bytes(&self.model.kinds[kind])).sum();
-        let first = if self.is_first() {
-            self.model.table_bytes / tensor + self.model.tower_bytes
-        } else {
-            0.0
-        };
+        let first =
+            if self.is_first() { self.model.table_bytes / tensor + self.model.tower_bytes } else { 0.0 };
         let is_stored = self.is_last() && !(self.model.is_tied && self.is_first());
         let head = self.model.head.as_ref().filter(|_| is_stored);
         layers + first + head.map_or(0.0, |head| head.bytes / tensor)
@@ -24,10 +21,14 @@ impl Worker<'_> {
 
     /// Bytes of the weights of a layer of a kind on a device.
     fn kind_bytes(&self, kind: &LayerKind) -> f64 {
-        let products: f64 =
-            kind.products.iter().map(|product| product.bytes / product.share.degree(self.parallel.tensor)).sum();
+        let products: f64 = kind
+            .products
+            .iter()
+            .map(|product| product.bytes / product.share.degree(self.parallel.tensor))
+            .sum();
         let devices = self.parallel.experts as f64 * self.parallel.expert_tensor as f64;
-        let experts = kind.experts.as_ref().map_or(0.0, |experts| experts.bytes * experts.count as f64 / devices);
+        let experts =
+            kind.experts.as_ref().map_or(0.0, |experts| experts.bytes * experts.count as f64 / devices);
         products + experts + kind.other_bytes
     }
 
@@ -56,7 +57,9 @@ impl Worker<'_> {
         match &layer.mixer {
             Mixer::Attention(attention) => {
                 let own = attention.indexer.as_ref().filter(|indexer| !indexer.shared);
-                own.map_or(0.0, |indexer| context as f64 * indexer.width as f64 * self.cache.bytes_per_number())
+                own.map_or(0.0, |indexer| {
+                    context as f64 * indexer.width as f64 * self.cache.bytes_per_number()
+                })
             }
             _ => 0.0,
         }

@@ -61,7 +61,8 @@ impl Worker<'_> {
                 let absorbed = 2.0 * rank + rotary;
                 let width = if latent.indexer.is_some() { absorbed } else { expanded };
                 Work {
-                    bytes: number * (index.selected(step.context) * (rank + rotary) + index.read(step.context)),
+                    bytes: number
+                        * (index.selected(step.context) * (rank + rotary) + index.read(step.context)),
                     decode: 2.0 * index.selected(step.context) * heads * absorbed,
                     prompt: 2.0 * index.selected(step.seen) * heads * width,
                     scores: index.flop(step.seen),

@@ -54,15 +54,8 @@ impl<'a> Worker<'a> {
         parallel: Parallel,
     ) -> Result<Worker<'a>> {
         parallel.check(label, model)?;
-        let worker = Worker {
-            model,
-            engine,
-            device,
-            parallel,
-            cache: model.cache,
-            layers: 0..0,
-            counts: Vec::new(),
-        };
+        let worker =
+            Worker { model, engine, device, parallel, cache: model.cache, layers: 0..0, counts: Vec::new() };
         Ok(worker.with_layers(0..model.layers.len()))
     }
 
@@ -134,7 +127,8 @@ impl<'a> Worker<'a> {
         if step.tokens() <= 0.0 {
             return 0.0;
         }
-        let layers: f64 = self.counts.iter().map(|&(kind, count)| count * self.kind_seconds(kind, step)).sum();
+        let layers: f64 =
+            self.counts.iter().map(|&(kind, count)| count * self.kind_seconds(kind, step)).sum();
         layers + self.end_seconds(step)
     }
 

@@ -105,6 +105,11 @@ impl Device {
         own.or_else(half).or_else(any).copied().unwrap_or(f64::MIN_POSITIVE)
     }
 
+    /// Whether products of weights in fewer than 16 bits run in a precision of fewer bits too.
+    pub fn has_units(&self, precision: Precision) -> bool {
+        precision.bytes() < 2.0 && self.peaks.contains_key(&precision)
+    }
+
     /// Link of collectives among a number of devices: within a server if they fit in it.
     pub fn link(&self, devices: u64) -> LinkDocument {
         if devices <= self.server { self.inside } else { self.between }

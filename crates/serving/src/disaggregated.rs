@@ -38,7 +38,13 @@ impl Pools<'_> {
     pub fn decode_rate(&self, class: &RequestClass, batch: f64) -> f64 {
         let sequences = batch * self.decode.data() * self.decodes as f64;
         let steps = (class.output as f64 - 1.0).max(1.0);
-        sequences / (steps * self.decode.token_seconds(batch, class.mean_context()))
+        sequences / (steps * self.token_seconds(class, batch))
+    }
+
+    /// Seconds between tokens of the pool for decoding with a batch on every rank.
+    pub fn token_seconds(&self, class: &RequestClass, batch: f64) -> f64 {
+        let share = self.decode.stages()[0].engine().decode_share;
+        share * self.decode.token_seconds(batch, class.mean_context())
     }
 
     /// Seconds to send the cache of a prompt: bytes of all devices of a rank, each device over its own link.
@@ -55,7 +61,7 @@ impl Pools<'_> {
 /// `C · S / (TTFT + S)` of them are decoded, which gives the batch and with it TPOT. The time to the first token is
 ///
 /// ```text
-/// P + transfer + wait_steps · TPOT + wait_s + burst · C / rate of prompts
+/// P + transfer + handoff_s + wait_steps · TPOT + wait_s + burst · C / rate of prompts
 /// ```
 ///
 /// or that of the queue before a pool that cannot keep up: `C / rate − S` before prompts, and what the largest batch leaves
@@ -78,13 +84,16 @@ pub fn disaggregated(
     }
     let engine = pools.prefill.stages()[0].engine();
     let rate = pools.prefill_rate(class);
-    let alone = pools.prefill.prompt_seconds(class) + pools.transfer_seconds(class) + engine.wait_s;
+    let alone = pools.prefill.prompt_seconds(class)
+        + pools.transfer_seconds(class)
+        + engine.wait_s
+        + engine.handoff_s;
     let burst = if load.is_burst { engine.burst * load.concurrency / rate } else { 0.0 };
     let steps = (class.output as f64 - 1.0).max(1.0);
     let mut batch = (load.concurrency / ranks).clamp(1.0, fitting);
     let (mut ttft, mut tpot) = (alone, 0.0);
     for _ in 0..ITERATIONS {
-        tpot = pools.decode.token_seconds(batch, class.mean_context());
+        tpot = pools.token_seconds(class, batch);
         let decoding = steps * tpot;
         let queue = load.concurrency / rate - decoding;
         let room = (load.concurrency / (fitting * ranks) - 1.0) * decoding;

@@ -49,6 +49,12 @@ pub struct Engine {
     pub link: f64,
     /// Seconds of a collective for every doubling of its devices.
     pub hop_s: f64,
+    /// FLOP, outside of matrix units, to decode a weight that is stored in fewer bits than it is multiplied in.
+    pub decoding: f64,
+    /// Seconds of a step of a pool that only decodes, as a share of those of the same step among prompts.
+    pub decode_share: f64,
+    /// Seconds to hand a request over from a pool for prompts, beside sending its cache.
+    pub handoff_s: f64,
     /// Reads and writes of the hidden state by the small kernels of a layer.
     pub activations: f64,
     /// Seconds of a kernel beyond its work.
@@ -81,6 +87,9 @@ impl Engine {
         let amounts = [
             ("outside_bytes", self.outside_bytes),
             ("hop_s", self.hop_s),
+            ("decoding", self.decoding),
+            ("decode_share", self.decode_share),
+            ("handoff_s", self.handoff_s),
             ("activations", self.activations),
             ("launch_s", self.launch_s),
             ("sequence_s", self.sequence_s),

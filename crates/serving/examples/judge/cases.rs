@@ -7,6 +7,7 @@ use stagewright_serving::{
 };
 
 use super::models::{ModelId, Models};
+use super::report::Errors;
 use super::rows::{Role, Row};
 
 /// Names of systems whose device has another name here.
@@ -122,18 +123,19 @@ impl Case {
         Ok(prediction.map_or(Outcome::OutOfMemory, Outcome::Predicted))
     }
 
-    /// Relative errors of predicted times, to the first token and between tokens; `None` if out of memory.
-    pub(crate) fn errors(&self, models: &Models, engines: &[Engine]) -> Option<[f64; 2]> {
+    /// Relative errors of predicted times, to the first token and between tokens; none if out of memory.
+    pub(crate) fn errors(&self, models: &Models, engines: &[Engine]) -> Errors {
         match self.predict(models, engines) {
-            Ok(Outcome::Predicted(prediction)) => {
-                Some([prediction.ttft / self.measured[0] - 1.0, prediction.tpot / self.measured[1] - 1.0])
-            }
-            _ => None,
+            Ok(Outcome::Predicted(prediction)) => [
+                Some(prediction.ttft / self.measured[0] - 1.0),
+                Some(prediction.tpot / self.measured[1] - 1.0),
+            ],
+            _ => [None; 2],
         }
     }
 
     /// Relative errors of the peer's predictions.
-    pub(crate) fn peer_errors(&self) -> [Option<f64>; 2] {
+    pub(crate) fn peer_errors(&self) -> Errors {
         let error = |predicted: Option<f64>, measured: f64| {
             predicted.map(|predicted| predicted / 1e3 / measured - 1.0)
         };

@@ -23,7 +23,7 @@ macro_rules! constant {
 }
 
 /// Constants of devices and links, which all engines share. Priors are round figures that were chosen before the fit.
-const SHARED: [Constant; 9] = [
+const SHARED: [Constant; 12] = [
     constant!(weight_bandwidth, 0.8),
     constant!(expert_bandwidth, 0.7),
     constant!(cache_bandwidth, 0.6),
@@ -33,6 +33,9 @@ const SHARED: [Constant; 9] = [
     constant!(link, 0.6),
     constant!(hop_s, 4e-6),
     constant!(prompt_share, 0.9),
+    constant!(decoding, 2.0),
+    constant!(decode_share, 0.9),
+    constant!(handoff_s, 0.05),
 ];
 
 /// Constants of each engine.

@@ -1,13 +1,13 @@
 //! Judges predicted times of serving by published measurements.
 //!
 //! ```text
-//! cargo run -p stagewright-serving --example judge -- FILE [--rows] [--fit] [--leave-one-out] [--calibration]
+//! cargo run -p stagewright-serving --example judge -- FILE [--summary] [--fit] [--leave-one-out] [--calibration]
 //! ```
 //!
 //! FILE has the columns of `silicon.csv`. A line a row says what was measured and what the shipped constants give, or why that
 //! cannot be said; then come errors by mode and engine beside the peer's, uncalibrated and with a factor a model, system and
 //! engine that is fitted on other configurations, and rows that ran but are called out of memory. `--fit` fits the constants to
-//! the aggregated rows, `--leave-one-out` fits them without each model in turn and judges the rows of a model by those, and
+//! all rows, `--leave-one-out` fits them without each model in turn and judges the rows of a model by those, and
 //! `--calibration` prints the factors of all rows as a document. `--summary` leaves out the lines of rows.
 
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
@@ -25,9 +25,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::Path;
 
+use calibrate::Scope;
 use cases::{Case, Outcome};
 use constants::{unknowns, values};
 use models::Models;
+use report::Errors;
 use stagewright_serving::{Engine, engines};
 
 const OPTIONS: [&str; 4] = ["--summary", "--fit", "--leave-one-out", "--calibration"];
@@ -47,10 +49,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cases: Vec<Result<Case, String>> =
         rows.iter().map(|row| Case::new(row, &mut models, &engines)).collect();
     let known: Vec<&Case> = cases.iter().flatten().collect();
-    let fitted: Vec<&Case> = known.iter().copied().filter(|case| !case.row.is_disaggregated()).collect();
     if has("--fit") {
         let shipped = values(&engines);
-        engines = fit::fit(&fitted, &models, &engines);
+        engines = fit::fit(&known, &models, &engines);
         println!("constant | engine | prior | shipped | fitted");
         for ((unknown, shipped), value) in unknowns(&engines).iter().zip(shipped).zip(values(&engines)) {
             let engine = unknown.engine.map_or("all", |index| &engines[index].name);
@@ -58,17 +59,21 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{name} | {engine} | {prior:.3e} | {shipped:.3e} | {value:.3e}");
         }
     }
-    let errors: Vec<Option<[f64; 2]>> = if has("--leave-one-out") {
-        left_out_errors(&known, &fitted, &models, &engines)
+    let errors: Vec<Errors> = if has("--leave-one-out") {
+        left_out_errors(&known, &models, &engines)
     } else {
         known.iter().map(|case| case.errors(&models, &engines)).collect()
     };
     if !has("--summary") {
         lines(&rows, &cases, &errors);
     }
-    report::groups("uncalibrated", &known, &errors);
-    let calibrated = calibrate::calibrated(&known, &errors);
-    report::groups("one factor a model, system and engine, from other configurations", &known, &calibrated);
+    let peers: Vec<Errors> = known.iter().map(|case| case.peer_errors()).collect();
+    report::groups("uncalibrated", &known, &errors, &peers);
+    for (scope, what) in [(Scope::Model, "model"), (Scope::Checkpoint, "checkpoint")] {
+        let title = format!("one factor a {what}, system and engine, from other configurations");
+        let [errors, peers] = [&errors, &peers].map(|errors| calibrate::calibrated(&known, errors, scope));
+        report::groups(&title, &known, &errors, &peers);
+    }
     memory(&known, &models, &engines);
     if has("--calibration") {
         println!("\n{}", calibrate::calibration(&known, &errors).write());
@@ -77,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints a line for each row: what it is of, measured and predicted milliseconds, or why there is no prediction.
-fn lines(rows: &[rows::Row], cases: &[Result<Case, String>], errors: &[Option<[f64; 2]>]) {
+fn lines(rows: &[rows::Row], cases: &[Result<Case, String>], errors: &[Errors]) {
     let mut remaining = errors.iter();
     for (row, case) in rows.iter().zip(cases) {
         let what =
@@ -86,7 +91,7 @@ fn lines(rows: &[rows::Row], cases: &[Result<Case, String>], errors: &[Option<[f
             Err(reason) => println!("{what} | - | {reason}"),
             Ok(case) => {
                 let [ttft, tpot] = case.measured.map(|seconds| 1e3 * seconds);
-                let Some([early, later]) = remaining.next().copied().flatten() else {
+                let Some(&[Some(early), Some(later)]) = remaining.next() else {
                     println!("{what} | TTFT {ttft:.1}, TPOT {tpot:.2} | out of memory");
                     continue;
                 };
@@ -103,19 +108,14 @@ fn lines(rows: &[rows::Row], cases: &[Result<Case, String>], errors: &[Option<[f
 }
 
 /// Errors of each case by constants that are fitted without its model.
-fn left_out_errors(
-    cases: &[&Case],
-    fitted: &[&Case],
-    models: &Models,
-    engines: &[Engine],
-) -> Vec<Option<[f64; 2]>> {
+fn left_out_errors(cases: &[&Case], models: &Models, engines: &[Engine]) -> Vec<Errors> {
     let name =
         |case: &Case| models.get(case.model).hidden.to_bits() ^ models.get(case.model).layers.len() as u64;
-    let names: BTreeSet<u64> = fitted.iter().map(|case| name(case)).collect();
+    let names: BTreeSet<u64> = cases.iter().map(|case| name(case)).collect();
     let without: BTreeMap<u64, Vec<Engine>> = names
         .into_iter()
         .map(|left_out| {
-            let others: Vec<&Case> = fitted.iter().copied().filter(|case| name(case) != left_out).collect();
+            let others: Vec<&Case> = cases.iter().copied().filter(|case| name(case) != left_out).collect();
             (left_out, fit::fit(&others, models, engines))
         })
         .collect();

@@ -8,8 +8,11 @@ use super::summary::summary;
 /// Names of the two times.
 const TIMES: [&str; 2] = ["TTFT", "TPOT"];
 
-/// Prints errors by mode, and by engine and mode. `errors` has those of every case; `None` where a case was out of memory.
-pub(crate) fn groups(title: &str, cases: &[&Case], errors: &[Option<[f64; 2]>]) {
+/// Relative errors of the two times of a case, each if there is one.
+pub(crate) type Errors = [Option<f64>; 2];
+
+/// Prints errors by mode, and by engine and mode, beside those of the peer on the rows that both predict.
+pub(crate) fn groups(title: &str, cases: &[&Case], errors: &[Errors], peers: &[Errors]) {
     println!("\n{title}");
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, case) in cases.iter().enumerate() {
@@ -19,11 +22,8 @@ pub(crate) fn groups(title: &str, cases: &[&Case], errors: &[Option<[f64; 2]>]) 
     }
     for (name, members) in &groups {
         for (time, label) in TIMES.iter().enumerate() {
-            let own: Vec<f64> = members.iter().filter_map(|&index| Some(errors[index]?[time])).collect();
-            let both = members.iter().filter_map(|&index| {
-                let peer = cases[index].peer_errors()[time]?;
-                Some((errors[index]?[time], peer))
-            });
+            let own: Vec<f64> = members.iter().filter_map(|&index| errors[index][time]).collect();
+            let both = members.iter().filter_map(|&index| errors[index][time].zip(peers[index][time]));
             let (same, peer): (Vec<f64>, Vec<f64>) = both.unzip();
             println!("{name}, {label}: {}", summary(&own));
             if !peer.is_empty() {

@@ -22,6 +22,9 @@ pub use step::{Speculation, Step};
 /// takes a quarter longer than either.
 const SHARPNESS: f64 = 3.0;
 
+/// Bytes of a weight below which it has to be decoded for products in 16 bits.
+const FEW_BYTES: f64 = 1.5;
+
 /// Bytes of a number of the hidden state.
 const HIDDEN_BYTES: f64 = 2.0;
 
@@ -163,9 +166,18 @@ impl<'a> Worker<'a> {
     /// Seconds to multiply tokens with weights: the rounded maximum of reading and multiplying.
     fn product_seconds(&self, product: &Product, tokens: f64) -> f64 {
         let degree = product.share.degree(self.parallel.tensor);
-        let read = product.bytes / degree / (self.device.bandwidth * self.engine.weight_bandwidth);
+        let read = product.bytes / degree / (self.device.bandwidth * self.engine.weight_bandwidth)
+            + self.decoding_seconds(product.weights / degree, product.bytes / degree, product.precision);
         let flop = 2.0 * product.weights / degree * tokens;
         rounded_maximum(read, flop / (self.device.peak(product.precision) * self.engine.products))
+    }
+
+    /// Seconds to decode weights in fewer than 16 bits where the device multiplies them in 16: the arithmetic is that of single
+    /// precision. Devices without such a peak decode for nothing.
+    fn decoding_seconds(&self, weights: f64, bytes: f64, precision: Precision) -> f64 {
+        let is_decoded = bytes < FEW_BYTES * weights && !self.device.has_units(precision);
+        let rate = self.device.peaks.get(&Precision::Fp32).filter(|_| is_decoded);
+        rate.map_or(0.0, |rate| self.engine.decoding * weights / rate)
     }
 
     /// Seconds of the experts on a device, for the tokens of all ranks.
@@ -173,8 +185,10 @@ impl<'a> Worker<'a> {
         let Parallel { data, expert_tensor, experts: groups, .. } = self.parallel;
         let tokens = tokens * data as f64;
         let (groups, parts) = (groups as f64, expert_tensor as f64);
-        let bytes = experts.expected_distinct(tokens) / groups * experts.bytes / parts;
-        let read = bytes / (self.device.bandwidth * self.engine.expert_bandwidth);
+        let distinct = experts.expected_distinct(tokens) / groups / parts;
+        let (weights, bytes) = (distinct * experts.weights, distinct * experts.bytes);
+        let read = bytes / (self.device.bandwidth * self.engine.expert_bandwidth)
+            + self.decoding_seconds(weights, bytes, experts.precision);
         let flop = 2.0 * tokens * experts.active as f64 * experts.weights / groups / parts;
         rounded_maximum(read, flop / (self.device.peak(experts.precision) * self.engine.expert_products))
     }

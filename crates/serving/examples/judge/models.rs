@@ -64,7 +64,8 @@ impl Models {
 }
 
 /// Words of names that say how a checkpoint was made, not which model it is.
-const FILLERS: [&str; 9] = ["instruct", "fp8", "nvfp4", "bf16", "mxfp4", "int4", "meta", "chat", "2507"];
+const FILLERS: [&str; 12] =
+    ["v0.1", "hf", "it", "instruct", "fp8", "nvfp4", "bf16", "mxfp4", "int4", "meta", "chat", "2507"];
 
 /// The last part of a path in lower case, without fillers.
 fn plain(path: &str) -> String {

@@ -117,12 +117,12 @@ impl<'a> Worker<'a> {
 
     /// Whether the worker has the first layer, and with it the table of tokens.
     pub fn is_first(&self) -> bool {
-        self.layers.start == 0
+        self.layers.start == 0 && !self.layers.is_empty()
     }
 
     /// Whether the worker has the last layer, and with it the projection to the vocabulary.
     pub fn is_last(&self) -> bool {
-        self.layers.end == self.model.layers.len()
+        self.layers.end == self.model.layers.len() && !self.layers.is_empty()
     }
 
     /// Seconds of a step. A step without tokens takes none.

@@ -39,5 +39,5 @@ pub use engine::{Engine, MemoryOf, engine, engines};
 pub use model::Model;
 pub use parallel::Parallel;
 pub use replica::Replica;
-pub use request::{Load, Prediction, RequestClass};
+pub use request::{Load, MOST_TOKENS, Prediction, RequestClass};
 pub use worker::{Speculation, Step, Worker};

@@ -3,6 +3,9 @@
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 
+/// Most tokens of a request; more are taken for a typing error.
+pub const MOST_TOKENS: u64 = 1 << 27;
+
 /// A class of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestClass {
@@ -23,8 +26,8 @@ impl RequestClass {
     /// Checks the lengths.
     ///
     /// # Errors
-    /// If the input or output has no token, or the shared prefix is not shorter than the input (L024). `label` names the input
-    /// that has the class.
+    /// If the input or output has no token, both have more than [`MOST_TOKENS`] together, or the shared prefix is not shorter
+    /// than the input (L024). `label` names the input that has the class.
     pub fn check(&self, label: &str) -> Result<()> {
         let wrong = |path: &str, message: String, help: &str| {
             Err(InputError::at_path(L::L024, label, path, message, help))
@@ -32,6 +35,11 @@ impl RequestClass {
         if self.input == 0 || self.output == 0 {
             let path = if self.input == 0 { "input" } else { "output" };
             return wrong(path, format!("`{path}` is 0"), "give at least one token");
+        }
+        if self.longest() > MOST_TOKENS {
+            let path = if self.input > self.output { "input" } else { "output" };
+            let message = format!("{} tokens of a request, more than {MOST_TOKENS}", self.longest());
+            return wrong(path, message, "correct the number");
         }
         if self.shared_prefix >= self.input {
             let message = format!("the shared prefix has {} of {} tokens", self.shared_prefix, self.input);

@@ -66,6 +66,7 @@ fn requests_without_tokens_and_loads_without_requests_are_refused() {
     let load = Load::benchmark(4.0);
     assert!(is_at(&run(RequestClass::new(0, 5), load).unwrap_err(), "L024", "input"));
     assert!(is_at(&run(RequestClass::new(5, 0), load).unwrap_err(), "L024", "output"));
+    assert!(is_at(&run(RequestClass::new(u64::MAX, 5), load).unwrap_err(), "L024", "input"));
     let shared = RequestClass { input: 5, output: 5, shared_prefix: 5 };
     assert!(is_at(&run(shared, load).unwrap_err(), "L024", "shared_prefix"));
     for concurrency in [0.0, -1.0, f64::NAN, f64::INFINITY] {
@@ -115,6 +116,6 @@ fn drafts_that_are_never_accepted_only_cost() {
     };
     assert!(with(0.0) > plain.token_seconds(4.0, 1000.0));
     assert!(with(0.8) < plain.token_seconds(4.0, 1000.0));
-    let tokens = Speculation { drafts: 2, acceptance: 0.5, draft_share: 0.0 }.tokens_per_step();
-    assert!(near(tokens, 1.75));
+    let tokens = |acceptance| Speculation { drafts: 2, acceptance, draft_share: 0.0 }.tokens_per_step();
+    assert!([0.0, 0.5, 1.0].map(tokens).iter().zip([1.0, 1.75, 3.0]).all(|(&own, other)| near(own, other)));
 }

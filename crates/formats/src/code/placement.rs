@@ -108,10 +108,10 @@ stagewright_core::codes! {
         /// The model has no layers that predict the next token, or reads the outputs of an encoder. Give a decoder.
         L023,
 
-        /// request or load without tokens
+        /// requests or load out of range
         ///
-        /// A class of requests needs at least one token of input and one of output, a shared prefix shorter than the input, and a
-        /// positive concurrency.
+        /// A class of requests needs at least one token of input and one of output, fewer than 2^27 together, a shared prefix shorter
+        /// than the input, and a positive concurrency.
         L024,
 
         /// calibration of serving that cannot be used

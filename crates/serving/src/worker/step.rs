@@ -52,6 +52,7 @@ pub struct Speculation {
 impl Speculation {
     /// Expected tokens of a step: `1 + a + … + a^drafts` (Leviathan et al. 2023, equation 1).
     pub fn tokens_per_step(&self) -> f64 {
-        (0..=self.drafts).map(|power| self.acceptance.clamp(0.0, 1.0).powi(power as i32)).sum()
+        let (tokens, acceptance) = (f64::from(self.drafts) + 1.0, self.acceptance.clamp(0.0, 1.0));
+        if acceptance < 1.0 { (1.0 - acceptance.powf(tokens)) / (1.0 - acceptance) } else { tokens }
     }
 }

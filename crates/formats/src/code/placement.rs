@@ -110,7 +110,7 @@ stagewright_core::codes! {
 
         /// requests or load out of range
         ///
-        /// A class of requests needs at least one token of input and one of output, fewer than 2^27 together, a shared prefix shorter
+        /// A class of requests needs at least one token of input and one of output, at most 2^27 together, a shared prefix shorter
         /// than the input, and a positive concurrency.
         L024,
 

@@ -59,6 +59,10 @@ fn labels_quantise_what_checkpoints_quantise() {
     assert!((dense - 1.0).abs() < 0.01, "{dense}");
     let (attention, experts) = bytes("MiniMaxAI/MiniMax-M2.5", "fp4");
     assert!(attention > 1.9 && (experts - 0.5625).abs() < 0.01, "{attention} {experts}");
+    let cache = |models: &Models, id| models.get(id).cache.bytes_per_number();
+    let mut other = Models::default();
+    let labels = ["fp4", "fp8", "bf16"].map(|label| other.find("Qwen/Qwen3-32B", label).unwrap());
+    assert_eq!(labels.map(|id| cache(&other, id)), [1.0, 1.0, 2.0]);
     let (_, experts) = bytes("openai/gpt-oss-120b", "fp8");
     assert!((experts - 17.0 / 32.0).abs() < 0.01, "the checkpoint's own: {experts}");
 }

@@ -26,7 +26,7 @@ macro_rules! constant {
 const SHARED: [Constant; 12] = [
     constant!(weight_bandwidth, 0.8),
     constant!(expert_bandwidth, 0.7),
-    constant!(cache_bandwidth, 0.6),
+    constant!(cache_bandwidth, 0.8),
     constant!(products, 0.6),
     constant!(expert_products, 0.35),
     constant!(attention, 0.4),

@@ -9,10 +9,14 @@ use crate::model::LayerKind;
 /// FLOP of a chunked scan of a prompt for each that the recurrence needs, and the units that it leaves idle: an estimate.
 const SCAN: f64 = 4.0;
 
+/// Least bytes of a cached number that count as read. Kernels convert numbers of 8 bits, and published measurements with them fit
+/// the share of the bandwidth that measured kernels reach on 16 bits, number by number.
+const READ_BYTES: f64 = 2.0;
+
 /// Work of a mixer on a device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Work {
-    /// Bytes that a sequence's step reads and writes of its cache or state.
+    /// Bytes that a sequence's step reads and writes of its cache or state, with at least [`READ_BYTES`] a cached number.
     bytes: f64,
     /// FLOP of a token of a sequence in its step.
     decode: f64,
@@ -35,7 +39,7 @@ impl Worker<'_> {
 
     fn mixer_work(&self, mixer: &Mixer, step: &Step) -> Work {
         let tensor = self.parallel.tensor as f64;
-        let number = self.cache.bytes_per_number();
+        let number = self.cache.bytes_per_number().max(READ_BYTES);
         match mixer {
             Mixer::Attention(attention) => {
                 let heads = attention.heads as f64 / tensor;

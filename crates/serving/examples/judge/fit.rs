@@ -9,10 +9,6 @@ use super::models::Models;
 /// Weight of a unit of the log of a constant's ratio to its prior.
 const PRIOR: f64 = 1.0;
 
-/// Weight of the log error of a time to the first token, and of a time between tokens: the former depend more on how a
-/// benchmark was run.
-const WEIGHTS: [f64; 2] = [0.5, 1.0];
-
 /// Log error from which residuals count by their square root.
 const ROBUST: f64 = 0.1;
 
@@ -34,10 +30,9 @@ pub(crate) fn fit(cases: &[&Case], models: &Models, engines: &[Engine]) -> Vec<E
         let priors =
             unknowns.iter().zip(logs).map(|(unknown, log)| PRIOR * (log - unknown.constant.prior.ln()));
         let errors = cases.iter().flat_map(|case| match case.predict(models, &engines) {
-            Ok(Outcome::Predicted(prediction)) => [
-                WEIGHTS[0] * (prediction.ttft / case.measured[0]).ln(),
-                WEIGHTS[1] * (prediction.tpot / case.measured[1]).ln(),
-            ],
+            Ok(Outcome::Predicted(prediction)) => {
+                [(prediction.ttft / case.measured[0]).ln(), (prediction.tpot / case.measured[1]).ln()]
+            }
             _ => [0.0; 2],
         });
         errors.chain(priors).collect()

@@ -6,6 +6,24 @@
 //! the first token (TTFT), the time between tokens (TPOT) and the rate of replicas under a load, and a [`Calibration`] corrects
 //! them by measurements.
 //!
+//! ```
+//! use stagewright_serving::{Device, Load, Model, Parallel, Replica, RequestClass, Worker, aggregated, engine};
+//! use stagewright_structure::huggingface::{self, Reading};
+//!
+//! let config = br#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
+//!     "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "torch_dtype": "bfloat16"}"#;
+//! let structure = huggingface::read("config.json", config, None, &Reading::default())?;
+//! let (model, device) = (Model::new("config.json", &structure)?, Device::named("--cluster", "h100")?);
+//! let worker = Worker::new("--tp", &model, engine("--engine", "vllm")?, &device, Parallel::tensor(1))?;
+//! // 16 GB of weights on 80 GiB leave room for some four hundred thousand tokens of 128 KiB.
+//! assert!((300..500).contains(&worker.largest_batch(1024)));
+//!
+//! let (class, load) = (RequestClass::new(1024, 256), Load::steady(32.0));
+//! let prediction = aggregated("--concurrency", &Replica::single(worker), &class, &load)?.ok_or("out of memory")?;
+//! assert!(prediction.tpot > 5e-3 && prediction.tpot < 20e-3 && prediction.requests_per_s > 5.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! | module | is |
 //! | --- | --- |
 //! | [`model`] | products, experts and mixers of every layer, by kinds of equal layers |

@@ -30,7 +30,7 @@
 //! | [`Device`] | peaks, memory and links of a device of a cluster |
 //! | [`Engine`] | constants of an engine, from `data/engines.toml` |
 //! | [`Parallel`] | degrees of tensor, data and expert parallelism |
-//! | [`Worker`] | seconds of a step, by layers; bytes |
+//! | [`Worker`] | seconds of a step, by layers, with or without tables of measured products; bytes |
 //! | [`Replica`] | stages in a row |
 //! | [`mod@aggregated`], [`mod@disaggregated`] | requests to TTFT, TPOT and rates |
 //! | [`mod@calibration`] | factors of a model, a system and an engine |

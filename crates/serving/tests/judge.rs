@@ -1,6 +1,7 @@
 //! The tables of the example `judge`, so that they have no second copy.
 
 #[path = "../examples/judge/models.rs"]
+#[allow(dead_code, reason = "the example asks for more of a model")]
 mod models;
 #[path = "../examples/judge/rows.rs"]
 #[allow(dead_code, reason = "the example reads more of a row")]

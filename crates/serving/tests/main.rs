@@ -6,3 +6,4 @@ mod fixture;
 mod judge;
 mod load;
 mod properties;
+mod tables;

@@ -102,7 +102,11 @@ impl Case {
         let (model, engine) = (models.get(self.model), &engines[self.engine]);
         let replica = |parallel: Parallel| {
             let worker = Worker::new("row", model, engine, &self.device, parallel);
-            worker.map(Replica::single).map_err(|error| error.message)
+            let worker = worker.map_err(|error| error.message)?;
+            Ok::<_, String>(Replica::single(match models.costs() {
+                Some(costs) => worker.with_costs(costs),
+                None => worker,
+            }))
         };
         let prediction = match self.workers {
             Workers::Aggregated(parallel) => aggregated("row", &replica(parallel)?, &self.class, &self.load)

@@ -1,10 +1,11 @@
 //! Judges predicted times of serving by published measurements.
 //!
 //! ```text
-//! cargo run -p stagewright-serving --example judge -- FILE [--summary] [--fit] [--leave-one-out] [--calibration]
+//! cargo run -p stagewright-serving --example judge -- FILE [COSTS] [--summary] [--fit] [--leave-one-out] [--calibration]
 //! ```
 //!
-//! FILE has the columns of `silicon.csv`. A line a row says what was measured and what the shipped constants give, or why that
+//! COSTS is a document of `stagewright costs import`, whose products are used where they are measured. FILE has the
+//! columns of `silicon.csv`. A line a row says what was measured and what the shipped constants give, or why that
 //! cannot be said; then come errors by mode and engine beside the peer's, uncalibrated and with a factor a model, system and
 //! engine that is fitted on other configurations, and rows that ran but are called out of memory. `--fit` fits the constants to
 //! all rows, `--leave-one-out` fits them without each model in turn and judges the rows of a model by those, and
@@ -30,6 +31,8 @@ use cases::{Case, Outcome};
 use constants::{unknowns, values};
 use models::Models;
 use report::Errors;
+use stagewright_costs::Costs;
+use stagewright_costs::import::native;
 use stagewright_serving::{Engine, engines};
 
 const OPTIONS: [&str; 4] = ["--summary", "--fit", "--leave-one-out", "--calibration"];
@@ -38,13 +41,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (options, files): (Vec<_>, Vec<_>) =
         arguments.iter().partition(|argument| argument.starts_with("--"));
-    let [file] = files[..] else { return Err("give one file with the columns of silicon.csv".into()) };
+    let (file, costs) = match files[..] {
+        [file] => (file, None),
+        [file, costs] => (file, Some(read_costs(costs)?)),
+        _ => {
+            return Err(
+                "give a file with the columns of silicon.csv, and perhaps one of measured costs".into()
+            );
+        }
+    };
     if let Some(option) = options.iter().find(|option| !OPTIONS.contains(&option.as_str())) {
         return Err(format!("`{option}` is none of {}", OPTIONS.join(", ")).into());
     }
     let has = |option: &str| options.iter().any(|given| *given == option);
     let rows = rows::read(Path::new(file)).map_err(|error| format!("{file}: {error}"))?;
-    let mut models = Models::default();
+    let mut models = Models::with_costs(costs);
     let mut engines: Vec<Engine> = engines().to_vec();
     let cases: Vec<Result<Case, String>> =
         rows.iter().map(|row| Case::new(row, &mut models, &engines)).collect();
@@ -79,6 +90,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("\n{}", calibrate::calibration(&known, &errors).write());
     }
     Ok(())
+}
+
+/// Measured costs of a file, as `stagewright costs import` writes them.
+fn read_costs(path: &str) -> Result<Costs, Box<dyn Error>> {
+    let document = native::import(path, &std::fs::read(path)?)?;
+    Ok(Costs::new([(path.to_owned(), document)])?)
 }
 
 /// Prints a line for each row: what it is of, measured and predicted milliseconds, or why there is no prediction.

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use stagewright_costs::Costs;
 use stagewright_serving::Model;
 use stagewright_structure::Encoding;
 use stagewright_structure::huggingface::{self, Reading};
@@ -35,6 +36,7 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 pub(crate) struct Models {
     known: BTreeMap<(String, String), usize>,
     models: Vec<Model>,
+    costs: Option<Costs>,
 }
 
 /// A number of a model in [`Models`].
@@ -42,6 +44,16 @@ pub(crate) struct Models {
 pub(crate) struct ModelId(usize);
 
 impl Models {
+    /// Models whose times use measurements where those have them.
+    pub(crate) fn with_costs(costs: Option<Costs>) -> Models {
+        Models { costs, ..Models::default() }
+    }
+
+    /// The measurements.
+    pub(crate) fn costs(&self) -> Option<&Costs> {
+        self.costs.as_ref()
+    }
+
     /// The number of a model with a label of its precision, or the reason that it is not known.
     pub(crate) fn find(&mut self, path: &str, label: &str) -> Result<ModelId, String> {
         let name = plain(path);

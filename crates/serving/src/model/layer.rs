@@ -4,6 +4,7 @@ use stagewright_core::document::Precision;
 use stagewright_structure::{Layer, Mixer, Role, Tensor};
 
 use super::launches::launches;
+use super::matrix::{Matrix, matrices};
 use super::precision;
 
 /// How a tensor is divided among the devices of a tensor-parallel group.
@@ -75,8 +76,10 @@ impl Experts {
 /// Work of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerKind {
-    /// Products that take every token.
+    /// Products that take every token, joined by precision and division.
     pub products: Vec<Product>,
+    /// The same products by the matrices that engines multiply with.
+    pub matrices: Vec<Matrix>,
     /// Routed experts, if the layer has any.
     pub experts: Option<Experts>,
     /// Mixer of tokens, with its cache.
@@ -124,9 +127,14 @@ impl LayerKind {
                 None => products.push(product),
             }
         }
+        let is_matrix = |tensor: &&Tensor| {
+            tensor.shape.len() > 1 && !tensor.role.is_expert() && !is_no_product(tensor.role)
+        };
+        let matrices = matrices(layer, tensors.iter().copied().filter(is_matrix));
         let launches = launches(layer);
         LayerKind {
             products,
+            matrices,
             experts,
             mixer: layer.mixer.clone(),
             layer: layer.clone(),
@@ -142,7 +150,7 @@ fn is_no_product(role: Role) -> bool {
 }
 
 /// How engines divide the weights of a role.
-fn share(layer: &Layer, role: Role) -> Share {
+pub(super) fn share(layer: &Layer, role: Role) -> Share {
     match role {
         Role::QueryDown | Role::KeyValueDown | Role::Router | Role::Indexer | Role::SharedRouter => {
             Share::Whole

@@ -6,6 +6,7 @@
 
 mod launches;
 mod layer;
+mod matrix;
 
 use stagewright_core::document::Precision;
 use stagewright_formats::code::L;
@@ -13,6 +14,7 @@ use stagewright_formats::{InputError, Result};
 use stagewright_structure::{Encoding, Role, Structure, Tensor};
 
 pub use layer::{Experts, LayerKind, Product, Share};
+pub use matrix::Matrix;
 
 /// The work of a model's layers, and its tables at both ends.
 #[derive(Debug, Clone, PartialEq)]

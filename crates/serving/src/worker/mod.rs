@@ -4,10 +4,12 @@ mod collectives;
 mod memory;
 mod mixer;
 mod step;
+mod tables;
 
 use std::ops::Range;
 
 use stagewright_core::document::Precision;
+use stagewright_costs::Costs;
 use stagewright_formats::Result;
 use stagewright_structure::Encoding;
 
@@ -39,6 +41,7 @@ pub struct Worker<'a> {
     device: &'a Device,
     parallel: Parallel,
     cache: Encoding,
+    costs: Option<&'a Costs>,
     layers: Range<usize>,
     /// Kinds of the layers with their numbers.
     counts: Vec<(usize, f64)>,
@@ -57,8 +60,16 @@ impl<'a> Worker<'a> {
         parallel: Parallel,
     ) -> Result<Worker<'a>> {
         parallel.check(label, model)?;
-        let worker =
-            Worker { model, engine, device, parallel, cache: model.cache, layers: 0..0, counts: Vec::new() };
+        let worker = Worker {
+            model,
+            engine,
+            device,
+            parallel,
+            cache: model.cache,
+            costs: None,
+            layers: 0..0,
+            counts: Vec::new(),
+        };
         Ok(worker.with_layers(0..model.layers.len()))
     }
 
@@ -142,7 +153,10 @@ impl<'a> Worker<'a> {
     pub fn kind_seconds(&self, kind: usize, step: &Step) -> f64 {
         let kind = &self.model.kinds[kind];
         let tokens = step.tokens();
-        let products: f64 = kind.products.iter().map(|product| self.product_seconds(product, tokens)).sum();
+        let products = match self.costs {
+            Some(costs) => self.measured_products(costs, &kind.matrices, tokens),
+            None => kind.products.iter().map(|product| self.product_seconds(product, tokens)).sum(),
+        };
         let experts = kind.experts.as_ref().map_or(0.0, |experts| self.expert_seconds(experts, tokens));
         products
             + experts

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -76,6 +76,13 @@ judge-local: rust
 judge-joint: RUNS = $(SHARED)/data/published-runs
 judge-joint: rust
 	$(CARGO) run --quiet -p stagewright-joint --example published -- $(OPTIONS) $(RUNS)
+
+# Judges the times that are predicted for served language models by published measurements: RUNS is a file with the columns of
+# silicon.csv. OPTIONS=--summary leaves out the lines of rows, --fit fits the constants of data/engines.toml, --leave-one-out fits
+# them without each model in turn, and --calibration prints factors for models, systems and engines.
+judge-serving: RUNS = $(SHARED)/data/serving-runs/silicon.csv
+judge-serving: rust
+	$(CARGO) run --quiet -p stagewright-serving --example judge -- $(OPTIONS) $(RUNS)
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -48,6 +48,7 @@ fn the_devices_that_people_ask_for_are_there() {
         "m4-max",
         "gh200",
         "gb200",
+        "gb300",
         "b300",
         "tpu-v3",
         "tpu-v4",
@@ -166,6 +167,7 @@ fn memory_is_binary_and_says_where_it_was_seen() {
         ("gh200-96gb", 96.0),
         ("gh200-144gb", 144.0),
         ("gb200", 186.0),
+        ("gb300", 279.0),
         ("b300", 270.0),
         ("mi50-16gb", 16.0),
         ("mi50-32gb", 32.0),
@@ -224,7 +226,7 @@ fn memory_is_binary_and_says_where_it_was_seen() {
 fn peaks_are_in_the_order_of_their_widths() {
     for device in devices() {
         let peak = |precision| device.peak_flops.get(&precision).copied();
-        let order = [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp8];
+        let order = [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp8, Precision::Fp4];
         let present: Vec<f64> = order.into_iter().filter_map(peak).collect();
         assert!(present.is_sorted(), "{}: {present:?}", device.name);
         if let (Some(half), Some(brain)) = (peak(Precision::Fp16), peak(Precision::Bf16)) {

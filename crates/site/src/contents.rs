@@ -55,6 +55,7 @@ const PARTS: &[(&str, &[&str])] = &[
             "docs/cost-rules.md",
             "docs/costs.md",
             "docs/joint.md",
+            "docs/serving-times.md",
             "docs/learned-systems.md",
             "data/policy/README.md",
             "docs/glossary.md",

@@ -74,6 +74,7 @@ const PRECISIONS: &[Choice] = &[
     named("fp16"),
     named("bf16"),
     named("fp8"),
+    named("fp4"),
     named("int8"),
     named("int4"),
 ];

@@ -17,7 +17,7 @@ from .errors import StagewrightError, StagewrightWarning, visible
 if TYPE_CHECKING:
     import torch
 
-Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4"]
+Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8", "int4"]
 
 
 class Model:

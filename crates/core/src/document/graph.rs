@@ -121,6 +121,8 @@ pub enum Precision {
     Bf16,
     /// 8-bit floating point.
     Fp8,
+    /// 4-bit floating point with scales for small blocks (NVFP4, MXFP4).
+    Fp4,
     /// 8-bit integers.
     Int8,
     /// 4-bit integers.
@@ -129,13 +131,14 @@ pub enum Precision {
 
 impl Precision {
     /// All precisions.
-    pub const ALL: [Precision; 8] = [
+    pub const ALL: [Precision; 9] = [
         Precision::Fp64,
         Precision::Fp32,
         Precision::Tf32,
         Precision::Fp16,
         Precision::Bf16,
         Precision::Fp8,
+        Precision::Fp4,
         Precision::Int8,
         Precision::Int4,
     ];
@@ -149,6 +152,7 @@ impl Precision {
             Precision::Fp16 => "fp16",
             Precision::Bf16 => "bf16",
             Precision::Fp8 => "fp8",
+            Precision::Fp4 => "fp4",
             Precision::Int8 => "int8",
             Precision::Int4 => "int4",
         }
@@ -161,7 +165,7 @@ impl Precision {
             Precision::Fp32 | Precision::Tf32 => 4.0,
             Precision::Fp16 | Precision::Bf16 => 2.0,
             Precision::Fp8 | Precision::Int8 => 1.0,
-            Precision::Int4 => 0.5,
+            Precision::Fp4 | Precision::Int4 => 0.5,
         }
     }
 

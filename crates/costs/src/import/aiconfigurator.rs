@@ -66,6 +66,7 @@ pub fn class_of(system: &str) -> String {
         "h100_pcie" => "h100-pcie".into(),
         "h200_sxm" => "h200".into(),
         "b200_sxm" => "b200".into(),
+        "b300_sxm" => "b300".into(),
         other => other.replace('_', "-"),
     }
 }

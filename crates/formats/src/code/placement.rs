@@ -84,5 +84,40 @@ stagewright_core::codes! {
         /// Sets of devices are searched one by one, and unlike devices form too many of them. Devices of the same kind and memory
         /// count once; leave some of the others out.
         L013,
+
+        /// degrees of parallelism that do not fit the model
+        ///
+        /// A degree of a served model is 0, does not divide the heads or the experts, or the degrees of experts and of attention do
+        /// not use the same devices: tensor degree times data degree is what the tensor and expert degrees of the experts multiply to.
+        /// Choose degrees that divide the heads of the model, such as powers of two.
+        L020,
+
+        /// device without the figures that serving needs
+        ///
+        /// The class of the device has no peak or no bandwidth of its memory, or its kind has no memory. Use a built-in device, or add
+        /// `peaks`, `memory_bandwidth` and `memory_bytes` to the cluster.
+        L021,
+
+        /// unknown engine
+        ///
+        /// The engine is none of those of `data/engines.toml`. The message lists them.
+        L022,
+
+        /// model that is not served token by token
+        ///
+        /// The model has no layers that predict the next token, or reads the outputs of an encoder. Give a decoder.
+        L023,
+
+        /// requests or load out of range
+        ///
+        /// A class of requests needs at least one token of input and one of output, at most 2^27 together, a shared prefix shorter
+        /// than the input, and a positive concurrency.
+        L024,
+
+        /// calibration of serving that cannot be used
+        ///
+        /// The document is no `stagewright.serving-calibration/1`, names the same model, system and engine twice, or has a factor that is
+        /// not a positive number. Correct it, or fit it again from measurements.
+        L025,
     }
 }

@@ -117,6 +117,7 @@ pub(super) fn cast(value: i32, to: Option<Precision>) -> i32 {
         Precision::Fp16 => Float16,
         Precision::Bf16 => Bfloat16,
         Precision::Fp8 => Float8e4m3fn,
+        Precision::Fp4 => Float4e2m1,
         Precision::Int8 => Int8,
         Precision::Int4 => Int4,
     }) as i32

@@ -283,6 +283,6 @@ fn bits(precision: Precision) -> f64 {
         Precision::Fp32 | Precision::Tf32 => 32.0,
         Precision::Fp16 | Precision::Bf16 => 16.0,
         Precision::Fp8 | Precision::Int8 => 8.0,
-        Precision::Int4 => 4.0,
+        Precision::Fp4 | Precision::Int4 => 4.0,
     }
 }

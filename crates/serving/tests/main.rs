@@ -1,0 +1,9 @@
+//! Integration tests: times and bytes by hand, properties, edge cases, and the tables of the judge.
+
+mod by_hand;
+mod edges;
+mod fixture;
+mod judge;
+mod load;
+mod properties;
+mod tables;

@@ -294,7 +294,7 @@ fn states_on_the_host_are_planned_shown_and_exported() {
     let table = stdout(&with(&["compare", &graph, "--solvers", "best"], "dgx-h100", "offload=1"));
     assert!(table.contains("offload"), "{table}");
 
-    // A cluster that says nothing of its hosts, and a number that is none.
+    // A cluster without the memory of its hosts, and a degree that does not exist.
     let nowhere = json(&with(&["plan", &graph, "--json"], "8xh100", "offload=1"));
     assert_eq!(nowhere["status"], json!("infeasible"));
     assert!(nowhere["reason"].as_str().is_some_and(|reason| reason.contains("add `ram`")), "{nowhere}");

@@ -7,13 +7,13 @@ use stagewright_formats::code::L;
 use stagewright_formats::nearest::nearest;
 use stagewright_formats::{InputError, Result};
 
-/// What an engine's share of memory is a share of.
+/// The memory that an engine's share of memory refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryOf {
     /// The device's memory: weights, caches and everything else have this share of it together.
     Total,
-    /// What is left beside weights and buffers: caches have this share of it.
+    /// The memory beside weights and buffers: caches have this share of it.
     Free,
 }
 
@@ -31,7 +31,7 @@ pub struct Engine {
     pub memory_of: MemoryOf,
     /// Bytes of a device for the driver, graphs, and buffers of collectives and activations.
     pub outside_bytes: f64,
-    /// Most tokens of prompts in a step.
+    /// Maximum number of tokens of prompts in a step.
     pub chunk: u64,
     /// Share of the memory's bandwidth at which products read weights.
     pub weight_bandwidth: f64,

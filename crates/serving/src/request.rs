@@ -3,7 +3,7 @@
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 
-/// Most tokens of a request; more are taken for a typing error.
+/// Maximum number of tokens of a request; more are taken for a typing error.
 pub const MOST_TOKENS: u64 = 1 << 27;
 
 /// A class of requests.
@@ -97,7 +97,7 @@ impl Load {
     }
 }
 
-/// What a replica, or pools of them, do under a load. Times are means in seconds.
+/// Times and rates of a replica, or of pools of them, under a load. Times are means in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Time to the first token.

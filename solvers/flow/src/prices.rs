@@ -17,7 +17,7 @@ const ROUNDS: usize = 200;
 /// By how much, relatively, covers must cost more than the sum of the prices.
 pub(crate) const MARGIN: f64 = 1e-7;
 
-/// What the prices must prove.
+/// The claim that prices must prove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// That the covers of all layers cost too much.

@@ -123,7 +123,7 @@ impl Network {
 }
 
 impl Network {
-    /// The most tokens per second through given ranges: on the layers alone where no link limits anything, else over
+    /// Maximum tokens per second through given ranges: on the layers alone where no link limits anything, else over
     /// every link. The depth of the recursion is the number of nodes on a path.
     pub(crate) fn flow(&mut self, problem: &Problem, ranges: &Ranges) -> f64 {
         if problem.is_ample {

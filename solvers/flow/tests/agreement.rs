@@ -93,7 +93,7 @@ fn random(number: u64) -> (LayerFlowDocument, Request) {
     (LayerFlowDocument { schema: None, name: "random".into(), layers, nodes, links }, Request { max_hops })
 }
 
-/// Most tokens per second over all ranges of all nodes.
+/// Maximum tokens per second over all ranges of all nodes.
 fn best(problem: &Problem, max_hops: usize, ranges: &mut Ranges, node: usize) -> f64 {
     if node == problem.nodes() {
         let is_short = hops(problem, ranges) <= max_hops;

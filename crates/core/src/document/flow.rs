@@ -111,7 +111,7 @@ pub struct LayerPlanDocument {
 pub struct LayerNodeDocument {
     /// Index of the node.
     pub node: u32,
-    /// Its first layer, counted from 0.
+    /// First layer of the node, counted from 0.
     pub first: u32,
     /// Number of its layers.
     pub layers: u32,

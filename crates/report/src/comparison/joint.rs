@@ -27,7 +27,7 @@ pub struct Degrees {
     /// Number of copies that divide states, if not all of them do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
-    /// What is in the host's memory, if anything: the states of the optimizer (1).
+    /// States of the optimizer in the host's memory: 1; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<u32>,
     /// Samples of a microbatch.

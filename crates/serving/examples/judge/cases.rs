@@ -40,7 +40,7 @@ pub(crate) struct Case {
     pub(crate) measured: [f64; 2],
 }
 
-/// What a case's prediction is, or why there is none.
+/// The prediction of a case, or the reason why there is none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Outcome {
     Predicted(Prediction),

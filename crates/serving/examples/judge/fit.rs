@@ -12,7 +12,7 @@ const PRIOR: f64 = 1.0;
 /// Log error from which residuals count by their square root.
 const ROBUST: f64 = 0.1;
 
-/// Most steps of the search.
+/// Maximum number of steps of the search.
 const STEPS: usize = 40;
 
 /// Relative gain of a step at which the search ends.

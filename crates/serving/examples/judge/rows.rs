@@ -119,7 +119,7 @@ impl Row {
         )
     }
 
-    /// What a calibration is for: model, system and engine.
+    /// Key of a calibration: model, system and engine.
     pub(crate) fn setting(&self) -> String {
         format!("{}|{}|{}", self.model_path, self.system, self.backend)
     }

@@ -2,7 +2,7 @@
 
 use stagewright_structure::{Layer, Role, Tensor};
 
-use super::layer::{Product, share};
+use super::product::{Product, share};
 
 /// A matrix that engines multiply with at once: projections of the same input are joined.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,14 +7,16 @@
 mod launches;
 mod layer;
 mod matrix;
+mod product;
 
 use stagewright_core::document::Precision;
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 use stagewright_structure::{Encoding, Role, Structure, Tensor};
 
-pub use layer::{Experts, LayerKind, Product, Share};
+pub use layer::{Experts, LayerKind};
 pub use matrix::Matrix;
+pub use product::{Product, Share};
 
 /// The work of a model's layers, and its tables at both ends.
 #[derive(Debug, Clone, PartialEq)]

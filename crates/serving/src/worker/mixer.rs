@@ -9,7 +9,7 @@ use crate::model::LayerKind;
 /// FLOP of a chunked scan of a prompt for each that the recurrence needs, and the units that it leaves idle: an estimate.
 const SCAN: f64 = 4.0;
 
-/// Least bytes of a cached number that count as read. Kernels convert numbers of 8 bits, and published measurements with them fit
+/// Minimum bytes of a cached number that count as read. Kernels convert numbers of 8 bits, and published measurements with them fit
 /// the share of the bandwidth that measured kernels reach on 16 bits, number by number.
 const READ_BYTES: f64 = 2.0;
 

@@ -6,7 +6,7 @@ use stagewright_costs::{Costs, Estimate, Source};
 use super::Worker;
 use crate::model::Matrix;
 
-/// Least share of the bytes that a precision needs, by which weights are stored in it.
+/// Minimum share of the bytes that a precision needs, by which weights are stored in it.
 const SAME_BYTES: f64 = 0.9;
 
 impl<'a> Worker<'a> {

@@ -8,7 +8,7 @@ const LIMIT: usize = 1_000_000;
 
 /// A cover that may lack members, ordered so that the one with the least estimate comes first.
 struct Partial {
-    /// Least cost of a whole cover that has these members.
+    /// Lower bound on the cost of a whole cover that has these members.
     estimate: f64,
     cost: f64,
     missing: f64,

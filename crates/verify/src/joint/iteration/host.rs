@@ -5,7 +5,6 @@ use stagewright_core::tolerance;
 
 use super::devices::Devices;
 use super::order::Pipeline;
-use super::stage::Sums;
 use crate::error::CheckError;
 use crate::joint::JointViolation;
 use crate::read::{Cluster, amount, rate};
@@ -70,14 +69,13 @@ pub(super) fn of_stages(
 /// Reports devices whose share of the host's memory is less than the states of all their stages.
 pub(super) fn check_memory(
     homes: &[Home],
-    sums: &[Sums],
+    bytes_of_stages: &[f64],
     pipeline: &Pipeline,
     violations: &mut Vec<JointViolation>,
 ) {
     // Each device of the pipeline runs exactly one of the first stages.
     for (stage, home) in homes.iter().enumerate().take(pipeline.devices) {
-        let own = sums.iter().skip(stage).step_by(pipeline.devices);
-        let bytes: f64 = own.map(|sums| sums.host).sum();
+        let bytes: f64 = bytes_of_stages.iter().skip(stage).step_by(pipeline.devices).sum();
         if let Some(limit) = home.memory()
             && !tolerance::fits(bytes, limit)
         {

@@ -276,7 +276,8 @@ impl Plan<'_> {
                 violations.push(JointViolation::Memory { stage, bytes: memory.bytes, limit });
             }
         }
-        host::check_memory(self.homes, &sums, &self.pipeline, violations);
+        let hosts: Vec<f64> = sums.iter().map(|sums| sums.host).collect();
+        host::check_memory(self.homes, &hosts, &self.pipeline, violations);
         let figures = sums.iter().zip(&memory).map(|(sums, memory)| JointStageFigures {
             in_flight: memory.in_flight as u64,
             seconds: sums.passes.iter().sum(),

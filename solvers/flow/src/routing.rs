@@ -123,8 +123,8 @@ impl Network {
 }
 
 impl Network {
-    /// Maximum tokens per second through given ranges: on the layers alone where no link limits anything, else over
-    /// every link. The depth of the recursion is the number of nodes on a path.
+    /// Maximum flow through given ranges, in tokens per second. The network has the layers alone if links limit no plan, and
+    /// every link otherwise. The recursion is as deep as a path has nodes.
     pub(crate) fn flow(&mut self, problem: &Problem, ranges: &Ranges) -> f64 {
         if problem.is_ample {
             self.over_layers(problem, ranges)

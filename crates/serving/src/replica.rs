@@ -5,10 +5,7 @@ use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 
 use crate::request::RequestClass;
-use crate::worker::{Speculation, Step, Worker};
-
-/// Bytes of a number of the hidden state between stages.
-const HIDDEN_BYTES: f64 = 2.0;
+use crate::worker::{HIDDEN_BYTES, Speculation, Step, Worker};
 
 /// Workers that hold the layers of a model, one after the other, and run as a pipeline.
 ///

@@ -116,6 +116,12 @@ fn drafts_that_are_never_accepted_only_cost() {
     };
     assert!(with(0.0) > plain.token_seconds(4.0, 1000.0));
     assert!(with(0.8) < plain.token_seconds(4.0, 1000.0));
+    for (acceptance, draft_share, path) in
+        [(1.5, 0.0, "acceptance"), (f64::NAN, 0.0, "acceptance"), (0.5, -1.0, "draft_share")]
+    {
+        let error = Speculation { drafts: 3, acceptance, draft_share }.check("task").unwrap_err();
+        assert!(is_at(&error, "L024", path));
+    }
     let tokens = |acceptance| Speculation { drafts: 2, acceptance, draft_share: 0.0 }.tokens_per_step();
     assert!([0.0, 0.5, 1.0].map(tokens).iter().zip([1.0, 1.75, 3.0]).all(|(&own, other)| near(own, other)));
 }

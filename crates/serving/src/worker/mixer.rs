@@ -115,20 +115,20 @@ fn recurrence(numbers: f64, number_bytes: f64, flop: f64) -> Work {
 struct Index {
     heads: f64,
     width: f64,
-    most: f64,
+    limit: f64,
 }
 
 impl Index {
     fn new(indexer: Option<&Indexer>) -> Index {
-        let Some(indexer) = indexer else { return Index { heads: 0.0, width: 0.0, most: f64::INFINITY } };
+        let Some(indexer) = indexer else { return Index { heads: 0.0, width: 0.0, limit: f64::INFINITY } };
         let own = if indexer.shared { 0.0 } else { 1.0 };
         let (heads, width) = (indexer.heads as f64 * own, indexer.width as f64 * own);
-        Index { heads, width, most: indexer.selected as f64 }
+        Index { heads, width, limit: indexer.selected as f64 }
     }
 
     /// Tokens that are seen, of those before one.
     fn selected(self, tokens: f64) -> f64 {
-        tokens.min(self.most)
+        tokens.min(self.limit)
     }
 
     /// Numbers of keys that are read to select.

@@ -28,7 +28,7 @@ const SHARPNESS: f64 = 3.0;
 const FEW_BYTES: f64 = 1.5;
 
 /// Bytes of a number of the hidden state.
-const HIDDEN_BYTES: f64 = 2.0;
+pub(crate) const HIDDEN_BYTES: f64 = 2.0;
 
 /// Equal devices that hold a range of layers.
 ///

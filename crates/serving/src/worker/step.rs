@@ -1,5 +1,8 @@
 //! Steps of a worker.
 
+use stagewright_formats::code::L;
+use stagewright_formats::{InputError, Result};
+
 /// Tokens that a worker processes at once, on every rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
@@ -50,6 +53,24 @@ pub struct Speculation {
 }
 
 impl Speculation {
+    /// Checks the shares.
+    ///
+    /// # Errors
+    /// If the acceptance is not between 0 and 1, or the share of drafting is negative or not finite (L024). `label` names the
+    /// input that has them.
+    pub fn check(&self, label: &str) -> Result<()> {
+        let wrong = |path: &str, value: f64, help: &str| {
+            Err(InputError::at_path(L::L024, label, path, format!("`{path}` is {value}"), help))
+        };
+        if !(0.0..=1.0).contains(&self.acceptance) {
+            return wrong("acceptance", self.acceptance, "give a probability from 0 to 1");
+        }
+        if !self.draft_share.is_finite() || self.draft_share < 0.0 {
+            return wrong("draft_share", self.draft_share, "give a share that is at least 0");
+        }
+        Ok(())
+    }
+
     /// Expected tokens of a step: `1 + a + … + a^drafts` (Leviathan et al. 2023, equation 1).
     pub fn tokens_per_step(&self) -> f64 {
         let (tokens, acceptance) = (f64::from(self.drafts) + 1.0, self.acceptance.clamp(0.0, 1.0));

@@ -5,6 +5,7 @@ use stagewright_structure::{Layer, Mixer, Role, Tensor};
 
 use super::launches::launches;
 use super::matrix::{Matrix, matrices};
+use super::precision;
 use super::product::{Product, share};
 
 /// Routed experts of a layer.

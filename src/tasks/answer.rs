@@ -59,15 +59,17 @@ pub(super) fn bound_json<B: Serialize>(bound: &B) -> Result<String> {
     json(&BoundsDocument { bounds: [bound], strongest: bound })
 }
 
-/// The text of a checked plan: lines of figures, the result, and the violations.
+/// The text of a checked plan: lines of figures, the result, and the violations. `is_proved` says whether the bound is proved.
 pub(super) fn checked_text(
     mut lines: Vec<(&'static str, String)>,
     status: PlanStatus,
     has_plan: bool,
+    is_proved: bool,
     violations: &[impl fmt::Display],
     width: Option<u16>,
 ) -> String {
     let result = match violations.len() {
+        0 if status == PlanStatus::Infeasible && is_proved => "infeasible, as claimed".into(),
         0 if status == PlanStatus::Infeasible => "not verified: infeasibility".into(),
         0 if !has_plan => "no plan to check".into(),
         0 => "the plan is feasible, and its claims hold".into(),

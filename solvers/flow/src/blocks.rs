@@ -25,8 +25,33 @@ const LARGEST_BLOCK: usize = 4;
 const COLUMNS: usize = 400;
 /// Nodes of the tree of one integer program.
 const NODES: i32 = 500;
+/// Ratio of rates up to which nodes count as alike.
+const ALIKE: f64 = 1.03;
+/// Maximum number of types; nodes of others are in no block.
+const TYPES: usize = 16;
 /// Largest number of chains of one flow that are listed.
 const CHAINS: usize = 2_000;
+
+/// Types whose nodes are nearly as fast as each other, joined: each rate is the least of its nodes.
+fn alike(types: &[Type]) -> Vec<Type> {
+    let mut joined: Vec<Type> = Vec::new();
+    for kind in types {
+        let is_near = |other: &Type| {
+            other.rates.len() == kind.rates.len()
+                && other.rates.iter().zip(&kind.rates).all(|(a, b)| (a / b).max(b / a) <= ALIKE)
+        };
+        match joined.iter().position(is_near) {
+            Some(index) => {
+                let other = &mut joined[index];
+                other.nodes.extend(&kind.nodes);
+                other.rates.iter_mut().zip(&kind.rates).for_each(|(least, rate)| *least = least.min(*rate));
+            }
+            None if joined.len() < TYPES => joined.push(kind.clone()),
+            None => {}
+        }
+    }
+    joined
+}
 
 /// Largest number of layers with which a node of a type serves at least `flow`.
 fn longest(kind: &Type, flow: f64) -> usize {
@@ -104,6 +129,9 @@ fn blocks(types: &[Type], flow: f64, stop: &Stop) -> FxHashMap<Usage, Block> {
         }
         let (wide, narrow) = (chains(types, rate), chains(types, flow - rate));
         for (usage, chain) in &wide {
+            if stop.reason().is_some() {
+                break;
+            }
             for (other_usage, other) in &narrow {
                 if chain.len() + other.len() > LARGEST_BLOCK {
                     continue;
@@ -141,11 +169,11 @@ fn triples(types: &[Type], flow: f64, offer: &mut impl FnMut(Usage, Block)) {
 
 /// A plan of blocks that serves `flow` if no link limits it; `None` if there is none, or time runs out.
 pub(crate) fn plan(problem: &Problem, flow: f64, stop: &Stop) -> Option<Ranges> {
-    let types = &problem.types;
+    let types = &alike(&problem.types);
     let mut blocks: Vec<(Usage, Block)> = blocks(types, flow, stop).into_iter().collect();
     // The order of a hash map must decide nothing.
     blocks.sort_by(|a, b| a.0.cmp(&b.0));
-    let relaxed = knapsack(problem, &blocks, None, stop)?;
+    let relaxed = knapsack(types, &blocks, None, stop)?;
     if relaxed.layers + 1e-6 < problem.layers as f64 {
         return None;
     }
@@ -158,7 +186,7 @@ pub(crate) fn plan(problem: &Problem, flow: f64, stop: &Stop) -> Option<Ranges> 
     order.sort_by(|&a, &b| lost(&blocks[a]).total_cmp(&lost(&blocks[b])).then(a.cmp(&b)));
     order.truncate(COLUMNS);
     let kept: Vec<(Usage, Block)> = order.into_iter().map(|index| blocks[index].clone()).collect();
-    let found = knapsack(problem, &kept, Some(problem.layers), stop)?;
+    let found = knapsack(types, &kept, Some(problem.layers), stop)?;
     if found.layers + 0.5 < problem.layers as f64 {
         return None;
     }
@@ -166,7 +194,7 @@ pub(crate) fn plan(problem: &Problem, flow: f64, stop: &Stop) -> Option<Ranges> 
         .iter()
         .zip(&found.counts)
         .flat_map(|((_, block), &count)| std::iter::repeat_n(block, count.round().max(0.0) as usize));
-    Some(placed(problem, chosen.cloned().collect()))
+    Some(placed(problem, types, chosen.cloned().collect()))
 }
 
 struct Knapsack {
@@ -177,7 +205,7 @@ struct Knapsack {
 
 /// The most layers that blocks cover within the nodes of each type. Integer with a number of layers that is enough.
 fn knapsack(
-    problem: &Problem,
+    types: &[Type],
     blocks: &[(Usage, Block)],
     enough: Option<usize>,
     stop: &Stop,
@@ -190,7 +218,7 @@ fn knapsack(
             Some(_) => program.add_integer_column(block.layers as f64, 0.0..),
         })
         .collect();
-    for (kind, other) in problem.types.iter().enumerate() {
+    for (kind, other) in types.iter().enumerate() {
         let users = columns.iter().zip(blocks).map(|(&column, (usage, _))| (column, f64::from(usage[kind])));
         program.add_row(..=other.nodes.len() as f64, users.filter(|(_, used)| *used > 0.0));
     }
@@ -226,10 +254,10 @@ fn knapsack(
 
 /// Puts blocks one after another, on the nodes of their types in order, without layers beyond the last. Blocks with
 /// the same types are neighbours.
-fn placed(problem: &Problem, mut blocks: Vec<Block>) -> Ranges {
+fn placed(problem: &Problem, types: &[Type], mut blocks: Vec<Block>) -> Ranges {
     blocks.sort_by(|a, b| a.chains.cmp(&b.chains));
     let mut excess = blocks.iter().map(|block| block.layers).sum::<usize>().saturating_sub(problem.layers);
-    let mut next = vec![0; problem.types.len()];
+    let mut next = vec![0; types.len()];
     let mut ranges = vec![(0, 0); problem.nodes()];
     let mut first = 0;
     for block in blocks.iter().rev() {
@@ -238,9 +266,10 @@ fn placed(problem: &Problem, mut blocks: Vec<Block>) -> Ranges {
         for chain in &block.chains {
             let mut done = 0;
             for &(kind, layers) in chain {
-                let node = problem.types[kind].nodes[next[kind]];
+                // A solution that the solver did not finish may use more nodes than there are.
+                let Some(&node) = types[kind].nodes.get(next[kind]) else { continue };
                 next[kind] += 1;
-                let layers = layers.min(length - done);
+                let layers = layers.min(length - done).min(problem.rates[node].len());
                 if layers > 0 {
                     ranges[node] = (first + done, layers);
                 }

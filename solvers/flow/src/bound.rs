@@ -9,13 +9,15 @@ use crate::solution::Bound;
 
 /// Steps of a bisection.
 const BISECTIONS: usize = 40;
+/// Share of layers and nodes that rounding may change.
+const ROUNDING: f64 = 2e-11;
 /// Relative width at which a bisection ends.
 const WIDTH: f64 = 1e-6;
 
 /// The bound of hops: each token passes at most `max_hops` nodes, and as many of their layers as the model has, so at any price λ of a
 /// hop Σ (k − λ) · min(rate with k layers / F, 1) over the nodes is at least layers − λ · hops. With λ = 0 it needs no limit of
 /// hops. The price is found by golden section; every price gives a bound. O(rates · log²).
-pub(crate) fn of_hops(problem: &Problem, max_hops: Option<u32>) -> Bound {
+pub(crate) fn of_hops(problem: &Problem, max_hops: Option<u32>, stop: &Stop) -> Bound {
     let bound = |price: f64| {
         let flow = at_price(problem, max_hops, price);
         Bound { flow, certificate: LayerCertificateDocument::Hops { flow, price } }
@@ -24,27 +26,35 @@ pub(crate) fn of_hops(problem: &Problem, max_hops: Option<u32>) -> Bound {
     let Some(hops) = max_hops else { return best };
     let (mut low, mut high) = (0.0, problem.layers as f64 / f64::from(hops.max(1)));
     let ratio = (5f64.sqrt() - 1.0) / 2.0;
+    let mut inner = [high - ratio * (high - low), low + ratio * (high - low)].map(&bound);
     for _ in 0..40 {
-        let [left, right] = [high - ratio * (high - low), low + ratio * (high - low)].map(bound);
-        let is_left = left.flow <= right.flow;
-        let better = if is_left { left } else { right };
+        if stop.reason().is_some() {
+            break;
+        }
+        let is_left = inner[0].flow <= inner[1].flow;
+        let better = &inner[usize::from(!is_left)];
+        if better.flow < best.flow {
+            best = better.clone();
+        }
+        let [left, right] = inner;
         if is_left {
             high = low + ratio * (high - low);
+            inner = [bound(high - ratio * (high - low)), left];
         } else {
             low = high - ratio * (high - low);
-        }
-        if better.flow < best.flow {
-            best = better;
+            inner = [right, bound(low + ratio * (high - low))];
         }
     }
     best
 }
 
-/// Whether the bound of hops proves, at a price of a hop, that no plan serves more than `flow`.
-pub(crate) fn excludes(problem: &Problem, max_hops: Option<u32>, price: f64, flow: f64) -> bool {
-    let work: f64 = problem.rates.iter().map(|rates| node_work(rates, price, flow)).sum();
+/// Whether the bound of hops proves, at a price of a hop, that no plan serves more than `flow`. What rounding could change
+/// proves nothing.
+fn excludes(problem: &Problem, max_hops: Option<u32>, price: f64, flow: f64) -> bool {
+    let work = problem.types.iter().map(|kind| kind.nodes.len() as f64 * node_work(&kind.rates, price, flow));
     let needed = problem.layers as f64 - price * max_hops.map_or(0.0, f64::from);
-    work < needed * (1.0 - 1e-12)
+    let slack = ROUNDING * (problem.layers + problem.nodes()) as f64 * (1.0 + price);
+    work.sum::<f64>() + slack < needed
 }
 
 /// The largest (k − price) · min(rate with k layers / flow, 1), or 0.
@@ -54,17 +64,21 @@ fn node_work(rates: &[f64], price: f64, flow: f64) -> f64 {
     work.fold(0.0, f64::max)
 }
 
-/// The least flow that the bound excludes at a price. What nodes can do for a token shrinks as the flow grows, so all
+/// The least flow that the bound excludes at a price. The layers that nodes do for a token become fewer as the flow grows, so all
 /// larger flows are excluded as well.
 fn at_price(problem: &Problem, max_hops: Option<u32>, price: f64) -> f64 {
-    let (mut low, mut high) = (0.0, problem.rates.iter().flatten().sum::<f64>() * 2.0);
-    if !excludes(problem, max_hops, price, high) {
-        return f64::INFINITY;
-    }
+    let fastest: f64 = (0..problem.nodes()).map(|node| problem.fastest(node)).sum();
+    let (mut low, mut high) = (0.0, 2.0 * fastest * problem.layers as f64);
     if excludes(problem, max_hops, price, 0.0) {
         return 0.0;
     }
-    while high - low > 1e-9 * high {
+    if !excludes(problem, max_hops, price, high) {
+        return f64::INFINITY;
+    }
+    for _ in 0..100 {
+        if high - low <= 1e-10 * high {
+            break;
+        }
         let middle = f64::midpoint(low, high);
         if excludes(problem, max_hops, price, middle) {
             high = middle;
@@ -80,7 +94,7 @@ pub(crate) fn at_flow(problem: &Problem, flow: f64, stop: &Stop) -> Option<Bound
     if let Some(prices) = prices(problem, flow, Claim::AnyCovers, stop) {
         return Some(Bound { flow, certificate: LayerCertificateDocument::Prices { flow, prices } });
     }
-    if problem.is_ample || is_chain_possible(problem, flow) {
+    if is_chain_possible(problem, flow) {
         return None;
     }
     let prices = prices(problem, flow, Claim::SharedLayer, stop)?;

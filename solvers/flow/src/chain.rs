@@ -47,7 +47,9 @@ pub(crate) fn loose_chains(problem: &Problem, count: usize) -> Vec<Ranges> {
     let mut flows: Vec<f64> = problem.types.iter().flat_map(|kind| kind.rates.iter().copied()).collect();
     flows.sort_by(|a, b| b.total_cmp(a));
     flows.dedup();
-    flows.into_iter().filter_map(|flow| loose_chain(problem, flow)).take(count).collect()
+    // The larger the flow, the fewer layers fit.
+    let first = flows.partition_point(|&flow| loose_chain(problem, flow).is_none());
+    flows[first..].iter().take(count).filter_map(|&flow| loose_chain(problem, flow)).collect()
 }
 
 fn loose_chain(problem: &Problem, flow: f64) -> Option<Ranges> {

@@ -12,11 +12,13 @@ struct Member {
     cost: f64,
 }
 
-/// Members of a cover: types with numbers of layers.
-pub(crate) type Cover = Vec<(usize, usize)>;
+/// Members of a cover: types, numbers of layers, and numbers of such nodes.
+pub(crate) type Cover = Vec<(usize, usize, f64)>;
 
 /// Number of partial covers after which a search gives up.
 const STEPS: usize = 200_000;
+/// Number of different members of a cover beyond which a search gives up.
+const DEEPEST: usize = 500;
 
 /// Members that may be in a cheapest cover, by their cost for a token per second.
 pub(crate) struct Members(Vec<Member>);
@@ -52,15 +54,15 @@ impl Members {
             0 | 1 => search.extend(0, flow, 0.0),
             // A second member may serve nothing that is needed: then it is the cheapest one.
             _ => {
-                for first in 0..self.0.len() {
-                    let member = self.0[first];
-                    search.chosen.push((member.kind, member.layers));
-                    if member.rate > flow {
-                        search.add_cheapest(member.cost);
-                    } else {
-                        search.extend(0, flow - member.rate, member.cost);
-                    }
-                    search.chosen.pop();
+                let cheapest = self.0.iter().copied().min_by(|a, b| a.cost.total_cmp(&b.cost));
+                let Some(cheapest) = cheapest else { return Some((f64::INFINITY, Cover::new())) };
+                for &member in &self.0 {
+                    search.with(member, 1.0, |search| match member.rate > flow {
+                        true => {
+                            search.with(cheapest, 1.0, |search| search.offer(member.cost + cheapest.cost))
+                        }
+                        false => search.extend(0, flow - member.rate, member.cost),
+                    });
                 }
             }
         }
@@ -82,26 +84,39 @@ impl Search<'_> {
         for index in first..self.members.len() {
             let member = self.members[index];
             // Members are in the order of their cost for a token per second.
-            if cost + missing * (member.cost / member.rate) >= self.best || self.steps >= STEPS {
+            if cost + missing * (member.cost / member.rate) >= self.best || self.is_over() {
                 return;
             }
-            self.steps += 1;
-            self.chosen.push((member.kind, member.layers));
-            if member.rate > missing {
-                self.offer(cost + member.cost);
-            } else {
-                self.extend(index, missing - member.rate, cost + member.cost);
+            let enough = (missing / member.rate).floor() + 1.0;
+            self.with(member, enough, |search| search.offer(cost + enough * member.cost));
+            let Some(next) = self.members.get(index + 1) else { return };
+            let mut copies = enough - 1.0;
+            while copies >= 1.0 && !self.is_over() {
+                self.steps += 1;
+                let rest = (missing - copies * member.rate).max(0.0);
+                let cost = cost + copies * member.cost;
+                // Fewer copies leave more to members that cost more.
+                if cost + rest * (next.cost / next.rate) >= self.best {
+                    break;
+                }
+                self.with(member, copies, |search| search.extend(index + 1, rest, cost));
+                copies -= 1.0;
             }
-            self.chosen.pop();
         }
     }
 
-    fn add_cheapest(&mut self, cost: f64) {
-        if let Some(member) = self.members.iter().min_by(|a, b| a.cost.total_cmp(&b.cost)).copied() {
-            self.chosen.push((member.kind, member.layers));
-            self.offer(cost + member.cost);
-            self.chosen.pop();
+    fn is_over(&mut self) -> bool {
+        self.steps += 1;
+        if self.chosen.len() > DEEPEST {
+            self.steps = STEPS;
         }
+        self.steps >= STEPS
+    }
+
+    fn with(&mut self, member: Member, copies: f64, then: impl FnOnce(&mut Self)) {
+        self.chosen.push((member.kind, member.layers, copies));
+        then(self);
+        self.chosen.pop();
     }
 
     fn offer(&mut self, cost: f64) {

@@ -14,6 +14,9 @@ use crate::problem::Problem;
 /// Number of rounds of generated rows.
 const ROUNDS: usize = 200;
 
+/// Share of the largest price below which a price is none.
+const NEGLIGIBLE: f64 = 1e-9;
+
 /// By how much, relatively, covers must cost more than the sum of the prices.
 pub(crate) const MARGIN: f64 = 1e-7;
 
@@ -34,7 +37,7 @@ pub(crate) fn prices(problem: &Problem, flow: f64, claim: Claim, stop: &Stop) ->
     for (kind, other) in problem.types.iter().enumerate() {
         let longest = other.longest(flow);
         if longest > 0 {
-            covers[0].push(vec![(kind, longest)]);
+            covers[0].push(vec![(kind, longest, 1.0)]);
         }
     }
     let total: f64 = counts.iter().sum();
@@ -46,15 +49,15 @@ pub(crate) fn prices(problem: &Problem, flow: f64, claim: Claim, stop: &Stop) ->
         let members = Members::new(&problem.types, &by_type);
         let (single, cover) = members.cheapest(flow, 1)?;
         // A layer that only one node serves has a cover of that node alone.
-        let (proved, new) = match claim {
-            Claim::AnyCovers => (layers * single, vec![(0, cover)]),
+        let (proved, group, new) = match claim {
+            Claim::AnyCovers => (layers * single, 0, cover),
             Claim::SharedLayer => {
                 let alone = problem.types.iter().zip(&by_type).filter(|(kind, _)| kind.longest(flow) > 0);
                 let least = |(kind, &price): (&crate::problem::Type, &f64)| price / kind.longest(flow) as f64;
                 let alone = alone.map(least).fold(f64::INFINITY, f64::min);
                 let (several, shared) = members.cheapest(flow, 2)?;
                 let cheapest = alone.min(several);
-                ((layers - 1.0) * cheapest + several, vec![(1, shared)])
+                ((layers - 1.0) * cheapest + several, 1, shared)
             }
         };
         if proved > 1.0 + MARGIN {
@@ -66,12 +69,9 @@ pub(crate) fn prices(problem: &Problem, flow: f64, claim: Claim, stop: &Stop) ->
             }
             return Some(prices);
         }
-        let mut is_new = false;
-        for (group, cover) in new {
-            if !cover.is_empty() && !covers[group].contains(&cover) {
-                covers[group].push(cover);
-                is_new = true;
-            }
+        let is_new = !new.is_empty() && !covers[group].contains(&new);
+        if is_new {
+            covers[group].push(new);
         }
         let (found, limit) = solve(&counts, &covers, layers, claim)?;
         if limit <= 1.0 || (!is_new && found == by_type) {
@@ -100,8 +100,8 @@ fn solve(counts: &[f64], covers: &[Vec<Cover>; 2], layers: f64, claim: Claim) ->
     for (cost, covers) in [any, shared].into_iter().zip(covers) {
         for cover in covers {
             let mut share = vec![0.0; counts.len()];
-            for &(kind, layers) in cover {
-                share[kind] += 1.0 / layers as f64;
+            for &(kind, layers, copies) in cover {
+                share[kind] += copies / layers as f64;
             }
             let row = prices.iter().copied().zip(share).filter(|(_, share)| *share > 0.0);
             program.add_row(0.0.., row.chain([(cost, -1.0)]));
@@ -118,6 +118,9 @@ fn solve(counts: &[f64], covers: &[Vec<Cover>; 2], layers: f64, claim: Claim) ->
     let columns = solved.get_solution().columns().to_vec();
     let limit = weights.0 * columns[counts.len()] + weights.1 * columns[counts.len() + 1];
     let mut found: Vec<f64> = columns[..counts.len()].iter().map(|price| price.max(0.0)).collect();
+    // A price that is negligible could be rounded to another when it is divided.
+    let largest = found.iter().copied().fold(0.0, f64::max);
+    found.iter_mut().filter(|price| **price < NEGLIGIBLE * largest).for_each(|price| *price = 0.0);
     // Rounding must not raise the sum of the prices.
     let sum: f64 = found.iter().zip(counts).map(|(price, count)| price * count).sum();
     found.iter_mut().for_each(|price| *price /= sum);

@@ -8,8 +8,10 @@ use thiserror::Error;
 /// Maximum number of layers, and of nodes.
 pub const LARGEST: usize = 1000;
 
-/// Largest rate of a node or a link, in tokens per second. Sums of rates over all nodes and layers stay exact enough.
-const LARGEST_RATE: f64 = 1e15;
+/// Least and largest rate of a node in tokens per second, between which sums over all nodes and layers stay exact enough.
+const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
+/// Largest rate of a link in tokens per second.
+const WIDEST_LINK: f64 = 1e15;
 
 /// A problem of layer flow.
 #[derive(Debug, Clone)]
@@ -88,9 +90,9 @@ impl Problem {
         }
         let mut rates = Vec::with_capacity(count);
         for (node, FlowNodeDocument { throughput, .. }) in document.nodes.iter().enumerate() {
-            if let Some(index) = throughput.iter().position(|&rate| !(rate > 0.0 && rate <= LARGEST_RATE)) {
+            if let Some(index) = throughput.iter().position(|rate| !RATES.contains(rate)) {
                 let field = format!("nodes[{node}].throughput[{index}]");
-                return wrong(field, throughput[index].to_string(), "more than 0, and at most 10^15");
+                return wrong(field, throughput[index].to_string(), "10^-6 to 10^12");
             }
             rates.push(throughput.iter().copied().take(layers).collect::<Vec<_>>());
         }
@@ -105,7 +107,7 @@ impl Problem {
             is_ample: false,
         };
         for (index, &(from, to, rate)) in document.links.iter().enumerate() {
-            if !(0.0..=LARGEST_RATE).contains(&rate) {
+            if !(0.0..=WIDEST_LINK).contains(&rate) {
                 return wrong(format!("links[{index}][2]"), rate.to_string(), "0 to 10^15");
             }
             for (place, end) in [from, to].into_iter().enumerate() {

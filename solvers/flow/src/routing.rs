@@ -21,6 +21,9 @@ pub struct Routing {
 /// Share of the largest capacity below which a path counts as full.
 const NEGLIGIBLE: f64 = 1e-13;
 
+/// Share of the largest flow of a node up to which a flow is none.
+const TRACE: f64 = 1e-12;
+
 /// A network with capacities, kept between uses so that its memory is.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
@@ -163,18 +166,20 @@ impl Network {
         let index = |node: usize| FlowEnd::Node(node as u32);
         for (node, &(first, layers)) in ranges.iter().enumerate().filter(|(_, range)| range.1 > 0) {
             let end = first + layers;
-            let serving = self.connect(2 * node, 2 * node + 1, problem.rates[node][layers - 1]);
+            let rate = problem.rates[node][layers - 1];
+            let serving = self.connect(2 * node, 2 * node + 1, rate);
             edges.push((index(node), index(node), serving));
             if first == 0 && problem.source[node] > 0.0 {
-                let edge = self.connect(source, 2 * node, problem.source[node]);
+                let edge = self.connect(source, 2 * node, problem.source[node].min(rate));
                 edges.push((FlowEnd::Outside(FlowOutside::Source), index(node), edge));
             }
             if end == problem.layers && problem.sink[node] > 0.0 {
-                let edge = self.connect(2 * node + 1, sink, problem.sink[node]);
+                let edge = self.connect(2 * node + 1, sink, problem.sink[node].min(rate));
                 edges.push((index(node), FlowEnd::Outside(FlowOutside::Sink), edge));
             }
             for &other in &begins[end] {
-                let room = problem.link(node, other);
+                // More than its node serves would only make rounding coarser.
+                let room = problem.link(node, other).min(rate);
                 if room > 0.0 {
                     let edge = self.connect(2 * node + 1, 2 * other, room);
                     edges.push((index(node), index(other), edge));
@@ -199,15 +204,18 @@ pub fn route(problem: &Problem, ranges: &Ranges) -> Routing {
     let mut network = Network::default();
     let flow = network.over_links(problem, ranges, |from, to, carried| match (from, to) {
         (FlowEnd::Node(node), FlowEnd::Node(other)) if node == other => nodes[node as usize] = carried,
-        _ if carried > 0.0 => links.push((from, to, carried)),
-        _ => {}
+        _ => links.push((from, to, carried)),
     });
+    // Rounding may leave a trace on edges that carry nothing.
+    let trace = nodes.iter().copied().fold(0.0, f64::max) * TRACE;
+    nodes.iter_mut().filter(|carried| **carried <= trace).for_each(|carried| *carried = 0.0);
+    links.retain(|&(_, _, carried)| carried > trace);
     Routing { flow, nodes, links }
 }
 
-/// Largest number of nodes on a path from the first layer to the last through given ranges; 0 if there is no path.
-/// O(nodes + layers).
-pub fn hops(problem: &Problem, ranges: &Ranges) -> usize {
+/// Largest number of nodes on a path from the first layer to the last through given ranges, over any links; 0 if there is
+/// no path. At least the hops of any routing. O(nodes + layers).
+pub(crate) fn most_hops(problem: &Problem, ranges: &Ranges) -> usize {
     let mut ends: Vec<Vec<usize>> = vec![Vec::new(); problem.layers + 1];
     for &(first, layers) in ranges.iter().filter(|range| range.1 > 0) {
         ends[first].push(first + layers);
@@ -223,4 +231,37 @@ pub fn hops(problem: &Problem, ranges: &Ranges) -> usize {
         }
     }
     longest[problem.layers]
+}
+
+impl Routing {
+    /// Largest number of nodes on a path of links that carry tokens; 0 if nothing flows. A path may join links that
+    /// different tokens take. O(nodes · log nodes + links).
+    pub fn hops(&self, ranges: &Ranges) -> usize {
+        let mut order: Vec<usize> = (0..ranges.len()).filter(|&node| ranges[node].1 > 0).collect();
+        order.sort_by_key(|&node| ranges[node].0);
+        let mut sent: Vec<Vec<usize>> = vec![Vec::new(); ranges.len()];
+        let mut longest = vec![0; ranges.len()];
+        let mut last = vec![false; ranges.len()];
+        for &(from, to, _) in &self.links {
+            match (from, to) {
+                (FlowEnd::Node(from), FlowEnd::Node(to)) => sent[from as usize].push(to as usize),
+                (FlowEnd::Outside(_), FlowEnd::Node(node)) => longest[node as usize] = 1,
+                (FlowEnd::Node(node), _) => last[node as usize] = true,
+                _ => {}
+            }
+        }
+        let mut whole = 0;
+        for node in order.into_iter() {
+            if longest[node] == 0 {
+                continue;
+            }
+            for &next in &sent[node] {
+                longest[next] = longest[next].max(longest[node] + 1);
+            }
+            if last[node] {
+                whole = whole.max(longest[node]);
+            }
+        }
+        whole
+    }
 }

@@ -4,7 +4,7 @@ use rand::RngExt;
 use stagewright_core::solver::Stop;
 
 use crate::problem::Problem;
-use crate::routing::{Network, Ranges, hops};
+use crate::routing::{Network, Ranges, most_hops, route};
 
 /// Share of the mean room of layers and of boundaries in what a search maximises. The flow alone tells nothing of a plan
 /// until its last bottleneck is gone.
@@ -20,7 +20,7 @@ pub(crate) struct Search<'p> {
     network: Network,
     /// Flow above which room is worth nothing.
     target: f64,
-    /// Layer of each position: room over its layers, and across its boundaries.
+    /// Scratch space for the room of layers and boundaries.
     room: Room,
 }
 
@@ -45,19 +45,19 @@ impl<'p> Search<'p> {
         Search { problem, max_hops, network: Network::default(), target, room: Room::default() }
     }
 
-    /// The best ranges of `steps` steps, with their flow. Stops early at the target.
+    /// The best ranges of `steps` steps. Stops early at the target.
     pub(crate) fn anneal(
         &mut self,
         start: Ranges,
         steps: u64,
         random: &mut impl RngExt,
         stop: &Stop,
-    ) -> (Ranges, f64) {
+    ) -> Ranges {
         let mut state = self.state(start);
         let mut best = (state.ranges.clone(), state.flow);
         let (hot, cold) = (0.02 * self.target, 1e-5 * self.target);
         for step in 0..steps {
-            if step % PATIENCE == 0 && stop.reason().is_some() || best.1 >= self.target {
+            if step % PATIENCE == 0 && stop.reason().is_some() || best.1 >= self.target * (1.0 - 1e-10) {
                 break;
             }
             let temperature = hot * (cold / hot).powf(step as f64 / steps as f64);
@@ -65,7 +65,7 @@ impl<'p> Search<'p> {
             if !self.moved(&mut ranges, random) {
                 continue;
             }
-            if self.max_hops < self.problem.nodes() && hops(self.problem, &ranges) > self.max_hops {
+            if !self.is_short(&ranges) {
                 continue;
             }
             let next = self.state(ranges);
@@ -78,7 +78,14 @@ impl<'p> Search<'p> {
                 }
             }
         }
-        best
+        best.0
+    }
+
+    /// Whether tokens pass no more nodes than they may.
+    fn is_short(&self, ranges: &Ranges) -> bool {
+        self.max_hops >= self.problem.nodes()
+            || most_hops(self.problem, ranges) <= self.max_hops
+            || (!self.problem.is_ample && route(self.problem, ranges).hops(ranges) <= self.max_hops)
     }
 
     fn state(&mut self, ranges: Ranges) -> State {

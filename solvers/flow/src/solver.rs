@@ -8,7 +8,7 @@ use crate::blocks;
 use crate::bound::{of_hops, tighten};
 use crate::chain::{best_chain, loose_chains};
 use crate::problem::Problem;
-use crate::routing::{Ranges, hops, route};
+use crate::routing::{Ranges, route};
 use crate::search::Search;
 use crate::solution::{Bound, Plan, Request, Solution};
 
@@ -27,8 +27,12 @@ const BISECTIONS: usize = 12;
 /// the plan, it is optimal. Otherwise blocks of parallel chains and annealing of ranges look for more, until the bound is
 /// reached or their steps are done. The number of steps, and so the plan, does not depend on the machine, but for limits of time.
 pub fn solve(problem: &Problem, request: &Request, context: &mut Context<'_>) -> Solution {
-    let mut run =
-        Run { problem, max_hops: request.max_hops, best: None, bound: of_hops(problem, request.max_hops) };
+    let mut run = Run {
+        problem,
+        max_hops: request.max_hops,
+        best: None,
+        bound: of_hops(problem, request.max_hops, context.stop()),
+    };
     run.phase("chains", context);
     let limit = run.limit();
     if let Some(ranges) = best_chain(problem, limit) {
@@ -85,7 +89,7 @@ impl Run<'_> {
                 *range = (0, 0);
             }
         }
-        if routing.flow > self.value() && hops(self.problem, &used) <= self.limit() {
+        if routing.flow > self.value() && routing.hops(&used) <= self.limit() {
             context.emit(Event::Incumbent { value: routing.flow });
             self.best = Some(Plan { flow: routing.flow, ranges: used, routing });
         }
@@ -93,7 +97,9 @@ impl Run<'_> {
 
     fn tighten(&mut self, context: &mut Context<'_>) {
         let before = self.bound.flow;
-        self.bound = tighten(self.problem, self.value(), self.bound.clone(), context.stop());
+        // Most of the time is for plans.
+        let stop = context.stop().within(context.stop().remaining().map(|left| left / 4));
+        self.bound = tighten(self.problem, self.value(), self.bound.clone(), &stop);
         if self.bound.flow < before {
             context.emit(Event::Bound { value: self.bound.flow, source: self.bound.source() });
         }
@@ -133,7 +139,7 @@ impl Run<'_> {
             };
             let mut random = seed::stream(context.seed(), task);
             let mut search = Search::new(self.problem, self.limit(), self.bound.flow);
-            let (ranges, _) = search.anneal(start, steps, &mut random, context.stop());
+            let ranges = search.anneal(start, steps, &mut random, context.stop());
             self.offer(&ranges, context);
         }
     }

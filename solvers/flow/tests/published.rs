@@ -91,3 +91,25 @@ fn a_limit_of_hops_costs_throughput() {
         .to_vec();
     assert!(values[0] > values[1] && values[1] > values[2], "{values:?}");
 }
+
+/// Tokens that pass few nodes each may take paths that together look longer, so only links that carry tokens count.
+#[test]
+fn links_that_carry_nothing_are_no_hops() {
+    let node = |throughput: &[f64]| FlowNodeDocument { name: None, throughput: throughput.to_vec() };
+    let nodes = vec![
+        node(&[10.0]),
+        node(&[10.0]),
+        node(&[1.0, 10.0]),
+        node(&[1.0, 10.0]),
+        node(&[10.0]),
+        node(&[10.0]),
+    ];
+    let mut links: Vec<(FlowEnd, FlowEnd, f64)> = [(0, 1), (1, 3), (2, 4), (4, 5)]
+        .map(|(from, to)| (FlowEnd::Node(from), FlowEnd::Node(to), 1e15))
+        .to_vec();
+    links.extend([0, 2].map(|node| (FlowEnd::Outside(FlowOutside::Source), FlowEnd::Node(node), 1e15)));
+    links.extend([3, 5].map(|node| (FlowEnd::Node(node), FlowEnd::Outside(FlowOutside::Sink), 1e15)));
+    let document = LayerFlowDocument { schema: None, name: "two chains".into(), layers: 4, nodes, links };
+    let (_, solution, report) = answered(&document, &Request { max_hops: Some(3) });
+    assert_eq!((solution.status, report.value, report.hops), (Status::Optimal, Some(20.0), Some(3)));
+}

@@ -10,7 +10,7 @@ use stagewright_core::document::{
     OriginDocument,
 };
 use stagewright_core::tolerance;
-use stagewright_flow::{NAME, Problem, Request as FlowRequest, Solution, hops};
+use stagewright_flow::{NAME, Problem, Request as FlowRequest, Solution};
 use stagewright_formats::import_layer_flow;
 use stagewright_report::convergence::Convergence;
 use stagewright_report::wrap::facts;
@@ -188,7 +188,7 @@ impl LayerFlow {
             value,
             bound: bound_of(solution),
             gap: value.map(|value| tolerance::gap(solution.bound.flow, value)),
-            hops: plan.map(|plan| hops(&self.problem, &plan.ranges) as u32),
+            hops: plan.map(|plan| plan.routing.hops(&plan.ranges) as u32),
             seconds: took,
             seed,
             origin: Some(OriginDocument::of_library()),

@@ -67,5 +67,6 @@ pub(super) fn checked(plan: &LayerPlanDocument, report: &LayerReport, width: Opt
     let mut lines = vec![("tokens", amount(report.value)), ("hops", hops)];
     lines.extend(plan.value.map(|value| ("claimed", Kind::LayerFlow.amount(value))));
     lines.push(("bound", format!("{}: {}", shown(&plan.bound), verdict(report.bound))));
-    checked_text(lines, plan.status, report.value.is_some(), &report.violations, width)
+    let is_proved = matches!(report.bound, LayerVerdict::Verified { .. });
+    checked_text(lines, plan.status, report.value.is_some(), is_proved, &report.violations, width)
 }

@@ -171,5 +171,5 @@ pub(super) fn checked(
     lines.extend(plan.objective.value_s.map(|value| ("claimed", seconds(value))));
     lines.push(("bound", format!("{}: {verdict}", bound_text(plan))));
     let has_plan = !plan.stages.is_empty();
-    checked_text(lines, plan.status, has_plan, &report.violations, width)
+    checked_text(lines, plan.status, has_plan, false, &report.violations, width)
 }

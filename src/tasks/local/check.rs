@@ -111,7 +111,7 @@ pub(super) fn check(
             lines.extend(best_s.map(|best| ("best plan", format!("{}, found by a search", seconds(best)))));
             lines.extend(behind.map(|behind| ("behind", percent(behind.max(0.0)))));
             lines.extend(plan.bound.value_s.map(|value| ("bound", format!("{}: {bound}", seconds(value)))));
-            let mut text = checked_text(lines, PlanStatus::Feasible, true, &violations, width);
+            let mut text = checked_text(lines, PlanStatus::Feasible, true, false, &violations, width);
             if let Some(setting) = &own.setting {
                 text.push('\n');
                 text.push_str(&text::memories(setting, width));

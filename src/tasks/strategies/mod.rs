@@ -290,7 +290,7 @@ fn checked(plan: &StrategyPlanDocument, report: &StrategyReport, width: Option<u
     let mut lines = vec![("cost", or_none(report.cost)), ("peak usage", or_none(report.peak_usage))];
     lines.extend(plan.cost.map(|cost| ("claimed", cost.to_string())));
     lines.push(("bound", format!("{}: {}", shown(&plan.bound), verdict(report.bound))));
-    checked_text(lines, plan.status, report.peak_usage.is_some(), &report.violations, width)
+    checked_text(lines, plan.status, report.peak_usage.is_some(), false, &report.violations, width)
 }
 
 /// The report as JSON.

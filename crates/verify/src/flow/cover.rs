@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Partial covers after which a search gives up.
-const LIMIT: usize = 1_000_000;
+const LIMIT: usize = 2_000_000;
 
 /// A cover that may lack members, ordered so that the one with the least estimate comes first.
 struct Partial {
@@ -52,7 +52,8 @@ pub(super) fn cheapest(members: &[(f64, f64)], flow: f64, fewest: u32) -> Option
     let ratio = kept.iter().map(|(rate, cost)| cost / rate).fold(f64::INFINITY, f64::min);
     let mut open = BinaryHeap::new();
     open.push(Partial { estimate: 0.0, cost: 0.0, missing: flow, next: 0, members: 0 });
-    for _ in 0..LIMIT {
+    let mut pushed = 0;
+    while pushed < LIMIT {
         let Some(partial) = open.pop() else { return Some(f64::INFINITY) };
         if partial.missing < 0.0 && partial.members >= fewest {
             return Some(partial.cost);
@@ -61,6 +62,7 @@ pub(super) fn cheapest(members: &[(f64, f64)], flow: f64, fewest: u32) -> Option
             let (cost, missing) = (partial.cost + cost, partial.missing - rate);
             let estimate = cost + ratio * missing.max(0.0);
             open.push(Partial { estimate, cost, missing, next: index, members: partial.members + 1 });
+            pushed += 1;
         }
     }
     None

@@ -3,6 +3,7 @@
 mod cover;
 mod proof;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use stagewright_core::document::{
@@ -15,8 +16,10 @@ use crate::error::CheckError;
 
 /// Maximum number of layers, and of nodes.
 const LARGEST: usize = 1000;
-/// Largest rate in tokens per second.
-const LARGEST_RATE: f64 = 1e15;
+/// Least and largest rate of a node in tokens per second.
+const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
+/// Largest rate of a link in tokens per second.
+const WIDEST_LINK: f64 = 1e15;
 
 /// Result of a check of a plan of layer flow. All figures are recomputed.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +101,7 @@ impl Network<'_> {
 }
 
 /// Checks a plan of layer flow: ranges, rates, links, the balance of every node, the claims, and the certificate of the bound.
-/// Covers are searched for best first, up to a million partial ones; a certificate that needs more is not verified.
+/// Covers are searched for best first, up to two million partial ones; a certificate that needs more is not verified.
 ///
 /// # Errors
 /// If the documents do not describe a problem and a plan.
@@ -202,7 +205,7 @@ impl Check<'_> {
         let before = self.violations.len();
         let count = ranges.len();
         let (mut received, mut sent) = (vec![0.0; count], vec![0.0; count]);
-        let (mut value, mut carried) = (0.0, std::collections::BTreeMap::new());
+        let (mut begun, mut ended, mut carried) = (0.0, 0.0, BTreeMap::new());
         for &(from, to, flow) in &self.plan.links {
             let range = |node: u32| ranges.get(node as usize).copied().flatten();
             let fits = match (from, to) {
@@ -232,15 +235,18 @@ impl Check<'_> {
             if total > capacity * (1.0 + tolerance::VALUE_RELATIVE) {
                 self.violate("link", format!("{name} carries {total}, more than {capacity}"));
             }
-            if let FlowEnd::Node(node) = to {
-                received[node as usize] += flow;
+            match to {
+                FlowEnd::Node(node) => received[node as usize] += flow,
+                FlowEnd::Outside(_) => ended += flow,
             }
             match from {
                 FlowEnd::Node(node) => sent[node as usize] += flow,
-                FlowEnd::Outside(_) => value += flow,
+                FlowEnd::Outside(_) => begun += flow,
             }
         }
-        let slack = tolerance::VALUE_RELATIVE * value;
+        // What all nodes together may lose must not change the value.
+        let value = f64::min(begun, ended);
+        let slack = tolerance::VALUE_RELATIVE * value / count as f64;
         for held in &self.plan.nodes {
             let node = held.node as usize;
             let rate = self.network.rates[node][held.layers as usize - 1];
@@ -254,7 +260,10 @@ impl Check<'_> {
                 self.violate("node", format!("node {node} serves {sent}, more than {rate}"));
             }
         }
-        (self.violations.len() == before && value > 0.0).then_some(value)
+        if value <= 0.0 {
+            self.violate("figure", "the plan serves no tokens".into());
+        }
+        (self.violations.len() == before).then_some(value)
     }
 
     fn bound(&mut self, value: Option<f64>) -> LayerVerdict {
@@ -288,6 +297,12 @@ impl Check<'_> {
             if !((found - stated).abs() <= 2.0 * tolerance::VALUE_RELATIVE) {
                 self.figure("gap", &stated, &found);
             }
+        }
+        if let (None, Some(_), Some(_)) = (self.plan.gap, value, bound) {
+            self.violate("figure", "the plan states no gap, but has a value and a bound".into());
+        }
+        if has_plan && self.plan.status == PlanStatus::Unknown {
+            self.violate("status", "no plan is claimed to be known, but there is one".into());
         }
         let is_closed = value.zip(bound).is_some_and(|(value, bound)| tolerance::gap(bound, value) == 0.0);
         if self.plan.status == PlanStatus::Optimal && !is_closed && self.violations.is_empty() {
@@ -360,8 +375,10 @@ fn network(problem: &LayerFlowDocument) -> Result<Network<'_>, CheckError> {
     let wrong =
         |what: String, value: f64, range: &'static str| Err(CheckError::Figure { what, value, range });
     let (layers, count) = (problem.layers as usize, problem.nodes.len());
-    if !(1..=LARGEST).contains(&layers) || !(1..=LARGEST).contains(&count) {
-        return wrong("the number of layers or of nodes".into(), layers.max(count) as f64, "1 to 1000");
+    for (what, number) in [("layers", layers), ("nodes", count)] {
+        if !(1..=LARGEST).contains(&number) {
+            return wrong(format!("the number of {what}"), number as f64, "1 to 1000");
+        }
     }
     let mut network = Network {
         layers,
@@ -371,14 +388,14 @@ fn network(problem: &LayerFlowDocument) -> Result<Network<'_>, CheckError> {
         sink: vec![0.0; count],
     };
     for (index, node) in problem.nodes.iter().enumerate() {
-        if let Some(&rate) = node.throughput.iter().find(|&&rate| !(rate > 0.0 && rate <= LARGEST_RATE)) {
-            return wrong(format!("a rate of node {index}"), rate, "more than 0, and at most 10^15");
+        if let Some(&rate) = node.throughput.iter().find(|rate| !RATES.contains(rate)) {
+            return wrong(format!("a rate of node {index}"), rate, "10^-6 to 10^12");
         }
         network.rates.push(&node.throughput[..node.throughput.len().min(layers)]);
     }
     for (index, &(from, to, rate)) in problem.links.iter().enumerate() {
         let what = format!("the rate of link {index}");
-        if !(0.0..=LARGEST_RATE).contains(&rate) {
+        if !(0.0..=WIDEST_LINK).contains(&rate) {
             return wrong(what, rate, "0 to 10^15");
         }
         if network.capacity(from, to).is_none() || from == to {

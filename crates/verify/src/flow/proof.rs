@@ -5,6 +5,9 @@ use stagewright_core::document::LayerCertificateDocument;
 use super::Network;
 use super::cover::cheapest;
 
+/// Share of layers and nodes that rounding may change, and of the sum of the prices below which a price is none.
+const ROUNDING: f64 = 1e-11;
+
 /// By how much, relatively, covers must cost more than the sum of the prices, so that rounding decides nothing.
 const MARGIN: f64 = 1e-9;
 
@@ -25,10 +28,10 @@ pub(super) fn proved(
             let longest: Vec<usize> = network.rates.iter().map(|rates| longest(rates, *flow)).collect();
             let alone = longest.iter().zip(prices).filter(|(longest, _)| **longest > 0);
             let alone = alone.map(|(&longest, price)| price / longest as f64).fold(f64::INFINITY, f64::min);
-            let Some(several) = cheapest(&members, *flow, 2) else { return Ok(None) };
             if let Some(layers) = largest_group(network, *flow, &longest) {
                 return Err(format!("nodes that are linked for a chain hold {layers} layers"));
             }
+            let Some(several) = cheapest(&members, *flow, 2) else { return Ok(None) };
             costs_too_much((network.layers as f64 - 1.0) * alone.min(several) + several, total, *flow)
         }
         LayerCertificateDocument::Hops { flow, price } => {
@@ -49,7 +52,7 @@ pub(super) fn proved(
             };
             let work: f64 = network.rates.iter().map(|rates| work(rates)).sum();
             let needed = network.layers as f64 - price * hops;
-            match work < needed {
+            match work + ROUNDING * (network.layers + network.nodes()) as f64 * (1.0 + price) < needed {
                 true => Ok(Some(flow)),
                 false => Err(format!("nodes hold {work} of {needed} layers")),
             }
@@ -75,11 +78,19 @@ fn members(network: &Network<'_>, flow: f64, prices: &[f64]) -> Result<(Vec<(f64
     if let Some(price) = prices.iter().find(|&&price| !(0.0..=1e9).contains(&price)) {
         return Err(format!("a price is {price}"));
     }
+    let total: f64 = prices.iter().sum();
+    // A price of few digits could be rounded to another when it is divided.
+    if let Some(price) = prices.iter().find(|&&price| price > 0.0 && price < ROUNDING * total) {
+        return Err(format!("a price of {price} is negligible beside {total}"));
+    }
+    if total < ROUNDING && total > 0.0 {
+        return Err(format!("its prices add up to {total}"));
+    }
     let mut members = Vec::new();
     for (rates, &price) in network.rates.iter().zip(prices) {
         members.extend(rates.iter().zip(1..).map(|(&rate, layers)| (rate, price / f64::from(layers))));
     }
-    Ok((members, prices.iter().sum()))
+    Ok((members, total))
 }
 
 /// Largest number of layers with which a node serves more than `flow`; 0 if none.

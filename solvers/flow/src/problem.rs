@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Maximum number of layers, and of nodes.
 pub const LARGEST: usize = 1000;
 
-/// Least and largest rate of a node in tokens per second, between which sums over all nodes and layers stay exact enough.
+/// Range of the rates of nodes in tokens per second, in which sums over all nodes and layers stay exact enough.
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
 /// Largest rate of a link in tokens per second.
 const WIDEST_LINK: f64 = 1e15;

@@ -16,7 +16,7 @@ use crate::error::CheckError;
 
 /// Maximum number of layers, and of nodes.
 const LARGEST: usize = 1000;
-/// Least and largest rate of a node in tokens per second.
+/// Range of the rates of nodes in tokens per second.
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
 /// Largest rate of a link in tokens per second.
 const WIDEST_LINK: f64 = 1e15;

@@ -12,11 +12,11 @@ use crate::request::{Load, Prediction, RequestClass};
 ///
 /// ```text
 /// TPOT = D + prompt_share · (B − 1) · (M − D) / S
-/// TTFT = P + wait_steps · TPOT + wait_s + burst · (C − 1) · P + waiting requests / rate
+/// TTFT = P + wait_steps · TPOT + wait_s + burst · (B − 1) · P + waiting requests / rate
 /// ```
 ///
-/// The first is the fluid limit: while a request is decoded for S steps, each of the others begins once. `burst` counts if the C
-/// requests of the load begin all at once. Requests beyond the largest batch wait until one ends.
+/// The first is the fluid limit: while a request is decoded for S steps, each of the others begins once. `burst` counts if the
+/// requests of the load begin all at once; ranks read prompts side by side. Requests beyond the largest batch wait until one ends.
 ///
 /// # Errors
 /// If the class or the load has no tokens or requests (L024). `label` names the input that has them.
@@ -40,8 +40,7 @@ pub fn aggregated(
     let delay = replica.prompt_delay(class, batch - 1.0);
     let tpot = decode + engine.prompt_share * (batch - 1.0) * delay / class.output as f64;
     let prompt = replica.prompt_seconds(class);
-    let others = (batch * replica.data() - 1.0).max(0.0);
-    let burst = if load.is_burst { engine.burst * others * prompt } else { 0.0 };
+    let burst = if load.is_burst { engine.burst * (batch - 1.0) * prompt } else { 0.0 };
     let start = prompt + engine.wait_steps * tpot + engine.wait_s + burst;
     let waiting = (load.concurrency - batch * replica.data()).max(0.0);
     let period = start + (class.output as f64 - 1.0) * tpot;

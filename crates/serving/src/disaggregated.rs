@@ -6,8 +6,8 @@ use stagewright_formats::Result;
 use crate::replica::Replica;
 use crate::request::{Load, Prediction, RequestClass};
 
-/// Steps of the iteration for times that depend on each other; it halves its error in each.
-const ITERATIONS: usize = 60;
+/// Steps of the bisection of the batch, on which all times depend.
+const BISECTIONS: usize = 60;
 
 /// Pools of replicas.
 #[derive(Debug, Clone)]
@@ -90,17 +90,22 @@ pub fn disaggregated(
         + engine.handoff_s;
     let burst = if load.is_burst { engine.burst * load.concurrency / rate } else { 0.0 };
     let steps = (class.output as f64 - 1.0).max(1.0);
-    let mut batch = (load.concurrency / ranks).clamp(1.0, fitting);
-    let (mut ttft, mut tpot) = (alone, 0.0);
-    for _ in 0..ITERATIONS {
-        tpot = pools.token_seconds(class, batch);
+    let times = |batch: f64| {
+        let tpot = pools.token_seconds(class, batch);
         let decoding = steps * tpot;
         let queue = load.concurrency / rate - decoding;
         let room = (load.concurrency / (fitting * ranks) - 1.0) * decoding;
-        ttft = (alone + engine.wait_steps * tpot + burst).max(queue).max(room);
-        let next = load.concurrency * decoding / (ttft + decoding) / ranks;
-        batch = (batch + next.clamp(1.0, fitting)) / 2.0;
+        let ttft = (alone + engine.wait_steps * tpot + burst).max(queue).max(room);
+        (ttft, tpot, load.concurrency * decoding / (ttft + decoding) / ranks)
+    };
+    // Batches below that of the load fill up, those above it empty.
+    let (mut low, mut high) = (1.0, fitting);
+    for _ in 0..BISECTIONS {
+        let middle = f64::midpoint(low, high);
+        if times(middle).2 > middle { low = middle } else { high = middle }
     }
+    let batch = f64::midpoint(low, high);
+    let (ttft, tpot, _) = times(batch);
     let times = Prediction::from_times(class, load, ttft, tpot);
     let waiting = (load.concurrency - fitting * ranks).max(0.0);
     Ok(Some(Prediction { batch, waiting, ..times }))

@@ -92,10 +92,10 @@ impl<'a> Replica<'a> {
     }
 
     /// Seconds from a token of a sequence to its next, in a batch of a rank after `context` tokens and without prompts: the
-    /// step of one worker, or the number of stages times the slowest of them with its microbatch.
+    /// step of one worker, or the number of stages times the slowest of them with its microbatch of at least one sequence.
     pub fn token_seconds(&self, batch: f64, context: f64) -> f64 {
         let depth = self.stages.len() as f64;
-        let plain = Step::decode(batch / depth, context);
+        let plain = Step::decode((batch / depth).max(batch.min(1.0)), context);
         let Some(speculation) = self.speculation else { return depth * self.slowest(&plain) };
         let verify = Step { queries: 1.0 + f64::from(speculation.drafts), ..plain };
         let draft = f64::from(speculation.drafts) * speculation.draft_share * self.slowest(&plain);

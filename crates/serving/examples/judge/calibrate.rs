@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use stagewright_serving::calibration::factor;
-use stagewright_serving::{Calibration, Factor};
+use stagewright_serving::{Calibration, Factor, engines};
 
 use super::cases::Case;
 use super::report::Errors;
@@ -38,13 +38,13 @@ pub(crate) fn calibration(cases: &[&Case], errors: &[Errors]) -> Calibration {
     let groups = groups(cases, Scope::Model);
     let aggregated = groups.iter().filter(|((_, is_disaggregated), _)| !is_disaggregated);
     let factors = aggregated.filter_map(|(_, members)| {
-        let row = &cases[*members.first()?].row;
+        let case = cases[*members.first()?];
         let ratios =
             |time: usize| members.iter().filter_map(move |&index| Some(1.0 / (1.0 + errors[index][time]?)));
         Some(Factor {
-            model: row.model_path.clone(),
-            system: row.system.clone(),
-            engine: row.backend.clone(),
+            model: case.row.model_path.clone(),
+            system: case.device.name.clone(),
+            engine: engines()[case.engine].name.clone(),
             ttft: factor(ratios(0))?,
             tpot: factor(ratios(1))?,
             measurements: ratios(0).count() as u64,

@@ -32,7 +32,7 @@ pub(crate) struct Case {
     pub(crate) model: ModelId,
     /// Number of the engine in the table of engines.
     pub(crate) engine: usize,
-    device: Device,
+    pub(crate) device: Device,
     workers: Workers,
     class: RequestClass,
     load: Load,

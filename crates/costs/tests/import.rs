@@ -151,7 +151,7 @@ fn attention_without_windows_and_with_one_precision_is_read() {
     );
     let imported = read(folder.path());
     let tables = &imported.document.kernels;
-    assert_eq!(tables[0].class, "b300-sxm");
+    assert_eq!(tables[0].class, "b300");
     assert_eq!(tables[0].kernel, KernelKind::DecodeAttention);
     assert_eq!(tables[0].rows, [[2.0, 128.0, 8.0, 4.0, 64.0, 1e-3]], "128 tokens with the new one");
     assert_eq!(tables[1].kernel, KernelKind::Attention);

@@ -294,7 +294,8 @@ impl Check<'_> {
         let bound = self.plan.bound.value;
         if let (Some(stated), Some(value), Some(bound)) = (self.plan.gap, value, bound) {
             let found = tolerance::gap(bound, value);
-            if !((found - stated).abs() <= 2.0 * tolerance::VALUE_RELATIVE) {
+            let is_right = (found - stated).abs() <= 2.0 * tolerance::VALUE_RELATIVE;
+            if !is_right {
                 self.figure("gap", &stated, &found);
             }
         }

@@ -65,18 +65,18 @@ type Usage = Vec<u8>;
 fn chains(types: &[Type], flow: f64) -> Vec<(Usage, Vec<(usize, usize)>)> {
     let mut found: Vec<(Usage, Vec<(usize, usize)>)> = Vec::new();
     let mut begin = 0;
-    for kind in 0..types.len() {
-        if longest(&types[kind], flow) > 0 {
-            found.push(extended(&(vec![0; types.len()], Vec::new()), kind, longest(&types[kind], flow)));
+    for (kind, other) in types.iter().enumerate() {
+        if longest(other, flow) > 0 {
+            found.push(extended(&(vec![0; types.len()], Vec::new()), kind, longest(other, flow)));
         }
     }
     for _ in 1..LONGEST_CHAIN {
         let end = found.len();
         for index in begin..end {
             let first = found[index].1.last().map_or(0, |&(kind, _)| kind);
-            for kind in first..types.len() {
-                let layers = longest(&types[kind], flow);
-                let has_node = usize::from(found[index].0[kind]) < types[kind].nodes.len();
+            for (kind, other) in types.iter().enumerate().skip(first) {
+                let layers = longest(other, flow);
+                let has_node = usize::from(found[index].0[kind]) < other.nodes.len();
                 if layers > 0 && has_node && found.len() < CHAINS {
                     found.push(extended(&found[index].clone(), kind, layers));
                 }

@@ -59,6 +59,20 @@ pub(super) fn bound_json<B: Serialize>(bound: &B) -> Result<String> {
     json(&BoundsDocument { bounds: [bound], strongest: bound })
 }
 
+/// The verdict on a bound as JSON.
+#[derive(Serialize)]
+pub(super) struct BoundSummary {
+    pub(super) verdict: &'static str,
+    pub(super) proved: Option<f64>,
+}
+
+/// A violation as JSON.
+#[derive(Serialize)]
+pub(super) struct ViolationSummary {
+    pub(super) kind: &'static str,
+    pub(super) message: String,
+}
+
 /// The text of a checked plan: lines of figures, the result, and the violations. `is_proved` says whether the bound is proved.
 pub(super) fn checked_text(
     mut lines: Vec<(&'static str, String)>,

@@ -7,7 +7,7 @@ use highs::{HighsModelStatus, RowProblem, Sense};
 use rustc_hash::FxHashMap;
 use stagewright_core::solver::Stop;
 
-use crate::problem::{Problem, Type};
+use crate::problem::{Problem, Type, longest};
 use crate::routing::Ranges;
 
 /// Nodes of a block: chains that are parallel, each of types with numbers of layers.
@@ -44,18 +44,13 @@ fn alike(types: &[Type]) -> Vec<Type> {
             Some(index) => {
                 let other = &mut joined[index];
                 other.nodes.extend(&kind.nodes);
-                other.rates.iter_mut().zip(&kind.rates).for_each(|(least, rate)| *least = least.min(*rate));
+                other.rates.iter_mut().zip(&kind.rates).for_each(|(joint, rate)| *joint = joint.min(*rate));
             }
             None if joined.len() < TYPES => joined.push(kind.clone()),
             None => {}
         }
     }
     joined
-}
-
-/// Largest number of layers with which a node of a type serves at least `flow`.
-fn longest(kind: &Type, flow: f64) -> usize {
-    kind.rates.iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1)
 }
 
 /// Number of nodes of each type.
@@ -66,8 +61,8 @@ fn chains(types: &[Type], flow: f64) -> Vec<(Usage, Vec<(usize, usize)>)> {
     let mut found: Vec<(Usage, Vec<(usize, usize)>)> = Vec::new();
     let mut begin = 0;
     for (kind, other) in types.iter().enumerate() {
-        if longest(other, flow) > 0 {
-            found.push(extended(&(vec![0; types.len()], Vec::new()), kind, longest(other, flow)));
+        if longest(&other.rates, flow) > 0 {
+            found.push(extended(&(vec![0; types.len()], Vec::new()), kind, longest(&other.rates, flow)));
         }
     }
     for _ in 1..LONGEST_CHAIN {
@@ -75,7 +70,7 @@ fn chains(types: &[Type], flow: f64) -> Vec<(Usage, Vec<(usize, usize)>)> {
         for index in begin..end {
             let first = found[index].1.last().map_or(0, |&(kind, _)| kind);
             for (kind, other) in types.iter().enumerate().skip(first) {
-                let layers = longest(other, flow);
+                let layers = longest(&other.rates, flow);
                 let has_node = usize::from(found[index].0[kind]) < other.nodes.len();
                 if layers > 0 && has_node && found.len() < CHAINS {
                     found.push(extended(&found[index].clone(), kind, layers));
@@ -113,7 +108,7 @@ fn blocks(types: &[Type], flow: f64, stop: &Stop) -> FxHashMap<Usage, Block> {
     };
     let none = (vec![0; types.len()], Vec::new());
     for (kind, other) in types.iter().enumerate() {
-        let layers = longest(other, flow);
+        let layers = longest(&other.rates, flow);
         if layers > 0 {
             let (usage, chain) = extended(&none, kind, layers);
             offer(usage, Block { layers, chains: vec![chain] });

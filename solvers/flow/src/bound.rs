@@ -4,7 +4,7 @@ use stagewright_core::document::LayerCertificateDocument;
 use stagewright_core::solver::Stop;
 
 use crate::prices::{Claim, prices};
-use crate::problem::Problem;
+use crate::problem::{Problem, longest_above};
 use crate::solution::Bound;
 
 /// Steps of a bisection.
@@ -90,7 +90,7 @@ fn at_price(problem: &Problem, max_hops: Option<u32>, price: f64) -> f64 {
 }
 
 /// The evidence that no plan serves more than `flow`, by prices of covers or of a chain.
-pub(crate) fn at_flow(problem: &Problem, flow: f64, stop: &Stop) -> Option<Bound> {
+fn at_flow(problem: &Problem, flow: f64, stop: &Stop) -> Option<Bound> {
     if let Some(prices) = prices(problem, flow, Claim::AnyCovers, stop) {
         return Some(Bound { flow, certificate: LayerCertificateDocument::Prices { flow, prices } });
     }
@@ -101,17 +101,16 @@ pub(crate) fn at_flow(problem: &Problem, flow: f64, stop: &Stop) -> Option<Bound
     Some(Bound { flow, certificate: LayerCertificateDocument::Chain { flow, prices } })
 }
 
-/// Tightens a bound by bisection between the flow of a plan and the bound. The flow of the plan itself comes first, as a
-/// proof there ends the search. Every step that succeeds is a bound; a step that fails says nothing.
+/// The evidence that a plan serves as much as any can. Its flow is a little above that of the plan, in which sums of rates may be
+/// rounded down.
+pub(crate) fn at_plan(problem: &Problem, value: f64, stop: &Stop) -> Option<Bound> {
+    at_flow(problem, value * (1.0 + 1e-10), stop)
+}
+
+/// Tightens a bound by bisection between the flow of a plan and the bound. Every step that succeeds is a bound; a step that
+/// fails says nothing.
 pub(crate) fn tighten(problem: &Problem, value: f64, mut bound: Bound, stop: &Stop) -> Bound {
-    // Sums of rates may be rounded down in the value.
-    let mut low = value * (1.0 + 1e-10);
-    if low >= bound.flow {
-        return bound;
-    }
-    if let Some(best) = at_flow(problem, low, stop) {
-        return best;
-    }
+    let mut low = value;
     for _ in 0..BISECTIONS {
         if bound.flow - low <= WIDTH * bound.flow || stop.reason().is_some() {
             break;
@@ -128,8 +127,7 @@ pub(crate) fn tighten(problem: &Problem, value: f64, mut bound: Bound, stop: &St
 /// Whether nodes that are connected by links of more than `flow` can hold all layers in one chain that serves more than it.
 fn is_chain_possible(problem: &Problem, flow: f64) -> bool {
     let count = problem.nodes();
-    let longest: Vec<usize> =
-        problem.rates.iter().map(|rates| crate::problem::longest(rates, flow)).collect();
+    let longest: Vec<usize> = problem.rates.iter().map(|rates| longest_above(rates, flow)).collect();
     let mut group: Vec<Option<usize>> = vec![None; count];
     for start in 0..count {
         if group[start].is_some() || longest[start] == 0 {

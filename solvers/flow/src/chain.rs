@@ -1,6 +1,6 @@
 //! Plans of one chain: every layer on one node.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, longest};
 use crate::routing::Ranges;
 
 /// The chain with the largest flow that a greedy choice finds, or `None` if it finds no chain. The nodes that can hold most
@@ -30,9 +30,8 @@ pub(crate) fn best_chain(problem: &Problem, max_hops: usize) -> Option<Ranges> {
 }
 
 /// A chain that serves `flow`.
-pub(crate) fn chain(problem: &Problem, flow: f64, max_hops: usize) -> Option<Ranges> {
-    let longest =
-        |node: usize| problem.rates[node].iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1);
+fn chain(problem: &Problem, flow: f64, max_hops: usize) -> Option<Ranges> {
+    let longest = |node: usize| longest(&problem.rates[node], flow);
     let mut nodes: Vec<(usize, usize)> =
         (0..problem.nodes()).map(|node| (longest(node), node)).filter(|(layers, _)| *layers > 0).collect();
     nodes.sort_by(|a, b| b.cmp(a).then(a.1.cmp(&b.1)));
@@ -53,8 +52,7 @@ pub(crate) fn loose_chains(problem: &Problem, count: usize) -> Vec<Ranges> {
 }
 
 fn loose_chain(problem: &Problem, flow: f64) -> Option<Ranges> {
-    let longest =
-        |node: usize| problem.rates[node].iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1);
+    let longest = |node: usize| longest(&problem.rates[node], flow);
     let mut free: Vec<usize> = (0..problem.nodes()).filter(|&node| longest(node) > 0).collect();
     if free.iter().map(|&node| longest(node)).sum::<usize>() < problem.layers {
         return None;

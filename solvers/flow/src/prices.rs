@@ -9,7 +9,7 @@ use highs::{Col, HighsModelStatus, RowProblem, Sense};
 use stagewright_core::solver::Stop;
 
 use crate::cover::{Cover, Members};
-use crate::problem::Problem;
+use crate::problem::{Problem, Type, longest_above};
 
 /// Number of rounds of generated rows.
 const ROUNDS: usize = 200;
@@ -18,14 +18,14 @@ const ROUNDS: usize = 200;
 const NEGLIGIBLE: f64 = 1e-9;
 
 /// By how much, relatively, covers must cost more than the sum of the prices.
-pub(crate) const MARGIN: f64 = 1e-7;
+const MARGIN: f64 = 1e-7;
 
 /// The claim that prices must prove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// That the covers of all layers cost too much.
+    /// The covers of all layers cost too much.
     AnyCovers,
-    /// That they cost too much as soon as a layer has a cover of several nodes.
+    /// The covers of all layers cost too much as soon as a layer has a cover of several nodes.
     SharedLayer,
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn prices(problem: &Problem, flow: f64, claim: Claim, stop: &Stop) ->
     let layers = problem.layers as f64;
     let counts: Vec<f64> = problem.types.iter().map(|kind| kind.nodes.len() as f64).collect();
     let mut covers: [Vec<Cover>; 2] = [Vec::new(), Vec::new()];
-    for (kind, other) in problem.types.iter().enumerate() {
-        let longest = other.longest(flow);
+    for (kind, Type { rates, .. }) in problem.types.iter().enumerate() {
+        let longest = longest_above(rates, flow);
         if longest > 0 {
             covers[0].push(vec![(kind, longest, 1.0)]);
         }
@@ -52,9 +52,11 @@ pub(crate) fn prices(problem: &Problem, flow: f64, claim: Claim, stop: &Stop) ->
         let (proved, group, new) = match claim {
             Claim::AnyCovers => (layers * single, 0, cover),
             Claim::SharedLayer => {
-                let alone = problem.types.iter().zip(&by_type).filter(|(kind, _)| kind.longest(flow) > 0);
-                let least = |(kind, &price): (&crate::problem::Type, &f64)| price / kind.longest(flow) as f64;
-                let alone = alone.map(least).fold(f64::INFINITY, f64::min);
+                let alone = problem.types.iter().zip(&by_type).filter_map(|(kind, &price)| {
+                    let longest = longest_above(&kind.rates, flow);
+                    (longest > 0).then(|| price / longest as f64)
+                });
+                let alone = alone.fold(f64::INFINITY, f64::min);
                 let (several, shared) = members.cheapest(flow, 2)?;
                 let cheapest = alone.min(several);
                 ((layers - 1.0) * cheapest + several, 1, shared)

@@ -41,15 +41,13 @@ pub(crate) struct Type {
     pub(crate) nodes: Vec<usize>,
 }
 
-impl Type {
-    /// Largest number of layers with which a node serves more than `flow` tokens per second; 0 if none.
-    pub(crate) fn longest(&self, flow: f64) -> usize {
-        longest(&self.rates, flow)
-    }
+/// Largest number of layers with which a node of these rates serves at least `flow` tokens per second; 0 if none.
+pub(crate) fn longest(rates: &[f64], flow: f64) -> usize {
+    rates.iter().rposition(|&rate| rate >= flow).map_or(0, |index| index + 1)
 }
 
-/// Largest number of layers with which a node serves more than `flow` tokens per second; 0 if none.
-pub(crate) fn longest(rates: &[f64], flow: f64) -> usize {
+/// Largest number of layers with which a node of these rates serves more than `flow` tokens per second; 0 if none.
+pub(crate) fn longest_above(rates: &[f64], flow: f64) -> usize {
     rates.iter().rposition(|&rate| rate > flow).map_or(0, |index| index + 1)
 }
 
@@ -110,12 +108,12 @@ impl Problem {
             if !(0.0..=WIDEST_LINK).contains(&rate) {
                 return wrong(format!("links[{index}][2]"), rate.to_string(), "0 to 10^15");
             }
-            for (place, end) in [from, to].into_iter().enumerate() {
+            for (number, end) in [from, to].into_iter().enumerate() {
                 if let FlowEnd::Node(node) = end
                     && node as usize >= count
                 {
                     return wrong(
-                        format!("links[{index}][{place}]"),
+                        format!("links[{index}][{number}]"),
                         node.to_string(),
                         "a node of the list, from 0",
                     );

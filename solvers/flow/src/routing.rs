@@ -33,7 +33,7 @@ pub(crate) struct Network {
     next: Vec<usize>,
     first: Vec<usize>,
     level: Vec<usize>,
-    at: Vec<usize>,
+    current: Vec<usize>,
     queue: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Network {
         self.room[edge + 1]
     }
 
-    fn layer(&mut self, source: usize, sink: usize, least: f64) -> bool {
+    fn layer(&mut self, source: usize, sink: usize, negligible: f64) -> bool {
         self.level.clear();
         self.level.resize(self.first.len(), NONE);
         self.level[source] = 0;
@@ -77,7 +77,7 @@ impl Network {
             let mut edge = self.first[vertex];
             while edge != NONE {
                 let next = self.to[edge];
-                if self.room[edge] > least && self.level[next] == NONE {
+                if self.room[edge] > negligible && self.level[next] == NONE {
                     self.level[next] = self.level[vertex] + 1;
                     self.queue.push(next);
                 }
@@ -87,36 +87,36 @@ impl Network {
         self.level[sink] != NONE
     }
 
-    fn push(&mut self, vertex: usize, sink: usize, wanted: f64, least: f64) -> f64 {
+    fn push(&mut self, vertex: usize, sink: usize, wanted: f64, negligible: f64) -> f64 {
         if vertex == sink {
             return wanted;
         }
         let mut pushed = 0.0;
-        while self.at[vertex] != NONE {
-            let edge = self.at[vertex];
+        while self.current[vertex] != NONE {
+            let edge = self.current[vertex];
             let next = self.to[edge];
-            if self.room[edge] > least && self.level[next] == self.level[vertex] + 1 {
-                let amount = self.push(next, sink, (wanted - pushed).min(self.room[edge]), least);
+            if self.room[edge] > negligible && self.level[next] == self.level[vertex] + 1 {
+                let amount = self.push(next, sink, (wanted - pushed).min(self.room[edge]), negligible);
                 self.room[edge] -= amount;
                 self.room[edge ^ 1] += amount;
                 pushed += amount;
-                if wanted - pushed <= least {
+                if wanted - pushed <= negligible {
                     return pushed;
                 }
             }
-            self.at[vertex] = self.next[edge];
+            self.current[vertex] = self.next[edge];
         }
         pushed
     }
 
     /// The maximum flow.
     fn maximum(&mut self, source: usize, sink: usize) -> f64 {
-        let least = self.room.iter().copied().fold(0.0, f64::max) * NEGLIGIBLE;
+        let negligible = self.room.iter().copied().fold(0.0, f64::max) * NEGLIGIBLE;
         let mut flow = 0.0;
-        while self.layer(source, sink, least) {
-            self.at.clone_from(&self.first);
-            let pushed = self.push(source, sink, f64::INFINITY, least);
-            if pushed <= least {
+        while self.layer(source, sink, negligible) {
+            self.current.clone_from(&self.first);
+            let pushed = self.push(source, sink, f64::INFINITY, negligible);
+            if pushed <= negligible {
                 break;
             }
             flow += pushed;
@@ -214,8 +214,8 @@ pub fn route(problem: &Problem, ranges: &Ranges) -> Routing {
 }
 
 /// Largest number of nodes on a path from the first layer to the last through given ranges, over any links; 0 if there is
-/// no path. At least the hops of any routing. O(nodes + layers).
-pub(crate) fn most_hops(problem: &Problem, ranges: &Ranges) -> usize {
+/// no path. At negligible the hops of any routing. O(nodes + layers).
+pub(crate) fn hops_over_any_links(problem: &Problem, ranges: &Ranges) -> usize {
     let mut ends: Vec<Vec<usize>> = vec![Vec::new(); problem.layers + 1];
     for &(first, layers) in ranges.iter().filter(|range| range.1 > 0) {
         ends[first].push(first + layers);
@@ -251,7 +251,7 @@ impl Routing {
             }
         }
         let mut whole = 0;
-        for node in order.into_iter() {
+        for node in order {
             if longest[node] == 0 {
                 continue;
             }

@@ -4,7 +4,7 @@ use rand::RngExt;
 use stagewright_core::solver::Stop;
 
 use crate::problem::Problem;
-use crate::routing::{Network, Ranges, most_hops, route};
+use crate::routing::{Network, Ranges, hops_over_any_links, route};
 
 /// Share of the mean room of layers and of boundaries in what a search maximises. The flow alone tells nothing of a plan
 /// until its last bottleneck is gone.
@@ -84,7 +84,7 @@ impl<'p> Search<'p> {
     /// Whether tokens pass no more nodes than they may.
     fn is_short(&self, ranges: &Ranges) -> bool {
         self.max_hops >= self.problem.nodes()
-            || most_hops(self.problem, ranges) <= self.max_hops
+            || hops_over_any_links(self.problem, ranges) <= self.max_hops
             || (!self.problem.is_ample && route(self.problem, ranges).hops(ranges) <= self.max_hops)
     }
 
@@ -160,8 +160,8 @@ impl<'p> Search<'p> {
                 let boundary =
                     |range: (usize, usize), is_end| if is_end { range.0 + range.1 } else { range.0 };
                 let mut drawn = || boundary(ranges[random.random_range(0..count)], random.random());
-                let (one, other) = (drawn(), drawn());
-                let range = (one.min(other), one.abs_diff(other));
+                let (begin, end) = (drawn(), drawn());
+                let range = (begin.min(end), begin.abs_diff(end));
                 ranges[node] = range;
                 range.1 > 0 && range.1 <= limit(node)
             }

@@ -1,11 +1,11 @@
 //! The solve: chains, blocks and annealing from below, prices from above.
 
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Status};
+use stagewright_core::solver::{Context, Event, Status, StopReason};
 use stagewright_core::tolerance;
 
 use crate::blocks;
-use crate::bound::{of_hops, tighten};
+use crate::bound::{at_plan, of_hops, tighten};
 use crate::chain::{best_chain, loose_chains};
 use crate::problem::Problem;
 use crate::routing::{Ranges, route};
@@ -39,16 +39,19 @@ pub fn solve(problem: &Problem, request: &Request, context: &mut Context<'_>) ->
         run.offer(&ranges, context);
     }
     run.phase("prices", context);
-    run.tighten(context);
+    run.prove(context);
+    if !run.is_done(context) {
+        run.tighten(context);
+    }
     if !run.is_done(context) {
         run.phase("blocks", context);
         run.blocks(context);
-        run.tighten(context);
+        run.prove(context);
     }
     if !run.is_done(context) {
         run.phase("annealing", context);
         run.anneal(context);
-        run.tighten(context);
+        run.prove(context);
     }
     run.solution(context)
 }
@@ -95,13 +98,26 @@ impl Run<'_> {
         }
     }
 
+    /// Looks for a proof that the best plan is optimal, unless there is one.
+    fn prove(&mut self, context: &mut Context<'_>) {
+        if tolerance::gap(self.bound.flow, self.value()) > 0.0
+            && let Some(bound) = at_plan(self.problem, self.value(), context.stop())
+        {
+            self.lower(bound, context);
+        }
+    }
+
+    /// Looks for a lower bound. Most of the time is for plans.
     fn tighten(&mut self, context: &mut Context<'_>) {
-        let before = self.bound.flow;
-        // Most of the time is for plans.
         let stop = context.stop().within(context.stop().remaining().map(|left| left / 4));
-        self.bound = tighten(self.problem, self.value(), self.bound.clone(), &stop);
-        if self.bound.flow < before {
-            context.emit(Event::Bound { value: self.bound.flow, source: self.bound.source() });
+        let bound = tighten(self.problem, self.value(), self.bound.clone(), &stop);
+        self.lower(bound, context);
+    }
+
+    fn lower(&mut self, bound: Bound, context: &mut Context<'_>) {
+        if bound.flow < self.bound.flow {
+            context.emit(Event::Bound { value: bound.flow, source: bound.source() });
+            self.bound = bound;
         }
     }
 
@@ -155,7 +171,7 @@ impl Run<'_> {
         let is_limited = matches!(status, Status::Feasible | Status::Unknown);
         let stop = is_limited.then(|| {
             let is_near = context.gap_reached(self.bound.flow, self.value());
-            context.stop().reason().or(is_near.then_some(stagewright_core::solver::StopReason::Gap))
+            context.stop().reason().or(is_near.then_some(StopReason::Gap))
         });
         Solution { status, plan: self.best, bound: self.bound, stop: stop.flatten() }
     }

@@ -16,7 +16,7 @@ use stagewright_report::convergence::Convergence;
 use stagewright_report::wrap::facts;
 use stagewright_verify::{LayerReport, LayerVerdict, check_layers};
 
-use super::answer::{Sheet, bound_json};
+use super::answer::{BoundSummary, Sheet, ViolationSummary, bound_json};
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
@@ -250,18 +250,6 @@ struct Summary {
     hops: Option<u32>,
     bound: BoundSummary,
     violations: Vec<ViolationSummary>,
-}
-
-#[derive(Serialize)]
-struct BoundSummary {
-    verdict: &'static str,
-    proved: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct ViolationSummary {
-    kind: &'static str,
-    message: String,
 }
 
 impl Summary {

@@ -16,7 +16,7 @@ use stagewright_report::wrap::facts;
 use stagewright_shard::{self as shard, NAME, Problem, Request as ShardRequest, Solution};
 use stagewright_verify::{StrategyReport, StrategyVerdict, check_strategies};
 
-use super::answer::{Sheet, bound_json, checked_text};
+use super::answer::{BoundSummary, Sheet, ViolationSummary, bound_json, checked_text};
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
@@ -301,18 +301,6 @@ struct Summary {
     peak_usage: Option<i64>,
     bound: BoundSummary,
     violations: Vec<ViolationSummary>,
-}
-
-#[derive(Serialize)]
-struct BoundSummary {
-    verdict: &'static str,
-    proved: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct ViolationSummary {
-    kind: &'static str,
-    message: String,
 }
 
 impl Summary {

@@ -48,7 +48,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Row>, Box<dyn Error>> {
     Ok(csv::Reader::from_path(path)?.deserialize().collect::<Result<_, _>>()?)
 }
 
-/// Which workers of a row are meant.
+/// Workers of a row: all of them, or those of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Aggregated,

@@ -37,7 +37,7 @@ impl Experts {
 pub struct LayerKind {
     /// Products that take every token, joined by precision and division.
     pub products: Vec<Product>,
-    /// The same products by the matrices that engines multiply with.
+    /// Products by the matrices that engines multiply with.
     pub matrices: Vec<Matrix>,
     /// Routed experts, if the layer has any.
     pub experts: Option<Experts>,

@@ -93,7 +93,12 @@ fn write(plan: &Joint) -> Result<Export> {
         .also(precision.is_none().then(|| "the plan does not say the precision: add bf16 or fp16".into()))
         .also(execution.offload.then(|| {
             "DeepSpeed keeps reduced gradients on the host with the states of the optimizer, and moves them there in every \
-             microbatch: it takes less memory of the device than planned, and more transfers"
+             microbatch: it takes less memory of the device than planned, more of the host, and more transfers"
+                .into()
+        }))
+        .also(execution.offload.then(|| {
+            "an optimizer that the training program makes must be deepspeed.ops.adam.DeepSpeedCPUAdam, unless the configuration \
+             has \"zero_force_ds_cpu_optimizer\": false"
                 .into()
         }))
         .also((tensor > 1).then(|| {

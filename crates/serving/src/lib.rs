@@ -2,7 +2,7 @@
 //!
 //! A [`Model`] is the work of every layer of a structure. A [`Worker`] is a group of equal devices that holds some of the
 //! layers: it gives the seconds of a step by closed forms, the bytes of weights and caches, and the largest batch that fits. A
-//! [`Replica`] is one worker, or several as stages of a pipeline. [`aggregated`] and [`disaggregated`] estimate the time to
+//! [`Replica`] is one worker, or several as stages of a pipeline. [`aggregated()`] and [`disaggregated()`] estimate the time to
 //! the first token (TTFT), the time between tokens (TPOT) and the rate of replicas under a load, and a [`Calibration`] corrects
 //! them by measurements.
 //!

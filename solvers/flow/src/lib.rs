@@ -16,7 +16,7 @@
 //! let problem = Problem::new(&document)?;
 //! let mut observer = Silent;
 //! let mut context = Context::new(Limits::default(), &mut observer);
-//! let solution = solve(&problem, &Request::default(), &mut context);
+//! let solution = solve(&problem, &Request::default(), &mut context)?;
 //! // The first node holds two layers, and the others the last one.
 //! assert_eq!(solution.plan.map(|plan| plan.flow), Some(20.0));
 //! # Ok(())

@@ -6,9 +6,20 @@ use stagewright_core::solver::Stop;
 use crate::problem::Problem;
 use crate::routing::{Network, Ranges, hops_over_any_links, route};
 
-/// Share of the mean room of layers and of boundaries in what a search maximises. The flow alone tells nothing of a plan
-/// until its last bottleneck is gone.
-const ROOM: f64 = 0.3;
+/// How a search walks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walk {
+    /// First temperature, as a share of the target.
+    pub(crate) heat: f64,
+    /// Share of the mean room of layers and of boundaries in what the search maximises. The flow alone tells nothing of a
+    /// plan until its last bottleneck is gone.
+    pub(crate) room: f64,
+    /// Number of changes that are tried.
+    pub(crate) steps: u64,
+}
+
+/// Last temperature, as a share of the target.
+const COLD: f64 = 1e-5;
 
 /// Steps between two looks at the clock.
 const PATIENCE: u64 = 256;
@@ -17,6 +28,7 @@ const PATIENCE: u64 = 256;
 pub(crate) struct Search<'p> {
     problem: &'p Problem,
     max_hops: usize,
+    walk: Walk,
     network: Network,
     /// Flow above which room is worth nothing.
     target: f64,
@@ -41,21 +53,16 @@ struct Room {
 }
 
 impl<'p> Search<'p> {
-    pub(crate) fn new(problem: &'p Problem, max_hops: usize, target: f64) -> Search<'p> {
-        Search { problem, max_hops, network: Network::default(), target, room: Room::default() }
+    pub(crate) fn new(problem: &'p Problem, max_hops: usize, target: f64, walk: Walk) -> Search<'p> {
+        Search { problem, max_hops, walk, network: Network::default(), target, room: Room::default() }
     }
 
-    /// The best ranges of `steps` steps. Stops early at the target.
-    pub(crate) fn anneal(
-        &mut self,
-        start: Ranges,
-        steps: u64,
-        random: &mut impl RngExt,
-        stop: &Stop,
-    ) -> Ranges {
+    /// The best ranges of the walk. Stops early at the target.
+    pub(crate) fn anneal(&mut self, start: Ranges, random: &mut impl RngExt, stop: &Stop) -> Ranges {
         let mut state = self.state(start);
         let mut best = (state.ranges.clone(), state.flow);
-        let (hot, cold) = (0.02 * self.target, 1e-5 * self.target);
+        let Walk { heat, steps, .. } = self.walk;
+        let (hot, cold) = (heat * self.target, COLD * self.target);
         for step in 0..steps {
             if step % PATIENCE == 0 && stop.reason().is_some() || best.1 >= self.target * (1.0 - 1e-10) {
                 break;
@@ -90,7 +97,7 @@ impl<'p> Search<'p> {
 
     fn state(&mut self, ranges: Ranges) -> State {
         let flow = self.network.flow(self.problem, &ranges);
-        let worth = flow + ROOM * self.mean_room(&ranges);
+        let worth = flow + self.walk.room * self.mean_room(&ranges);
         State { ranges, flow, worth }
     }
 

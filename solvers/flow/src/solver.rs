@@ -1,7 +1,8 @@
 //! The solve: chains, blocks and annealing from below, prices from above.
 
+use rayon::prelude::*;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Status, StopReason};
+use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance;
 
 use crate::blocks;
@@ -9,15 +10,17 @@ use crate::bound::{at_plan, of_hops, tighten};
 use crate::chain::{best_chain, loose_chains};
 use crate::problem::Problem;
 use crate::routing::{Ranges, route};
-use crate::search::Search;
+use crate::search::{Search, Walk};
 use crate::solution::{Bound, Plan, Request, Solution};
 
-/// Steps of a short and of a long annealing for each node.
-const STEPS: [u64; 2] = [1_000, 8_000];
+/// Steps of an annealing for each node.
+const STEPS: u64 = 2_000;
+/// First temperatures of annealings, and their weights of room: no pair is best for every network.
+const WALKS: [(f64, f64); 3] = [(0.02, 1.0), (0.005, 0.3), (0.002, 0.3)];
 /// Chains that annealing starts from.
 const CHAINS: usize = 8;
-/// Long annealings.
-const RESTARTS: u64 = 6;
+/// Rounds of annealings, each from the best plan and from all chains.
+const ROUNDS: u64 = 3;
 /// Steps of the bisection for blocks.
 const BISECTIONS: usize = 12;
 
@@ -26,7 +29,14 @@ const BISECTIONS: usize = 12;
 /// The first plan is the best chain. Prices of nodes then bound the flow from above: if they exclude more than the flow of
 /// the plan, it is optimal. Otherwise blocks of parallel chains and annealing of ranges look for more, until the bound is
 /// reached or their steps are done. The number of steps, and so the plan, does not depend on the machine, but for limits of time.
-pub fn solve(problem: &Problem, request: &Request, context: &mut Context<'_>) -> Solution {
+///
+/// # Errors
+/// If threads cannot be started.
+pub fn solve(
+    problem: &Problem,
+    request: &Request,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
     let mut run = Run {
         problem,
         max_hops: request.max_hops,
@@ -50,10 +60,9 @@ pub fn solve(problem: &Problem, request: &Request, context: &mut Context<'_>) ->
     }
     if !run.is_done(context) {
         run.phase("annealing", context);
-        run.anneal(context);
-        run.prove(context);
+        run.anneal(context)?;
     }
-    run.solution(context)
+    Ok(run.solution(context))
 }
 
 struct Run<'p> {
@@ -139,25 +148,39 @@ impl Run<'_> {
         }
     }
 
-    /// Short annealings from chains and from the best plan, then long ones from the best plan.
-    fn anneal(&mut self, context: &mut Context<'_>) {
-        let mut starts: Vec<Ranges> = self.best.iter().map(|plan| plan.ranges.clone()).collect();
-        starts.extend(loose_chains(self.problem, CHAINS));
-        let steps = STEPS.map(|steps| steps * self.problem.nodes() as u64);
-        let short = (0..).zip(starts).map(|(task, start)| (task, Some(start), steps[0]));
-        let long = (0..RESTARTS).map(|task| (1000 + task, None, steps[1]));
-        for (task, start, steps) in short.chain(long) {
+    /// Rounds of annealings from the best plan and from chains, on all threads. The results of a round are merged in the
+    /// order of its tasks.
+    fn anneal(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
+        let chains = loose_chains(self.problem, CHAINS);
+        let steps = STEPS * self.problem.nodes() as u64;
+        for round in 0..ROUNDS {
             if self.is_done(context) {
-                return;
+                break;
             }
-            let Some(start) = start.or_else(|| self.best.as_ref().map(|plan| plan.ranges.clone())) else {
-                return;
+            let starts: Vec<&Ranges> = self.best.iter().map(|plan| &plan.ranges).chain(&chains).collect();
+            let walks = WALKS.map(|(heat, room)| Walk { heat, room, steps });
+            let tasks: Vec<(u64, &Ranges, Walk)> = starts
+                .iter()
+                .flat_map(|&start| walks.map(|walk| (start, walk)))
+                .zip(1000 * round..)
+                .map(|((start, walk), task)| (task, start, walk))
+                .collect();
+            let (problem, limit, target) = (self.problem, self.limit(), self.bound.flow);
+            let (seed, stop) = (context.seed(), context.stop().clone());
+            let annealed = |&(task, start, walk): &(u64, &Ranges, Walk)| {
+                let mut random = seed::stream(seed, task);
+                Search::new(problem, limit, target, walk).anneal(start.clone(), &mut random, &stop)
             };
-            let mut random = seed::stream(context.seed(), task);
-            let mut search = Search::new(self.problem, self.limit(), self.bound.flow);
-            let ranges = search.anneal(start, steps, &mut random, context.stop());
-            self.offer(&ranges, context);
+            let found: Vec<Ranges> = context.in_pool(|| tasks.par_iter().map(annealed).collect())?;
+            let before = self.value();
+            for ranges in found {
+                self.offer(&ranges, context);
+            }
+            if self.value() > before {
+                self.prove(context);
+            }
         }
+        Ok(())
     }
 
     fn solution(self, context: &Context<'_>) -> Solution {

@@ -6,7 +6,7 @@ use stagewright_core::document::{
     LayerFlowDocument, LayerNodeDocument, LayerPlanDocument, PlanStatus,
 };
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
 use stagewright_core::tolerance;
 use stagewright_flow::{Problem, Ranges, Request, Solution, route, solve};
 use stagewright_verify::{LayerReport, LayerVerdict, check_layers};
@@ -51,10 +51,19 @@ pub(crate) fn document(problem: &Problem, request: &Request, solution: &Solution
 
 /// Solves a problem, and checks the answer.
 pub(crate) fn answered(document: &LayerFlowDocument, request: &Request) -> (Problem, Solution, LayerReport) {
+    answered_with_seed(document, request, 0)
+}
+
+pub(crate) fn answered_with_seed(
+    document: &LayerFlowDocument,
+    request: &Request,
+    seed: u64,
+) -> (Problem, Solution, LayerReport) {
     let problem = Problem::new(document).expect("a problem");
     let mut observer = Silent;
-    let mut context = Context::new(Limits::default(), &mut observer);
-    let solution = solve(&problem, request, &mut context);
+    let settings = Settings { seed, ..Settings::from(Limits::default()) };
+    let mut context = Context::new(settings, &mut observer);
+    let solution = solve(&problem, request, &mut context).expect("threads");
     let plan = self::document(&problem, request, &solution);
     let report = check_layers(document, &plan).expect("documents");
     assert!(report.holds(), "{:?}\n{plan:?}", report.violations);

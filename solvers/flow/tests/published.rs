@@ -4,7 +4,7 @@ use stagewright_core::document::{FlowEnd, FlowNodeDocument, FlowOutside, LayerFl
 use stagewright_core::solver::Status;
 use stagewright_flow::Request;
 
-use crate::agreement::answered;
+use crate::agreement::{answered, answered_with_seed};
 
 /// Tokens per second of an A100, an L4 and a T4 with one layer of Llama 70B, with two, and so on, by Helix's profiles.
 const RATES: [&[f64]; 3] = [
@@ -71,9 +71,11 @@ fn a_cluster_in_one_place_is_proved() {
 #[test]
 fn a_cluster_in_three_places_is_proved() {
     let document = cluster(&[[4, 0, 0], [0, 2, 8], [0, 6, 4]], 610.3515625);
-    let (_, solution, report) = answered(&document, &Request::default());
-    assert_eq!((solution.status, report.value), (Status::Optimal, Some(1754.381889565)));
-    assert_eq!(solution.bound.source(), "chain");
+    for seed in 0..3 {
+        let (_, solution, report) = answered_with_seed(&document, &Request::default(), seed);
+        assert_eq!((solution.status, report.value), (Status::Optimal, Some(1754.381889565)), "seed {seed}");
+        assert_eq!(solution.bound.source(), "chain");
+    }
 }
 
 /// With fewer hops, tokens leave the slow nodes aside.

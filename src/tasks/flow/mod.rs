@@ -71,7 +71,8 @@ impl LayerFlow {
     fn solved(&self, session: &mut Session<'_>) -> Result<(Solution, f64)> {
         let mut context = session.context();
         let request = FlowRequest { max_hops: self.max_hops };
-        let solution = stagewright_flow::solve(&self.problem, &request, &mut context);
+        let solution = stagewright_flow::solve(&self.problem, &request, &mut context)
+            .map_err(|error| Failure::new(X001, error.to_string()).at(self.label.clone()))?;
         let took = context.elapsed().as_secs_f64();
         Ok((solution, took))
     }

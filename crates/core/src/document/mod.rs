@@ -15,6 +15,7 @@
 //! | `stagewright.layer-plan/1` | [`LayerPlanDocument`] | layers on these nodes, the tokens that flow, and an upper bound |
 //! | Piper | [`PiperDocument`] | layers with configurations by degree of tensor parallelism |
 //! | `stagewright.local-plan/1` | [`LocalPlanDocument`] | a language model under llama.cpp on one machine, with its lower bound |
+//! | `stagewright.serving-plan/1` | [`ServingPlanDocument`] | replicas of a language model that engines serve, with a bound |
 //! | `stagewright.joint-plan/1` | [`JointPlanDocument`] | stages with degrees of parallelism and their lower bound |
 //!
 //! Importers write documents and [`crate::graph::Graph`], [`crate::cluster::Cluster`] and
@@ -39,6 +40,7 @@ mod problem;
 mod role;
 mod runtime;
 mod selection;
+mod serving;
 mod strategies;
 
 pub use bytes::bytes;
@@ -84,6 +86,12 @@ pub use problem::{PROBLEM_SCHEMA, ProblemDocument};
 pub use role::{Role, role};
 pub use runtime::RuntimeDocument;
 pub use selection::{RequirementsDocument, SecondGoal, SecondGoalDocument};
+pub use serving::{
+    ReplicaDocument, RequestClassDocument, SERVING_BOUND_SOURCES, SERVING_PLAN_SCHEMA, ServingBoundDocument,
+    ServingCertificateDocument, ServingFactorDocument, ServingGoal, ServingMode, ServingNodeDocument,
+    ServingPlanDocument, ServingQuestionDocument, ServingRole, ServingSizeDocument, ServingStageDocument,
+    SpeculationDocument,
+};
 pub use strategies::{
     FORBIDDEN_COST, STRATEGY_PLAN_SCHEMA, StrategiesDocument, StrategyBoundDocument,
     StrategyCertificateDocument, StrategyEdgesDocument, StrategyNodesDocument, StrategyPlanDocument,

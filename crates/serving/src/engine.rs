@@ -72,6 +72,16 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Bytes for caches on a device with `memory` bytes beside `weights`; negative if the weights do not fit.
+    pub fn cache_budget(&self, memory: f64, weights: f64) -> f64 {
+        let taken = weights + self.outside_bytes;
+        match self.memory_of {
+            MemoryOf::Total => self.memory_share * memory - taken,
+            MemoryOf::Free if taken > memory => memory - taken,
+            MemoryOf::Free => self.memory_share * (memory - taken),
+        }
+    }
+
     /// The first field outside its range, with its value; `None` if all are in theirs.
     pub fn fault(&self) -> Option<(&'static str, f64)> {
         let shares = [

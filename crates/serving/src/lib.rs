@@ -33,16 +33,20 @@
 //! | [`Worker`] | seconds of a step, by layers, with or without tables of measured products; bytes |
 //! | [`Replica`] | stages in a row |
 //! | [`mod@aggregated`], [`mod@disaggregated`] | requests to TTFT, TPOT and rates |
+//! | [`balance()`] | layers of the stages of a pipeline |
+//! | [`fleet`] | the devices of a cluster, and what replicas of them offer within limits |
 //! | [`mod@calibration`] | factors of a model, a system and an engine |
 //!
 //! `docs/serving-times.md` has the formulas with their errors; the example `judge` compares predictions with published
 //! measurements and fits the constants.
 
 pub mod aggregated;
+mod balance;
 pub mod calibration;
 mod device;
 pub mod disaggregated;
 mod engine;
+pub mod fleet;
 pub mod model;
 mod parallel;
 mod replica;
@@ -50,10 +54,12 @@ mod request;
 mod worker;
 
 pub use aggregated::aggregated;
+pub use balance::balance;
 pub use calibration::{Calibration, Factor};
 pub use device::{DEFAULT_LINK, Device};
 pub use disaggregated::{Pools, disaggregated};
 pub use engine::{Engine, MemoryOf, engine, engines};
+pub use fleet::{Fleet, Offer, Problem, Terms};
 pub use model::Model;
 pub use parallel::Parallel;
 pub use replica::Replica;

@@ -3,24 +3,26 @@
 use stagewright_structure::{Layer, Mixer, cache::layer_cache};
 
 use super::Worker;
-use crate::engine::MemoryOf;
-use crate::model::LayerKind;
 
 impl Worker<'_> {
     /// Bytes of weights on a device: the layers, and the tables at the ends that the worker has.
     pub fn weight_bytes(&self) -> f64 {
+        let layers: f64 = self.counts.iter().map(|&(kind, count)| count * self.kind_weight_bytes(kind)).sum();
+        layers + self.end_weight_bytes(self.is_first(), self.is_last())
+    }
+
+    /// Bytes of weights outside the layers on a device of the first or the last worker of a model.
+    pub(crate) fn end_weight_bytes(&self, is_first: bool, is_last: bool) -> f64 {
         let tensor = self.parallel.tensor as f64;
-        let layers: f64 =
-            self.counts.iter().map(|&(kind, count)| count * self.kind_bytes(&self.model.kinds[kind])).sum();
-        let first =
-            if self.is_first() { self.model.table_bytes / tensor + self.model.tower_bytes } else { 0.0 };
-        let is_stored = self.is_last() && !(self.model.is_tied && self.is_first());
+        let first = if is_first { self.model.table_bytes / tensor + self.model.tower_bytes } else { 0.0 };
+        let is_stored = is_last && !(self.model.is_tied && is_first);
         let head = self.model.head.as_ref().filter(|_| is_stored);
-        layers + first + head.map_or(0.0, |head| head.bytes / tensor)
+        first + head.map_or(0.0, |head| head.bytes / tensor)
     }
 
     /// Bytes of the weights of a layer of a kind on a device.
-    fn kind_bytes(&self, kind: &LayerKind) -> f64 {
+    pub(crate) fn kind_weight_bytes(&self, kind: usize) -> f64 {
+        let kind = &self.model.kinds[kind];
         let products: f64 = kind
             .products
             .iter()
@@ -35,13 +37,16 @@ impl Worker<'_> {
     /// Bytes of the cache and states of a sequence of `context` tokens on a device of its rank. Heads of keys and values and
     /// states are divided among the devices, latents and compressed entries are whole on each.
     pub fn cache_bytes(&self, context: u64) -> f64 {
-        let of_kind = |kind: &LayerKind| {
-            let cache = layer_cache(&kind.layer, context, self.cache);
-            let index = self.index_bytes(&kind.layer, context);
-            let keys = (cache.tokens - index).max(0.0);
-            keys / self.cache_degree(&kind.mixer) + index + cache.state / self.parallel.tensor as f64
-        };
-        self.counts.iter().map(|&(kind, count)| count * of_kind(&self.model.kinds[kind])).sum()
+        self.counts.iter().map(|&(kind, count)| count * self.kind_cache_bytes(kind, context)).sum()
+    }
+
+    /// Bytes of the cache and states of a layer of a kind, of a sequence of `context` tokens, on a device of its rank.
+    pub(crate) fn kind_cache_bytes(&self, kind: usize, context: u64) -> f64 {
+        let kind = &self.model.kinds[kind];
+        let cache = layer_cache(&kind.layer, context, self.cache);
+        let index = self.index_bytes(&kind.layer, context);
+        let keys = (cache.tokens - index).max(0.0);
+        keys / self.cache_degree(&kind.mixer) + index + cache.state / self.parallel.tensor as f64
     }
 
     /// Devices that keys and values are divided among.
@@ -67,13 +72,7 @@ impl Worker<'_> {
 
     /// Bytes for caches on a device beside the weights; negative if the weights do not fit.
     pub fn cache_budget(&self) -> f64 {
-        let share = self.engine.memory_share;
-        let taken = self.weight_bytes() + self.engine.outside_bytes;
-        match self.engine.memory_of {
-            MemoryOf::Total => share * self.device.memory - taken,
-            MemoryOf::Free if taken > self.device.memory => self.device.memory - taken,
-            MemoryOf::Free => share * (self.device.memory - taken),
-        }
+        self.engine.cache_budget(self.device.memory, self.weight_bytes())
     }
 
     /// The largest batch of a rank whose sequences of `context` tokens fit beside the weights; 0 if none does, and `u64::MAX` if

@@ -1,0 +1,142 @@
+//! Offers: the requests a second that a replica serves within limits (`docs/serving.md`, section "Replicas").
+
+use stagewright_core::document::{LinkDocument, ServingFactorDocument};
+use stagewright_formats::Result;
+
+use crate::aggregated::aggregated;
+use crate::replica::Replica;
+use crate::request::{Load, RequestClass};
+use crate::worker::Worker;
+
+/// The largest share of time in which a prefill replica reads prompts: beyond, queues of random arrivals grow without need.
+pub const BUSIEST: f64 = 0.95;
+
+/// Tokens of caches that count; only replicas whose sequences keep nothing have more.
+const MOST_CACHE_TOKENS: u64 = 1 << 50;
+
+/// Conditions under which a class of requests is served.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// The class.
+    pub class: RequestClass,
+    /// Limit on the mean time to the first token, in seconds; infinite without one.
+    pub ttft: f64,
+    /// Limit on the mean time between tokens, in seconds; infinite without one.
+    pub tpot: f64,
+    /// Link over which caches go from one replica to another.
+    pub transfer: LinkDocument,
+    /// Measured factors on times.
+    pub factor: ServingFactorDocument,
+}
+
+/// The service of a replica within limits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Offer {
+    /// Requests a second.
+    pub rate: f64,
+    /// Requests in flight at that rate.
+    pub in_flight: f64,
+    /// Mean time to the first token, in seconds; `None` for decode replicas.
+    pub ttft: Option<f64>,
+    /// Mean time between tokens, in seconds; `None` for prefill replicas.
+    pub tpot: Option<f64>,
+    /// Share of time in which prompts are read; `None` for other replicas.
+    pub utilisation: Option<f64>,
+}
+
+impl Terms {
+    /// The offer of a replica that reads prompts and decodes, with `batch` sequences of a rank; `None` if they do not fit or a limit
+    /// is not met.
+    ///
+    /// # Errors
+    /// If the class has no tokens (L024).
+    pub fn aggregated(&self, replica: &Replica, batch: u64) -> Result<Option<Offer>> {
+        if batch == 0 || replica.largest_batch(self.class.longest()) < batch {
+            return Ok(None);
+        }
+        let load = Load::steady(batch as f64 * replica.data());
+        let Some(prediction) = aggregated("replica", replica, &self.class, &load)? else { return Ok(None) };
+        let times = prediction.scaled(&self.class, &load, self.factor.ttft, self.factor.tpot);
+        let is_met = times.ttft <= self.ttft && times.tpot <= self.tpot;
+        Ok(is_met.then_some(Offer {
+            rate: times.requests_per_s,
+            in_flight: load.concurrency,
+            ttft: Some(times.ttft),
+            tpot: Some(times.tpot),
+            utilisation: None,
+        }))
+    }
+
+    /// The offer of a replica that decodes, with `batch` sequences of a rank; `None` if they do not fit or the limit on the time
+    /// between tokens is not met.
+    pub fn decode(&self, replica: &Replica, batch: u64) -> Option<Offer> {
+        if batch == 0 || replica.largest_batch(self.class.longest()) < batch {
+            return None;
+        }
+        let share = replica.stages()[0].engine().decode_share;
+        let tpot = self.factor.tpot * share * replica.token_seconds(batch as f64, self.class.mean_context());
+        let in_flight = batch as f64 * replica.data();
+        let steps = (self.class.output as f64 - 1.0).max(1.0);
+        let rate = (in_flight / (steps * tpot)).min(self.transfers_per_s(replica));
+        (tpot <= self.tpot).then_some(Offer {
+            rate,
+            in_flight,
+            ttft: None,
+            tpot: Some(tpot),
+            utilisation: None,
+        })
+    }
+
+    /// The offer of a replica that reads prompts, beside decode replicas of at most `slowest` seconds between tokens; `None` if a
+    /// prompt does not fit, or its time to the first token exceeds the limit even without a queue.
+    ///
+    /// Prompts wait as in a queue with random arrivals and equal times of service (M/D/1): ρ · T / (2 · (1 − ρ)).
+    pub fn prefill(&self, replica: &Replica, slowest: f64) -> Option<Offer> {
+        if replica.largest_batch(self.class.input) == 0 {
+            return None;
+        }
+        let engine = replica.stages()[0].engine();
+        let alone = replica.prompt_seconds(&self.class)
+            + self.transfer_seconds(replica)
+            + engine.wait_s
+            + engine.handoff_s
+            + engine.wait_steps * slowest.min(self.tpot);
+        let prompts = (engine.chunk as f64 / self.class.computed()).floor().max(1.0);
+        let service = replica.prompt_interval(&self.class, prompts) / (prompts * replica.data());
+        let slack = self.ttft / self.factor.ttft - alone;
+        if slack < 0.0 || slack.is_nan() {
+            return None;
+        }
+        let allowed = if slack.is_finite() { 2.0 * slack / (service + 2.0 * slack) } else { 1.0 };
+        let seconds = service * self.factor.ttft;
+        let utilisation = allowed.min(BUSIEST).min(seconds * self.transfers_per_s(replica));
+        let ttft = self.factor.ttft * (alone + utilisation * service / (2.0 * (1.0 - utilisation)));
+        let rate = utilisation / seconds;
+        (rate > 0.0).then_some(Offer {
+            rate,
+            in_flight: rate * ttft,
+            ttft: Some(ttft),
+            tpot: None,
+            utilisation: Some(utilisation),
+        })
+    }
+
+    /// Tokens in the caches of a replica.
+    pub fn cache_tokens(&self, replica: &Replica) -> u64 {
+        let longest = self.class.longest();
+        let sequences = replica.largest_batch(longest).saturating_mul(replica.data() as u64);
+        sequences.saturating_mul(longest).min(MOST_CACHE_TOKENS)
+    }
+
+    /// Seconds to send or receive the cache of a prompt, each device over its own link.
+    fn transfer_seconds(&self, replica: &Replica) -> f64 {
+        let bytes = |stage: &Worker| stage.cache_bytes(self.class.input);
+        let largest = replica.stages().iter().map(bytes).fold(0.0, f64::max);
+        self.transfer.latency_s + largest / self.transfer.bandwidth
+    }
+
+    /// Caches a second that the links of a replica send or receive.
+    fn transfers_per_s(&self, replica: &Replica) -> f64 {
+        replica.data() / self.transfer_seconds(replica)
+    }
+}

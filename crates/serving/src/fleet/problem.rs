@@ -1,0 +1,232 @@
+//! A serving question with everything that prices its replicas.
+
+use stagewright_core::document::{
+    ClusterDocument, RequestClassDocument, ServingFactorDocument, ServingGoal, ServingQuestionDocument,
+    ServingStageDocument,
+};
+use stagewright_formats::code::L;
+use stagewright_formats::{InputError, Result};
+use stagewright_structure::{Encoding, Structure};
+
+use super::{Fleet, Terms};
+use crate::balance::balance;
+use crate::engine::{Engine, engine};
+use crate::model::Model;
+use crate::parallel::Parallel;
+use crate::replica::Replica;
+use crate::request::RequestClass;
+use crate::worker::{Speculation, Worker};
+
+/// How far the shares of classes may be from 1 together.
+const SHARES: f64 = 1e-6;
+
+/// The largest number that a load, a price or a limit may have.
+const MOST: f64 = 1e12;
+
+/// A question about replicas: model, engine, devices, classes, load, limits and goal.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// The model.
+    pub model: Model,
+    /// The engine, with the constants that the question changes.
+    pub engine: Engine,
+    /// The devices.
+    pub fleet: Fleet,
+    /// The question.
+    pub question: ServingQuestionDocument,
+    /// Classes of requests.
+    pub classes: Vec<RequestClass>,
+    /// Encoding of caches.
+    pub cache: Encoding,
+}
+
+impl Problem {
+    /// Reads a question. `label` names it in errors, `model` and `devices` the model and the cluster.
+    ///
+    /// # Errors
+    /// If the engine is unknown (L022), the model is no decoder (L023), a kind lacks a figure (L021), or a number of the question is out
+    /// of its range, or contradicts another (L024).
+    pub fn new(
+        label: &str,
+        (model, structure): (&str, &Structure),
+        (devices, cluster): (&str, &ClusterDocument),
+        question: ServingQuestionDocument,
+    ) -> Result<Problem> {
+        let mut constants = engine(label, &question.engine)?.clone();
+        let fleet = Fleet::new(devices, cluster)?;
+        check(label, &question, &fleet)?;
+        let wrong = |path: &str, message: String, help: &str| {
+            InputError::at_path(L::L024, label, path, message, help)
+        };
+        constants.chunk = question.chunk.unwrap_or(constants.chunk);
+        constants.memory_share = question.memory_share.unwrap_or(constants.memory_share);
+        if let Some((name, value)) = constants.fault() {
+            return Err(wrong(name, format!("`{name}` is {value}"), "give a number in its range"));
+        }
+        let classes: Vec<RequestClass> = question.classes.iter().map(class).collect();
+        for class in &classes {
+            class.check(label)?;
+        }
+        let model = Model::new(model, structure)?;
+        let cache = match &question.cache {
+            None => model.cache,
+            Some(name) => Encoding::named(name).ok_or_else(|| {
+                wrong("cache", format!("unknown encoding `{name}`"), "give one such as bf16 or fp8")
+            })?,
+        };
+        Ok(Problem { model, engine: constants, fleet, question, classes, cache })
+    }
+
+    /// Conditions of a class for replicas with devices of some kinds: the largest factors of their classes count.
+    pub fn terms(&self, class: usize, kinds: impl Iterator<Item = usize>) -> Terms {
+        let known = |kind: usize| self.question.factors.get(&self.fleet.kinds[kind].device.name);
+        let none = ServingFactorDocument { ttft: 1.0, tpot: 1.0 };
+        let factor = kinds.map(|kind| known(kind).copied().unwrap_or(none)).reduce(|left, right| {
+            ServingFactorDocument { ttft: left.ttft.max(right.ttft), tpot: left.tpot.max(right.tpot) }
+        });
+        Terms {
+            class: self.classes[class],
+            ttft: self.question.ttft_s.unwrap_or(f64::INFINITY),
+            tpot: self.question.tpot_s.unwrap_or(f64::INFINITY),
+            transfer: self.fleet.transfer(),
+            factor: factor.unwrap_or(none),
+        }
+    }
+
+    /// A worker of a kind with all layers; `None` if the degrees do not fit the model.
+    pub fn worker(&self, kind: usize, parallel: Parallel) -> Option<Worker<'_>> {
+        let device = &self.fleet.kinds[kind].device;
+        let worker = Worker::new("stage", &self.model, &self.engine, device, parallel).ok()?;
+        Some(worker.with_cache(self.cache))
+    }
+
+    /// A replica of workers in a row, each with its kind, whose layers are balanced for a batch; `None` if it does not fit.
+    pub fn replica<'a>(
+        &self,
+        stages: &[(usize, Worker<'a>)],
+        class: &RequestClass,
+        batch: f64,
+    ) -> Option<Replica<'a>> {
+        let (first, kinds) = (stages.first()?.0, stages.iter().map(|&(kind, _)| kind));
+        let devices = stages.iter().map(|(_, worker)| worker.parallel().devices()).sum();
+        let is_one_kind = kinds.clone().all(|kind| kind == first);
+        let is_inside = is_one_kind && self.fleet.is_inside(first, devices);
+        let links: Vec<_> = kinds
+            .clone()
+            .zip(kinds.skip(1))
+            .map(|(left, right)| self.fleet.link(left, right, is_inside))
+            .collect();
+        let workers: Vec<Worker<'a>> = stages.iter().map(|(_, worker)| worker.clone()).collect();
+        let ranges = balance(&workers, &links, class, batch)?;
+        let divided = workers.into_iter().zip(ranges).map(|(worker, range)| worker.with_layers(range));
+        let replica = Replica::new("stages", divided.collect(), links).ok()?;
+        Some(match self.speculation() {
+            Some(speculation) => replica.with_speculation(speculation),
+            None => replica,
+        })
+    }
+
+    /// The stages of a replica as a plan document has them. `kinds` are those of the stages.
+    pub fn stages(&self, replica: &Replica, kinds: &[usize]) -> Vec<ServingStageDocument> {
+        let stage = |(worker, &kind): (&Worker, &usize)| ServingStageDocument {
+            kind: self.fleet.kinds[kind].name.clone(),
+            tensor: worker.parallel().tensor,
+            data: worker.parallel().data,
+            experts: worker.parallel().experts,
+            first: worker.layers().start as u32,
+            layers: worker.layers().len() as u32,
+        };
+        replica.stages().iter().zip(kinds).map(stage).collect()
+    }
+
+    fn speculation(&self) -> Option<Speculation> {
+        let document = self.question.speculation?;
+        Some(Speculation {
+            drafts: document.drafts,
+            acceptance: document.acceptance,
+            draft_share: document.draft_share,
+        })
+    }
+
+    /// Whether any layer has experts.
+    pub fn has_experts(&self) -> bool {
+        self.model.kinds.iter().any(|kind| kind.experts.is_some())
+    }
+}
+
+fn class(document: &RequestClassDocument) -> RequestClass {
+    RequestClass { input: document.input, output: document.output, shared_prefix: document.shared_prefix }
+}
+
+fn check(label: &str, question: &ServingQuestionDocument, fleet: &Fleet) -> Result<()> {
+    let wrong = |path: &str, message: String, help: &str| {
+        Err(InputError::at_path(L::L024, label, path, message, help))
+    };
+    let positive = [
+        ("concurrency", question.concurrency),
+        ("rate", question.rate),
+        ("ttft", question.ttft_s),
+        ("tpot", question.tpot_s),
+    ];
+    for (name, value) in positive {
+        if let Some(value) = value.filter(|value| !(*value > 0.0 && *value <= MOST)) {
+            return wrong(name, format!("`{name}` is {value}"), "give a positive number");
+        }
+    }
+    if question.concurrency.is_some() && question.rate.is_some() {
+        return wrong("rate", "the load has a rate and a concurrency".into(), "give one of them");
+    }
+    if question.classes.is_empty() {
+        return wrong("classes", "there is no class of requests".into(), "give at least one");
+    }
+    let shares: f64 = question.classes.iter().map(|class| class.share).sum();
+    let is_share = |share: f64| share > 0.0 && share <= 1.0 + SHARES;
+    if !question.classes.iter().all(|class| is_share(class.share)) || (shares - 1.0).abs() > SHARES {
+        return wrong("classes", format!("the shares add up to {shares}"), "give shares that add up to 1");
+    }
+    let needs_load = matches!(question.goal, ServingGoal::Devices | ServingGoal::Price);
+    if needs_load && question.concurrency.is_none() && question.rate.is_none() {
+        let message = format!("the goal `{}` needs a load", question.goal.name());
+        return wrong("rate", message, "give a rate or a concurrency");
+    }
+    if question.goal != ServingGoal::Throughput
+        && question.concurrency.is_some()
+        && question.classes.len() > 1
+    {
+        let message = "several classes have no concurrency to serve together".into();
+        return wrong("concurrency", message, "give a rate");
+    }
+    if question.modes.is_empty() {
+        return wrong("modes", "no mode is allowed".into(), "give aggregated, disaggregated or both");
+    }
+    if question.max_stages == 0 || question.max_batch == Some(0) {
+        let name = if question.max_stages == 0 { "max_stages" } else { "max_batch" };
+        return wrong(name, format!("`{name}` is 0"), "give at least 1");
+    }
+    if let Some(speculation) = question.speculation {
+        let own = Speculation {
+            drafts: speculation.drafts,
+            acceptance: speculation.acceptance,
+            draft_share: speculation.draft_share,
+        };
+        own.check(label)?;
+    }
+    for (name, price) in &question.prices {
+        let is_of_kind = fleet.kinds.iter().any(|kind| kind.name == *name);
+        if !(is_of_kind && (0.0..=MOST).contains(price)) {
+            return wrong("price", format!("the price of `{name}` is {price}"), "give prices of kinds");
+        }
+    }
+    let unpriced = fleet.kinds.iter().find(|kind| !question.prices.contains_key(&kind.name));
+    if let Some(kind) = unpriced.filter(|_| question.goal == ServingGoal::Price) {
+        return wrong("price", format!("kind `{}` has no price", kind.name), "give a price of every kind");
+    }
+    for (name, factor) in &question.factors {
+        let is_positive = |value: f64| value > 0.0 && value <= MOST;
+        if !is_positive(factor.ttft) || !is_positive(factor.tpot) {
+            let message = format!("factors {} and {} of `{name}`", factor.ttft, factor.tpot);
+            return wrong("factors", message, "give positive numbers");
+        }
+    }
+    Ok(())
+}

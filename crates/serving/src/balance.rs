@@ -5,14 +5,13 @@ use std::ops::Range;
 use stagewright_core::document::LinkDocument;
 
 use crate::engine::Engine;
-use crate::request::RequestClass;
 use crate::worker::{HIDDEN_BYTES, Step, Worker};
 
 /// Relative width at which the bisection of the slowest stage's seconds ends.
 const WIDTH: f64 = 1e-12;
 
-/// Ranges of layers for workers in a row, so that the slowest one is as fast as possible in a decode step with `batch` sequences of a
-/// rank over all microbatches; `None` if the sequences do not fit beside the weights however layers are divided.
+/// Ranges of layers for workers in a row, so that the slowest one is as fast as possible in a step; `None` if `sequences` sequences of a
+/// rank, of `context` tokens each, do not fit beside the weights however layers are divided.
 ///
 /// `links` go from each worker to the next. Bisects the seconds of the slowest stage: within given seconds, each stage in turn takes
 /// as many layers as it can, which is best because seconds and bytes grow with every layer. Takes O(stages · layers) and
@@ -20,16 +19,15 @@ const WIDTH: f64 = 1e-12;
 pub fn balance(
     stages: &[Worker],
     links: &[LinkDocument],
-    class: &RequestClass,
-    batch: f64,
+    step: &Step,
+    sequences: f64,
+    context: u64,
 ) -> Option<Vec<Range<usize>>> {
-    let depth = stages.len() as f64;
-    let step = Step::decode((batch / depth).max(batch.min(1.0)), class.mean_context());
     let count = stages.len();
     let lines: Vec<Line> = stages
         .iter()
         .enumerate()
-        .map(|(index, stage)| Line::new(stage, links.get(index), &step, class, batch, index, count))
+        .map(|(index, stage)| Line::new(stage, links.get(index), step, (sequences, context), (index, count)))
         .collect();
     let layers = lines.first()?.seconds.len() - 1;
     if layers < count {
@@ -68,10 +66,8 @@ impl<'s> Line<'s> {
         stage: &Worker<'s>,
         link: Option<&LinkDocument>,
         step: &Step,
-        class: &RequestClass,
-        batch: f64,
-        index: usize,
-        count: usize,
+        (sequences, context): (f64, u64),
+        (index, count): (usize, usize),
     ) -> Line<'s> {
         let model = stage.model();
         let is_last = index + 1 == count;
@@ -79,8 +75,7 @@ impl<'s> Line<'s> {
         let kinds = 0..model.kinds.len();
         let seconds: Vec<f64> = kinds.clone().map(|kind| stage.kind_seconds(kind, step)).collect();
         let weights: Vec<f64> = kinds.clone().map(|kind| stage.kind_weight_bytes(kind)).collect();
-        let caches: Vec<f64> =
-            kinds.map(|kind| batch * stage.kind_cache_bytes(kind, class.longest())).collect();
+        let caches: Vec<f64> = kinds.map(|kind| sequences * stage.kind_cache_bytes(kind, context)).collect();
         let sum = |values: &[f64]| {
             let mut total = 0.0;
             let sums = model.layers.iter().map(|&kind| {

@@ -15,7 +15,7 @@ use crate::model::Model;
 use crate::parallel::Parallel;
 use crate::replica::Replica;
 use crate::request::RequestClass;
-use crate::worker::{Speculation, Worker};
+use crate::worker::{Speculation, Step, Worker};
 
 /// How far the shares of classes may be from 1 together.
 const SHARES: f64 = 1e-6;
@@ -100,12 +100,13 @@ impl Problem {
         Some(worker.with_cache(self.cache))
     }
 
-    /// A replica of workers in a row, each with its kind, whose layers are balanced for a batch; `None` if it does not fit.
+    /// A replica of workers in a row, each with its kind, whose layers are balanced for a batch, or if it is 0 for prompts; `None` if
+    /// it does not fit.
     pub fn replica<'a>(
         &self,
         stages: &[(usize, Worker<'a>)],
         class: &RequestClass,
-        batch: f64,
+        batch: u64,
     ) -> Option<Replica<'a>> {
         let (first, kinds) = (stages.first()?.0, stages.iter().map(|&(kind, _)| kind));
         let devices = stages.iter().map(|(_, worker)| worker.parallel().devices()).sum();
@@ -117,7 +118,15 @@ impl Problem {
             .map(|(left, right)| self.fleet.link(left, right, is_inside))
             .collect();
         let workers: Vec<Worker<'a>> = stages.iter().map(|(_, worker)| worker.clone()).collect();
-        let ranges = balance(&workers, &links, class, batch)?;
+        let (step, sequences, context) = match batch {
+            0 => (Step::prompt(class.computed().min(self.engine.chunk as f64), 0.0), 1.0, class.input),
+            batch => {
+                let sequences = batch as f64;
+                let microbatch = (sequences / workers.len() as f64).max(1.0);
+                (Step::decode(microbatch, class.mean_context()), sequences, class.longest())
+            }
+        };
+        let ranges = balance(&workers, &links, &step, sequences, context)?;
         let divided = workers.into_iter().zip(ranges).map(|(worker, range)| worker.with_layers(range));
         let replica = Replica::new("stages", divided.collect(), links).ok()?;
         Some(match self.speculation() {

@@ -1,0 +1,49 @@
+//! Answers of a solve.
+
+use stagewright_core::document::ServingCertificateDocument;
+use stagewright_core::solver::{Status, StopReason};
+
+use crate::space::{Column, Space};
+
+/// Name of the solver.
+pub const NAME: &str = "replicas";
+
+/// A replica of a plan with its number.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The replica.
+    pub column: Column,
+    /// Number of these replicas.
+    pub count: u64,
+}
+
+/// Replicas with their numbers.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Replicas, in the order of the space.
+    pub replicas: Vec<Chosen>,
+    /// Requests a second of all classes together.
+    pub rate: f64,
+    /// Value of the goal: requests a second, devices, price of an hour, or tokens of caches.
+    pub value: f64,
+}
+
+/// The outcome of a solve.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// Proof status.
+    pub status: Status,
+    /// The best plan found.
+    pub plan: Option<Plan>,
+    /// Bound on the value of every plan, in the direction of the goal.
+    pub bound: f64,
+    /// The evidence of the bound.
+    pub certificate: ServingCertificateDocument,
+    /// Increase of the goal with one more device of every kind, by the prices of the relaxation; for a goal that is minimised, the
+    /// decrease.
+    pub device_prices: Vec<f64>,
+    /// Reason why the solve ended before a proof.
+    pub stop: Option<StopReason>,
+    /// All replicas that meet the limits.
+    pub space: Space,
+}

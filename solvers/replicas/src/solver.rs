@@ -1,0 +1,124 @@
+//! The solve: the space, whole numbers by HiGHS, and a tree for the bound.
+
+use std::time::Duration;
+
+use stagewright_core::document::ServingGoal;
+use stagewright_core::solver::{Context, Event, SolveError, Status};
+use stagewright_serving::Problem;
+
+use crate::linear::whole;
+use crate::program::Program;
+use crate::solution::{Chosen, Plan, Solution};
+use crate::space::Space;
+use crate::tree::Tree;
+
+/// The longest time for whole numbers, and its share of the time that is left.
+const WHOLE_TIME: Duration = Duration::from_secs(20);
+const WHOLE_SHARE: f64 = 0.5;
+
+/// By how much, relatively, a bound is weakened, so that other orders of its sums prove it too.
+const MARGIN: f64 = 1e-9;
+
+/// Finds numbers of replicas, and bounds the goal of every plan.
+///
+/// All replicas are priced once: O(shapes · batches). HiGHS finds whole numbers; then a tree of relaxations, each in time polynomial in
+/// sizes, bounds what no plan exceeds.
+///
+/// # Errors
+/// If threads cannot be started.
+pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    phase("replicas", context);
+    let space = context.in_pool(|| Space::new(problem))?;
+    phase("counts", context);
+    let program = Program::new(problem, &space);
+    let stop = context.stop().clone();
+    let mut tree = Tree::new(&program, &space);
+    let time = stop.remaining().map_or(WHOLE_TIME, |left| left.mul_f64(WHOLE_SHARE).min(WHOLE_TIME));
+    let found = whole(&program, tree.root(), time);
+    let found = found.and_then(|counts| Some((program.goal(&counts)?, counts)));
+    phase("bound", context);
+    let best = |tree: &Tree| {
+        let whole = found.as_ref().map(|(goal, _)| *goal);
+        let own = tree.best.as_ref().map(|(goal, _)| *goal);
+        whole.into_iter().chain(own).fold(f64::NEG_INFINITY, f64::max)
+    };
+    let step = if problem.question.goal == ServingGoal::Devices { 1.0 - 1e-6 } else { 0.0 };
+    let is_maximised = problem.question.goal.is_maximised();
+    let is_enough = |value: f64, bound: f64| {
+        bound < value + step
+            || if is_maximised {
+                context.gap_reached(bound, value)
+            } else {
+                context.gap_reached(-value, -bound)
+            }
+    };
+    tree.grow(best, is_enough, &stop);
+    let device_prices = tree.root_prices()[..problem.fleet.kinds.len()].to_vec();
+    let bound = claimed(&problem.question.goal, tree.bound());
+    let certificate = tree.certificate(&space);
+    let counts = match (&found, &tree.best) {
+        (Some(whole), Some(own)) if own.0 > whole.0 => Some(&own.1),
+        (Some(whole), _) => Some(&whole.1),
+        (None, own) => own.as_ref().map(|(_, counts)| counts),
+    };
+    let plan = counts.and_then(|counts| plan(problem, &space, &program, counts));
+    let reason = stop.reason();
+    let status = match &plan {
+        Some(plan) if is_reached(problem.question.goal, plan.value, bound) => Status::Optimal,
+        Some(_) => Status::Feasible,
+        None if is_impossible(problem, bound) => Status::Infeasible,
+        None => Status::Unknown,
+    };
+    let stop = match status {
+        Status::Optimal | Status::Infeasible => None,
+        _ => reason,
+    };
+    Ok(Solution { status, plan, bound, certificate, device_prices, stop, space })
+}
+
+fn phase(name: &str, context: &mut Context<'_>) {
+    context.emit(Event::Phase { name: name.into() });
+}
+
+/// The bound in the direction of the goal, weakened by the margin; whole for devices.
+fn claimed(goal: &ServingGoal, most: f64) -> f64 {
+    let weaker = most + MARGIN * most.abs();
+    match goal {
+        ServingGoal::Throughput | ServingGoal::Cache => weaker,
+        ServingGoal::Price => -weaker,
+        ServingGoal::Devices => (-weaker - 1e-6).ceil(),
+    }
+}
+
+fn is_reached(goal: ServingGoal, value: f64, bound: f64) -> bool {
+    let (value, bound) = if goal.is_maximised() { (value, bound) } else { (bound, value) };
+    bound - value <= 4.0 * MARGIN * bound.abs().max(value.abs())
+}
+
+/// Whether a bound is beyond what any plan has.
+fn is_impossible(problem: &Problem, bound: f64) -> bool {
+    let prices = &problem.question.prices;
+    let all = |amount: &dyn Fn(&str) -> f64| -> f64 {
+        problem.fleet.kinds.iter().map(|kind| kind.count as f64 * amount(&kind.name)).sum()
+    };
+    match problem.question.goal {
+        ServingGoal::Throughput => bound <= 0.0,
+        ServingGoal::Cache => bound < 0.0,
+        ServingGoal::Devices => bound > all(&|_| 1.0),
+        ServingGoal::Price => bound > all(&|name| prices.get(name).copied().unwrap_or(0.0)),
+    }
+}
+
+/// The plan of numbers of replicas; `None` of one that serves nothing.
+fn plan(problem: &Problem, space: &Space, program: &Program, counts: &[u64]) -> Option<Plan> {
+    let goal = program.goal(counts)?;
+    let chosen = space.columns.iter().zip(counts).filter(|(_, count)| **count > 0);
+    let replicas: Vec<Chosen> =
+        chosen.map(|(column, &count)| Chosen { column: column.clone(), count }).collect();
+    let rate = program.rate(counts);
+    (!replicas.is_empty() && rate > 0.0).then(|| Plan {
+        replicas,
+        rate,
+        value: if problem.question.goal.is_maximised() { goal } else { -goal },
+    })
+}

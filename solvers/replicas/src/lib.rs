@@ -13,6 +13,8 @@ mod solution;
 mod solver;
 mod space;
 #[cfg(feature = "highs")]
+mod table;
+#[cfg(feature = "highs")]
 mod tree;
 
 pub use solution::{Chosen, NAME, Plan, Solution};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stagewright_core::document::ServingGoal;
+use stagewright_core::document::{ServingCertificateDocument, ServingGoal};
 use stagewright_core::solver::{Context, Event, SolveError, Status};
 use stagewright_serving::Problem;
 
@@ -10,6 +10,7 @@ use crate::linear::whole;
 use crate::program::Program;
 use crate::solution::{Chosen, Plan, Solution};
 use crate::space::Space;
+use crate::table::{self, Table};
 use crate::tree::Tree;
 
 /// The longest time for whole numbers, and its share of the time that is left.
@@ -21,20 +22,69 @@ const MARGIN: f64 = 1e-9;
 
 /// Finds numbers of replicas, and bounds the goal of every plan.
 ///
-/// All replicas are priced once: O(shapes · batches). HiGHS finds whole numbers; then a tree of relaxations, each in time polynomial in
-/// sizes, bounds what no plan exceeds.
+/// All replicas are priced once: O(shapes · batches). Where tables over used devices are small enough, they give the optimum; elsewhere HiGHS
+/// finds whole numbers, and a tree of relaxations, each in time polynomial in sizes, bounds what no plan exceeds.
 ///
 /// # Errors
 /// If threads cannot be started.
 pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
     phase("replicas", context);
     let space = context.in_pool(|| Space::new(problem))?;
-    phase("counts", context);
     let program = Program::new(problem, &space);
-    let stop = context.stop().clone();
     let mut tree = Tree::new(&program, &space);
+    let device_prices = tree.root_prices()[..problem.fleet.kinds.len()].to_vec();
+    let goal = problem.question.goal;
+    let answer = if table::is_for(problem) {
+        phase("tables", context);
+        tabled(problem, &space, &program)
+    } else {
+        phase("counts", context);
+        grown(problem, &space, &program, &mut tree, context)
+    };
+    let plan = answer.counts.and_then(|counts| plan(problem, &space, &program, &counts));
+    let status = match &plan {
+        Some(plan) if is_reached(goal, plan.value, answer.bound) => Status::Optimal,
+        Some(_) => Status::Feasible,
+        None if is_impossible(problem, answer.bound) => Status::Infeasible,
+        None => Status::Unknown,
+    };
+    let is_proved = matches!(status, Status::Optimal | Status::Infeasible);
+    let stop = context.stop().reason().filter(|_| !is_proved);
+    let (bound, certificate) = (answer.bound, answer.certificate);
+    Ok(Solution { status, plan, bound, certificate, device_prices, stop, space })
+}
+
+/// Numbers of replicas by column, with a bound in the direction of the goal.
+struct Counted {
+    counts: Option<Vec<u64>>,
+    bound: f64,
+    certificate: ServingCertificateDocument,
+}
+
+/// The optimum by tables.
+fn tabled(problem: &Problem, space: &Space, program: &Program) -> Counted {
+    let counts = Table::new(problem, space).plan(problem);
+    let goal = counts.as_ref().and_then(|counts| program.goal(counts));
+    // Without a plan no devices are enough: more than there are would be needed.
+    let beyond = match problem.question.goal {
+        ServingGoal::Throughput | ServingGoal::Cache => 0.0,
+        ServingGoal::Devices | ServingGoal::Price => -2.0 * available(problem) - 1.0,
+    };
+    let bound = claimed(problem.question.goal, goal.unwrap_or(beyond));
+    Counted { counts, bound, certificate: ServingCertificateDocument::Table {} }
+}
+
+/// Good numbers by HiGHS, and the bound of a tree.
+fn grown(
+    problem: &Problem,
+    space: &Space,
+    program: &Program,
+    tree: &mut Tree,
+    context: &mut Context<'_>,
+) -> Counted {
+    let stop = context.stop().clone();
     let time = stop.remaining().map_or(WHOLE_TIME, |left| left.mul_f64(WHOLE_SHARE).min(WHOLE_TIME));
-    let found = whole(&program, tree.root(), time);
+    let found = whole(program, tree.root(), time);
     let found = found.and_then(|counts| Some((program.goal(&counts)?, counts)));
     phase("bound", context);
     let best = |tree: &Tree| {
@@ -45,35 +95,17 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     let step = if problem.question.goal == ServingGoal::Devices { 1.0 - 1e-6 } else { 0.0 };
     let is_maximised = problem.question.goal.is_maximised();
     let is_enough = |value: f64, bound: f64| {
-        bound < value + step
-            || if is_maximised {
-                context.gap_reached(bound, value)
-            } else {
-                context.gap_reached(-value, -bound)
-            }
+        let (larger, smaller) = if is_maximised { (bound, value) } else { (-value, -bound) };
+        bound < value + step || context.gap_reached(larger, smaller)
     };
     tree.grow(best, is_enough, &stop);
-    let device_prices = tree.root_prices()[..problem.fleet.kinds.len()].to_vec();
-    let bound = claimed(&problem.question.goal, tree.bound());
-    let certificate = tree.certificate(&space);
-    let counts = match (&found, &tree.best) {
-        (Some(whole), Some(own)) if own.0 > whole.0 => Some(&own.1),
-        (Some(whole), _) => Some(&whole.1),
-        (None, own) => own.as_ref().map(|(_, counts)| counts),
+    let counts = match (found, tree.best.take()) {
+        (Some(whole), Some(own)) if own.0 > whole.0 => Some(own.1),
+        (Some(whole), _) => Some(whole.1),
+        (None, own) => own.map(|(_, counts)| counts),
     };
-    let plan = counts.and_then(|counts| plan(problem, &space, &program, counts));
-    let reason = stop.reason();
-    let status = match &plan {
-        Some(plan) if is_reached(problem.question.goal, plan.value, bound) => Status::Optimal,
-        Some(_) => Status::Feasible,
-        None if is_impossible(problem, bound) => Status::Infeasible,
-        None => Status::Unknown,
-    };
-    let stop = match status {
-        Status::Optimal | Status::Infeasible => None,
-        _ => reason,
-    };
-    Ok(Solution { status, plan, bound, certificate, device_prices, stop, space })
+    let bound = claimed(problem.question.goal, tree.bound());
+    Counted { counts, bound, certificate: tree.certificate(space) }
 }
 
 fn phase(name: &str, context: &mut Context<'_>) {
@@ -81,7 +113,7 @@ fn phase(name: &str, context: &mut Context<'_>) {
 }
 
 /// The bound in the direction of the goal, weakened by the margin; whole for devices.
-fn claimed(goal: &ServingGoal, most: f64) -> f64 {
+fn claimed(goal: ServingGoal, most: f64) -> f64 {
     let weaker = most + MARGIN * most.abs();
     match goal {
         ServingGoal::Throughput | ServingGoal::Cache => weaker,
@@ -97,16 +129,20 @@ fn is_reached(goal: ServingGoal, value: f64, bound: f64) -> bool {
 
 /// Whether a bound is beyond what any plan has.
 fn is_impossible(problem: &Problem, bound: f64) -> bool {
-    let prices = &problem.question.prices;
-    let all = |amount: &dyn Fn(&str) -> f64| -> f64 {
-        problem.fleet.kinds.iter().map(|kind| kind.count as f64 * amount(&kind.name)).sum()
-    };
     match problem.question.goal {
         ServingGoal::Throughput => bound <= 0.0,
         ServingGoal::Cache => bound < 0.0,
-        ServingGoal::Devices => bound > all(&|_| 1.0),
-        ServingGoal::Price => bound > all(&|name| prices.get(name).copied().unwrap_or(0.0)),
+        ServingGoal::Devices | ServingGoal::Price => bound > available(problem),
     }
+}
+
+/// All devices, or their price.
+fn available(problem: &Problem) -> f64 {
+    let price = |name: &str| match problem.question.goal {
+        ServingGoal::Price => problem.question.prices.get(name).copied().unwrap_or(0.0),
+        _ => 1.0,
+    };
+    problem.fleet.kinds.iter().map(|kind| kind.count as f64 * price(&kind.name)).sum()
 }
 
 /// The plan of numbers of replicas; `None` of one that serves nothing.

@@ -158,7 +158,7 @@ impl<'p> Tree<'p> {
             },
             None => ServingNodeDocument::Leaf { prices: node.prices.clone() },
         };
-        ServingCertificateDocument { nodes: self.nodes.iter().map(document).collect() }
+        ServingCertificateDocument::Tree { nodes: self.nodes.iter().map(document).collect() }
     }
 }
 

@@ -31,7 +31,7 @@ fn unequal_devices_are_planned_within_the_limits() {
             plan.value,
             solution.bound,
             solution.status,
-            solution.certificate.nodes.len(),
+            nodes(&solution),
             solution.space.sizes.len(),
             solution.space.columns.len(),
             time.elapsed().as_secs_f64()
@@ -40,8 +40,20 @@ fn unequal_devices_are_planned_within_the_limits() {
             let key = &solution.space.sizes[chosen.column.size].key;
             println!(
                 "  {} x {:?} {:?} {:?} batch {} {:?}",
-                chosen.count, key.role, key.groups, chosen.column.shape, chosen.column.batch, chosen.column.offer
+                chosen.count,
+                key.role,
+                key.groups,
+                chosen.column.shape,
+                chosen.column.batch,
+                chosen.column.offer
             );
         }
+    }
+}
+
+fn nodes(solution: &stagewright_replicas::Solution) -> usize {
+    match &solution.certificate {
+        stagewright_core::document::ServingCertificateDocument::Tree { nodes } => nodes.len(),
+        stagewright_core::document::ServingCertificateDocument::Table {} => 0,
     }
 }

@@ -1,8 +1,6 @@
 //! Questions and answers of tests.
 
-use stagewright_core::document::{
-    RequestClassDocument, ServingGoal, ServingMode, ServingQuestionDocument,
-};
+use stagewright_core::document::{RequestClassDocument, ServingGoal, ServingMode, ServingQuestionDocument};
 use stagewright_core::solver::{Context, Limits, Settings, Silent};
 use stagewright_formats::clusters;
 use stagewright_replicas::{Solution, solve};

@@ -11,7 +11,7 @@ use super::{ClusterDocument, ModelOptionsDocument, OriginDocument, PlanStatus};
 pub const SERVING_PLAN_SCHEMA: &str = "stagewright.serving-plan/1";
 
 /// Sources of the bound of a serving plan.
-pub const SERVING_BOUND_SOURCES: [&str; 2] = ["prices", "none"];
+pub const SERVING_BOUND_SOURCES: [&str; 3] = ["prices", "table", "none"];
 
 /// A serving plan: also the output of `plan --serve --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -261,18 +261,23 @@ pub struct ServingStageDocument {
 pub struct ServingBoundDocument {
     /// The bound: an upper one for a goal that is maximised, a lower one otherwise; null if there is none.
     pub value: Option<f64>,
-    /// Source of the bound: `prices` or `none`.
+    /// Source of the bound: `prices`, `table` or `none`.
     pub source: String,
     /// Evidence, from which the bound can be recomputed.
     pub certificate: Option<ServingCertificateDocument>,
 }
 
-/// Evidence of a bound: a tree of branching, whose leaves have prices at which no replica is worth more than it costs.
+/// Evidence of a bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServingCertificateDocument {
-    /// The tree: every node is a leaf or has two children later in the list; the first is the root.
-    pub nodes: Vec<ServingNodeDocument>,
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum ServingCertificateDocument {
+    /// A tree of branching, whose leaves have prices at which replicas are worth no more than they cost.
+    Tree {
+        /// Nodes: each is a leaf or has two children later in the list; the first is the root.
+        nodes: Vec<ServingNodeDocument>,
+    },
+    /// The best rates by used devices, which have no evidence beside themselves: they are computed anew.
+    Table {},
 }
 
 /// A node of a tree of branching.

@@ -34,7 +34,7 @@ pub struct Terms {
 pub struct Offer {
     /// Requests a second.
     pub rate: f64,
-    /// Requests in flight at that rate.
+    /// Requests in flight at that rate, rounded up for prefill replicas.
     pub in_flight: f64,
     /// Mean time to the first token, in seconds; `None` for decode replicas.
     pub ttft: Option<f64>,
@@ -114,7 +114,7 @@ impl Terms {
         let rate = utilisation / seconds;
         (rate > 0.0).then_some(Offer {
             rate,
-            in_flight: rate * ttft,
+            in_flight: (rate * ttft).ceil(),
             ttft: Some(ttft),
             tpot: None,
             utilisation: Some(utilisation),

@@ -3,11 +3,12 @@
 use stagewright_core::document::{
     ClusterDocument, JOINT_PLAN_SCHEMA, JointPlanDocument, LAYER_PLAN_SCHEMA, LOCAL_PLAN_SCHEMA,
     LayerPlanDocument, LocalPlanDocument, ModelOptionsDocument, OriginDocument, PlanDocument, PlanStatus,
-    STRATEGY_PLAN_SCHEMA, StrategyPlanDocument,
+    SERVING_PLAN_SCHEMA, STRATEGY_PLAN_SCHEMA, ServingPlanDocument, StrategyPlanDocument,
 };
 use stagewright_formats::{
-    PlanFile as PlacementFile, import_joint_plan, import_layer_plan, import_local_plan, import_strategy_plan,
-    write_joint_plan, write_layer_plan, write_local_plan, write_plan, write_strategy_plan,
+    PlanFile as PlacementFile, import_joint_plan, import_layer_plan, import_local_plan, import_serving_plan,
+    import_strategy_plan, write_joint_plan, write_layer_plan, write_local_plan, write_plan,
+    write_serving_plan, write_strategy_plan,
 };
 
 use super::Kind;
@@ -26,6 +27,8 @@ pub enum Document {
     Strategies(Box<StrategyPlanDocument>),
     /// Layers on nodes that serve a model together.
     LayerFlow(Box<LayerPlanDocument>),
+    /// Replicas of a language model that engines serve.
+    Serving(Box<ServingPlanDocument>),
 }
 
 impl Document {
@@ -37,6 +40,7 @@ impl Document {
             Document::Local(_) => Kind::Local,
             Document::Strategies(_) => Kind::Strategies,
             Document::LayerFlow(_) => Kind::LayerFlow,
+            Document::Serving(_) => Kind::Serving,
         }
     }
 
@@ -48,10 +52,12 @@ impl Document {
             Document::Local(plan) => plan.status,
             Document::Strategies(plan) => plan.status,
             Document::LayerFlow(plan) => plan.status,
+            Document::Serving(plan) => plan.status,
         }
     }
 
-    /// The value: seconds, the cost of strategies, or tokens per second of a flow; `None` without a plan.
+    /// The value: seconds, the cost of strategies, tokens per second of a flow, or what the goal of a serving plan counts; `None`
+    /// without a plan.
     pub fn value(&self) -> Option<f64> {
         match self {
             Document::Placement(plan) => plan.objective.value_s,
@@ -59,10 +65,11 @@ impl Document {
             Document::Local(plan) => plan.objective.value_s,
             Document::Strategies(plan) => plan.cost.map(|cost| cost as f64),
             Document::LayerFlow(plan) => plan.value,
+            Document::Serving(plan) => plan.value,
         }
     }
 
-    /// The bound, in the unit of the value: a lower one, or an upper one of a flow.
+    /// The bound, in the unit of the value: a lower one, or an upper one of a flow or of a serving plan's throughput or cache.
     pub fn bound(&self) -> Option<f64> {
         match self {
             Document::Placement(plan) => plan.bound.value_s,
@@ -70,6 +77,7 @@ impl Document {
             Document::Local(plan) => plan.bound.value_s,
             Document::Strategies(plan) => plan.bound.cost,
             Document::LayerFlow(plan) => plan.bound.value,
+            Document::Serving(plan) => plan.bound.value,
         }
     }
 
@@ -81,6 +89,7 @@ impl Document {
             Document::Local(plan) => &plan.bound.source,
             Document::Strategies(plan) => &plan.bound.source,
             Document::LayerFlow(plan) => &plan.bound.source,
+            Document::Serving(plan) => &plan.bound.source,
         }
     }
 
@@ -92,6 +101,7 @@ impl Document {
             Document::Local(plan) => plan.gap,
             Document::Strategies(plan) => plan.gap,
             Document::LayerFlow(plan) => plan.gap,
+            Document::Serving(plan) => plan.gap,
         }
     }
 
@@ -103,6 +113,7 @@ impl Document {
             Document::Local(plan) => plan.stop.as_deref(),
             Document::Strategies(plan) => plan.stop.as_deref(),
             Document::LayerFlow(plan) => plan.stop.as_deref(),
+            Document::Serving(plan) => plan.stop.as_deref(),
         }
     }
 
@@ -114,6 +125,7 @@ impl Document {
             Document::Local(plan) => &plan.solver,
             Document::Strategies(plan) => &plan.solver,
             Document::LayerFlow(plan) => &plan.solver,
+            Document::Serving(plan) => &plan.solver,
         }
     }
 
@@ -125,6 +137,7 @@ impl Document {
             Document::Local(plan) => plan.seconds,
             Document::Strategies(plan) => plan.seconds,
             Document::LayerFlow(plan) => plan.seconds,
+            Document::Serving(plan) => plan.seconds,
         }
     }
 
@@ -145,6 +158,7 @@ impl Document {
             Document::Local(plan) => &mut plan.origin,
             Document::Strategies(plan) => &mut plan.origin,
             Document::LayerFlow(plan) => &mut plan.origin,
+            Document::Serving(plan) => &mut plan.origin,
         }
     }
 
@@ -156,6 +170,7 @@ impl Document {
             Document::Local(plan) => write_local_plan(plan),
             Document::Strategies(plan) => write_strategy_plan(plan),
             Document::LayerFlow(plan) => write_layer_plan(plan),
+            Document::Serving(plan) => write_serving_plan(plan),
         }
     }
 }
@@ -194,6 +209,9 @@ impl<'a> PlanFile<'a> {
             Kind::LayerFlow => {
                 PlanFile::Whole(label, Document::LayerFlow(Box::new(import_layer_plan(label, bytes)?)))
             }
+            Kind::Serving => {
+                PlanFile::Whole(label, Document::Serving(Box::new(import_serving_plan(label, bytes)?)))
+            }
         })
     }
 
@@ -224,6 +242,7 @@ impl<'a> PlanFile<'a> {
             PlanFile::Placement { file, .. } => file.native()?.model.as_ref(),
             PlanFile::Whole(_, Document::Joint(plan)) => plan.options.as_ref(),
             PlanFile::Whole(_, Document::Local(plan)) => plan.options.as_ref(),
+            PlanFile::Whole(_, Document::Serving(plan)) => plan.options.as_ref(),
             PlanFile::Whole(..) => None,
         }
     }
@@ -234,6 +253,7 @@ impl<'a> PlanFile<'a> {
             PlanFile::Placement { file, .. } => file.native()?.cluster.as_ref(),
             PlanFile::Whole(_, Document::Joint(plan)) => plan.cluster.as_ref(),
             PlanFile::Whole(_, Document::Local(plan)) => Some(&plan.cluster),
+            PlanFile::Whole(_, Document::Serving(plan)) => Some(&plan.cluster),
             PlanFile::Whole(..) => None,
         }
     }
@@ -250,6 +270,8 @@ pub(super) fn kind(bytes: &[u8]) -> Kind {
         Kind::Strategies
     } else if names(LAYER_PLAN_SCHEMA) {
         Kind::LayerFlow
+    } else if names(SERVING_PLAN_SCHEMA) {
+        Kind::Serving
     } else {
         Kind::Placement
     }

@@ -31,7 +31,7 @@ fn has_names_of_gguf(plan: &PlanDocument) -> bool {
 pub fn has_target(kind: Kind, to: &str, place: &Place) -> Result<()> {
     match kind {
         Kind::Placement => target(to).map(|_| ()).map_err(|error| unwritten(&place("to"), &error)),
-        Kind::Joint | Kind::Local | Kind::Strategies | Kind::LayerFlow => Ok(()),
+        Kind::Joint | Kind::Local | Kind::Strategies | Kind::LayerFlow | Kind::Serving => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`Kind::Joint`] | a training graph, or a file of Piper, with the parallelism to use | stages with degrees and configurations |
 //! | [`Kind::Local`] | a GGUF file on one machine, with `local` | a command line of llama.cpp |
 //! | [`Kind::LayerFlow`] | a file of nodes that may hold layers, with their rates and links | layers on nodes |
+//! | [`Kind::Serving`] | a language model with `serve`, requests and limits | replicas on devices |
 //! | [`Kind::Strategies`] | a file of strategies with their costs | a strategy for every node |
 //!
 //! [`kind`] determines which kind is meant, [`read`] turns the input into a [`Task`], and the task solves, bounds,
@@ -23,6 +24,7 @@ pub mod local;
 pub mod options;
 pub mod placement;
 mod request;
+pub mod serving;
 pub mod strategies;
 
 use std::io::{self, Read, Seek, Write};
@@ -56,6 +58,7 @@ pub use request::{
     ObjectiveOptions, ParallelOptions, Request, SelectionOptions, SolverChoice, is_same_objective,
     objective_of,
 };
+pub use serving::ServingOptions;
 
 /// The kind of a question, and of the plan that answers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,8 @@ pub enum Kind {
     Strategies,
     /// Layers on nodes that serve a model together.
     LayerFlow,
+    /// Replicas of a language model that engines serve.
+    Serving,
 }
 
 impl Kind {
@@ -81,6 +86,7 @@ impl Kind {
             Kind::Local => "local plan",
             Kind::Strategies => "strategy problem",
             Kind::LayerFlow => "layer flow",
+            Kind::Serving => "serving plan",
         }
     }
 
@@ -90,6 +96,8 @@ impl Kind {
             Kind::Placement | Kind::Joint | Kind::Local => seconds(value),
             Kind::Strategies => format!("{value:.0}"),
             Kind::LayerFlow => format!("{value:.2} tokens/s"),
+            // The unit is that of the goal, which only the plan knows.
+            Kind::Serving => format!("{value:.3}"),
         }
     }
 }
@@ -298,7 +306,7 @@ impl<'a> Session<'a> {
 }
 
 /// The kind of a question, by the model's first bytes, the plan if there is one, and what was requested: a joint plan, a local
-/// plan, or neither.
+/// plan, a serving plan, or none of them.
 pub fn kind(model: &mut Opened, plan: Option<&[u8]>, wanted: Option<Kind>) -> Kind {
     let mut head = Vec::new();
     match model {
@@ -314,7 +322,7 @@ pub fn kind(model: &mut Opened, plan: Option<&[u8]>, wanted: Option<Kind>) -> Ki
         _ if is_strategies(&head) => Kind::Strategies,
         _ if is_layer_flow(&head) => Kind::LayerFlow,
         Some(plan) => match document::kind(plan) {
-            kind @ (Kind::Joint | Kind::Local) => kind,
+            kind @ (Kind::Joint | Kind::Local | Kind::Serving) => kind,
             Kind::Placement | Kind::Strategies | Kind::LayerFlow => Kind::Placement,
         },
         None => wanted.unwrap_or(Kind::Placement),
@@ -351,6 +359,10 @@ pub fn read(
             (Box::new(task), notes)
         }
         Kind::LayerFlow => (Box::new(flow::LayerFlow::read(request, plan)?), Vec::new()),
+        Kind::Serving => {
+            let (task, notes) = serving::Serving::read(request, plan)?;
+            (Box::new(task), notes)
+        }
         Kind::Strategies => (Box::new(strategies::Strategies::read(request, plan.is_some())?), Vec::new()),
     })
 }

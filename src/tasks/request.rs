@@ -12,7 +12,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::Solver;
 
-use super::{Kind, LocalOptions};
+use super::{Kind, LocalOptions, ServingOptions};
 use crate::code::U001;
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
@@ -39,6 +39,8 @@ pub struct Request {
     pub parallel: Option<ParallelOptions>,
     /// The options of a local plan; `None` for any other.
     pub local: Option<LocalOptions>,
+    /// The options of a serving plan; `None` for any other.
+    pub serving: Option<ServingOptions>,
     /// Outputs of `llama-bench` that calibrate the machine of a local plan.
     pub benches: Vec<Input>,
     /// Requirements on the plan, and a second goal.

@@ -22,7 +22,7 @@ use stagewright::report::convergence::Convergence;
 use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
     self, Answer, Contest, Explaining, Kind, ObjectiveOptions, PlanFile, Request, SelectionOptions, Session,
-    SolverChoice, check_names,
+    ServingOptions, SolverChoice, check_names,
 };
 use stagewright::{Options, reading};
 
@@ -136,6 +136,7 @@ impl Asked {
             selection: read(self.of(Group::Selection), &place)?,
             parallel: self.is_joint().then(|| read(self.of(Group::Joint), &place)).transpose()?,
             local: self.is_local().then(|| read(self.of(Group::Local), &place)).transpose()?,
+            serving: self.is_serving().then(|| self.serving(&place)).transpose()?,
             benches,
             start: None,
             solver: match self.solver.as_str() {
@@ -157,6 +158,19 @@ impl Asked {
         self.given.contains_key("local")
     }
 
+    /// Whether a serving plan is requested.
+    fn is_serving(&self) -> bool {
+        self.given.contains_key("serve")
+    }
+
+    /// The options of a serving plan, which has goal and output in common with local plans.
+    fn serving(&self, place: &Place) -> Result<ServingOptions, Failure> {
+        let mut given = self.of(Group::Serving);
+        let shared = self.of(Group::Local).into_iter().filter(|(name, _)| name == "goal" || name == "output");
+        given.extend(shared);
+        read(given, place)
+    }
+
     /// The given options of a group.
     fn of(&self, group: Group) -> Map<String, Value> {
         let is_of_group = |name: &str| options::option(name).is_some_and(|option| option.group == group);
@@ -169,10 +183,11 @@ impl Asked {
 
     /// The kind of the question.
     fn kind(&self) -> Result<Kind, Failure> {
-        let wanted = match (self.is_local(), self.is_joint()) {
-            (true, _) => Some(Kind::Local),
-            (false, true) => Some(Kind::Joint),
-            (false, false) => None,
+        let wanted = match () {
+            () if self.is_local() => Some(Kind::Local),
+            () if self.is_serving() => Some(Kind::Serving),
+            () if self.is_joint() => Some(Kind::Joint),
+            () => None,
         };
         Ok(tasks::kind(&mut reading::open(&self.model)?, None, wanted))
     }

@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
         local: Some(&arguments.local),
+        serving: Some(&arguments.serving),
         solve: Some(&arguments.solve),
         solver: Some(&choice),
         given: vec![("solver", arguments.solver.is_some())],

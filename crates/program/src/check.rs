@@ -13,6 +13,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
     let question = Question {
         objective: Some(&arguments.objective),
         local: Some(&arguments.local),
+        serving: Some(&arguments.serving),
         given: vec![("flags", arguments.flags.is_some())],
         ..Question::default()
     };

@@ -55,6 +55,7 @@ pub(crate) fn question<'a>(
         selection: Some(&arguments.selection),
         parallel: Some(&arguments.parallel),
         local: Some(&arguments.local),
+        serving: Some(&arguments.serving),
         solve: Some(&arguments.solve),
         solver: Some(solver),
         start: arguments.start.as_deref(),

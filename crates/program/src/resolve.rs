@@ -17,7 +17,7 @@ use stagewright::{Options, clusters, structures};
 
 use super::args::{
     AroundArguments, Given, ImportArguments, LocalArguments, ModelArguments, ObjectiveArguments,
-    ParallelArguments, PlanArguments, SelectionArguments, SolveArguments,
+    ParallelArguments, PlanArguments, SelectionArguments, ServingArguments, SolveArguments,
 };
 use super::error::{CliError, Result, place};
 use super::external::{self, External};
@@ -59,6 +59,7 @@ pub(crate) struct Question<'a> {
     pub(crate) selection: Option<&'a SelectionArguments>,
     pub(crate) parallel: Option<&'a ParallelArguments>,
     pub(crate) local: Option<&'a LocalArguments>,
+    pub(crate) serving: Option<&'a ServingArguments>,
     pub(crate) solve: Option<&'a SolveArguments>,
     pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
@@ -85,6 +86,7 @@ impl<'a> Question<'a> {
     pub(crate) fn wanted(&self) -> Option<Kind> {
         match () {
             () if self.local.is_some_and(LocalArguments::is_given) => Some(Kind::Local),
+            () if self.serving.is_some_and(ServingArguments::is_given) => Some(Kind::Serving),
             () if self.parallel.is_some_and(ParallelArguments::is_given) => Some(Kind::Joint),
             () => None,
         }
@@ -104,12 +106,15 @@ pub(crate) fn request(
     let selection = question.selection.map(SelectionArguments::options).transpose()?.unwrap_or_default();
     let parallel = question.parallel.map(ParallelArguments::options).transpose()?.flatten();
     let local = question.local.filter(|local| local.is_given()).map(LocalArguments::options).transpose()?;
+    let serving = question.serving.filter(|serving| serving.is_given());
+    let serving = serving.map(|serving| serving.options(question.local)).transpose()?;
     let groups = [
         Some(&around.surroundings.0),
         question.objective.map(|given| &given.0),
         question.selection.map(|given| &given.0),
         question.parallel.map(|given| &given.0),
         question.local.map(|given| &given.0),
+        question.serving.map(|given| &given.0),
         question.solve.map(|given| &given.0),
     ];
     let mut given: BTreeSet<String> =
@@ -133,6 +138,7 @@ pub(crate) fn request(
         costs: if kind == Kind::Local { Vec::new() } else { measured::documents(&options.document.costs)? },
         benches: if kind == Kind::Local { measured::files(&options.document.costs)? } else { Vec::new() },
         local,
+        serving,
         options,
         objective,
         selection,

@@ -28,6 +28,16 @@ pub struct Plan {
     pub value: f64,
 }
 
+impl Solution {
+    /// Name of the kind of evidence.
+    pub fn source(&self) -> &'static str {
+        match self.certificate {
+            ServingCertificateDocument::Tree { .. } => "prices",
+            ServingCertificateDocument::Table {} => "table",
+        }
+    }
+}
+
 /// The outcome of a solve.
 #[derive(Debug, Clone)]
 pub struct Solution {

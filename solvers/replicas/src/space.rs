@@ -1,7 +1,9 @@
 //! The space of replicas (`docs/serving.md`, section "Replicas"): every shape at every batch, and what it offers.
 
 use rayon::prelude::*;
-use stagewright_core::document::{ServingGoal, ServingMode, ServingRole, ServingSizeDocument};
+use stagewright_core::document::{
+    ServingGoal, ServingMode, ServingRole, ServingSizeDocument, ServingStageDocument,
+};
 use stagewright_serving::{Offer, Parallel, Problem, Terms, Worker};
 
 /// The largest batch of a rank.
@@ -12,6 +14,10 @@ const LARGEST_BATCH: u64 = 1 << 16;
 pub struct Column {
     /// Index of its size.
     pub size: usize,
+    /// Role.
+    pub role: ServingRole,
+    /// Index of its class of requests.
+    pub class: usize,
     /// Degrees and kinds of its stages.
     pub shape: Shape,
     /// Sequences of a rank; 0 for prefill.
@@ -20,6 +26,18 @@ pub struct Column {
     pub offer: Offer,
     /// Tokens in its caches.
     pub cache_tokens: u64,
+}
+
+impl Column {
+    /// The stages of the replica.
+    pub fn stages(&self, problem: &Problem) -> Vec<ServingStageDocument> {
+        let kinds = &self.shape.kinds;
+        let workers = kinds.iter().map(|&kind| Some((kind, problem.worker(kind, self.shape.parallel)?)));
+        let workers: Option<Vec<(usize, Worker)>> = workers.collect();
+        let class = &problem.classes[self.class];
+        let replica = workers.as_ref().and_then(|workers| problem.replica(workers, class, self.batch));
+        replica.map_or_else(Vec::new, |replica| problem.stages(&replica, kinds))
+    }
 }
 
 /// Stages with one choice of degrees.
@@ -237,7 +255,7 @@ fn priced(
             shape.kinds.iter().map(|&kind| Some((kind, problem.worker(kind, shape.parallel)?))).collect();
         let Some(stages) = stages else { return Vec::new() };
         let terms = problem.terms(class, shape.kinds.iter().copied());
-        let pricing = Pricing { problem, stages: &stages, terms, role, slowest };
+        let pricing = Pricing { problem, stages: &stages, terms, role, class, slowest };
         pricing.columns(shape).into_iter().map(|column| (key.clone(), column)).collect()
     };
     shapes.par_iter().flat_map_iter(of_shape).collect()
@@ -249,6 +267,7 @@ struct Pricing<'p> {
     stages: &'p [(usize, Worker<'p>)],
     terms: Terms,
     role: ServingRole,
+    class: usize,
     slowest: f64,
 }
 
@@ -257,7 +276,8 @@ impl Pricing<'_> {
     fn columns(&self, shape: &Shape) -> Vec<Column> {
         let with = |batch: u64| {
             let (offer, cache_tokens) = self.offer(batch)?;
-            Some(Column { size: 0, shape: shape.clone(), batch, offer, cache_tokens })
+            let (role, class) = (self.role, self.class);
+            Some(Column { size: 0, role, class, shape: shape.clone(), batch, offer, cache_tokens })
         };
         if self.role == ServingRole::Prefill {
             return with(0).into_iter().collect();

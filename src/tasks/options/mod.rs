@@ -57,6 +57,8 @@ pub enum Group {
     Joint,
     /// Local plans: fields of [`LocalOptions`](super::LocalOptions).
     Local,
+    /// Serving plans: fields of [`ServingOptions`](super::ServingOptions), which also has `goal` and `output`.
+    Serving,
     /// Limits, seed and threads of a solve.
     Solving,
     /// Options of single commands, each of which defines its own arguments.
@@ -140,6 +142,7 @@ impl Group {
             Group::Selection => Some("Choice among plans"),
             Group::Joint => Some("Joint plans"),
             Group::Local => Some("Local plans"),
+            Group::Serving => Some("Serving plans"),
             Group::Solving => Some("Solving"),
         }
     }

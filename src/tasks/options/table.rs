@@ -7,12 +7,20 @@ const PLACEMENT: &[Kind] = &[Kind::Placement];
 const JOINT: &[Kind] = &[Kind::Joint];
 const EITHER: &[Kind] = &[Kind::Placement, Kind::Joint];
 const LOCAL: &[Kind] = &[Kind::Local];
+const SERVING: &[Kind] = &[Kind::Serving];
+/// Those about one machine, or about engines on several.
+const DEPLOYED: &[Kind] = &[Kind::Local, Kind::Serving];
 const ON_DEVICES: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local];
-const ANY: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies, Kind::LayerFlow];
+const ON_CLUSTERS: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Serving];
+/// Those that read the configuration of a language model.
+const CONFIGURED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Serving];
+const ANY: &[Kind] =
+    &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies, Kind::LayerFlow, Kind::Serving];
 const FLOW: &[Kind] = &[Kind::LayerFlow];
 const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
 /// Those whose solvers have tables, threads or random choices.
 const SEARCHED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies, Kind::LayerFlow];
+const THREADED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies, Kind::LayerFlow, Kind::Serving];
 
 const fn option(
     group: Group,
@@ -98,7 +106,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Surroundings,
         "cluster",
-        ON_DEVICES,
+        ON_CLUSTERS,
         File("CLUSTER"),
         "Cluster: a TOML or JSON file, a built-in name such as dgx-a100, or devices such as 8xa100 or \
          4xv100:fp32+1xepyc-7742. Optional if the model carries its own, or the plan that is read keeps it",
@@ -113,7 +121,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Surroundings,
         "memory_reserve",
-        ON_DEVICES,
+        ON_CLUSTERS,
         Text("SIZE"),
         "Memory to keep free on every device except hosts, instead of the cluster's reserve: 16GiB, none",
     ),
@@ -180,7 +188,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Reading,
         "cache",
-        ON_DEVICES,
+        ON_CLUSTERS,
         Text("ENCODING"),
         "Encoding of cached keys and values: bf16, fp8, q8_0, or another one of weights; in a local plan one that llama.cpp \
          has for caches",
@@ -217,7 +225,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Reading,
         "architecture",
-        EITHER,
+        CONFIGURED,
         Text("TYPE"),
         "Architecture to read a configuration as, instead of its model_type",
     )
@@ -225,7 +233,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Reading,
         "set",
-        EITHER,
+        CONFIGURED,
         Texts("NAME=N"),
         "Width or count that overrides the configuration's: layers, hidden, ffn, heads, kv_heads, head_width, vocabulary, \
          experts, top_k, expert_ffn, tied and others, or a key of the file; repeat for several",
@@ -465,19 +473,107 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Local,
         "goal",
-        LOCAL,
+        DEPLOYED,
         Of(&[
             Choice { name: "decode", help: "Seconds of a token", switch: None },
             Choice { name: "prefill", help: "Seconds until a prompt is read", switch: None },
             Choice { name: "request", help: "Seconds of a prompt and the tokens that answer it", switch: None },
+            Choice { name: "throughput", help: "Requests per second of a serving plan", switch: None },
+            Choice { name: "devices", help: "Fewest devices that serve a load", switch: None },
+            Choice { name: "price", help: "Least price of an hour that serves a load", switch: None },
+            Choice { name: "cache", help: "Tokens in the caches of all replicas", switch: None },
         ]),
-        "What a local plan minimises",
+        "Goal: decode, prefill or request of a local plan; throughput, devices, price or cache of a serving plan",
     )
-    .by_default("request with lengths, or else decode"),
+    .by_default("request with lengths, or else decode; throughput"),
     option(Group::Local, "prompt", LOCAL, Number("N", u64::MAX), "Tokens of the prompt"),
-    option(Group::Local, "output", LOCAL, Number("N", u64::MAX), "Tokens that answer it"),
+    option(Group::Local, "output", DEPLOYED, Number("N", u64::MAX), "Tokens that answer a prompt"),
     option(Group::Local, "micro_batch", LOCAL, Number("N", u64::MAX), "Tokens of a micro-batch (--ubatch-size)")
         .by_default("the fastest of 128 to 4096 with a prompt, or else 512"),
+    option(
+        Group::Serving,
+        "serve",
+        SERVING,
+        Switch,
+        "Plan replicas of a language model that engines serve: which devices, degrees, stages and batches, with prompts apart from \
+         decoding or not",
+    ),
+    option(Group::Serving, "engine", SERVING, Text("ENGINE"), "Engine: vllm, sglang or tensorrt-llm")
+        .by_default("vllm"),
+    option(Group::Serving, "input", SERVING, Number("N", u64::MAX), "Tokens of a request's prompt"),
+    option(
+        Group::Serving,
+        "shared_prefix",
+        SERVING,
+        Number("N", u64::MAX),
+        "Tokens at the beginning of a prompt that are cached already",
+    )
+    .by_default("0"),
+    option(
+        Group::Serving,
+        "classes",
+        SERVING,
+        Texts("IN:OUT=SHARE"),
+        "Class of requests by tokens of prompt and answer, with its share of all requests: 4096:512=70%, or 4096:512:1024=70% with a \
+         prefix that is cached already; repeat for several, in place of --input and --output",
+    )
+    .written_as("class"),
+    option(
+        Group::Serving,
+        "concurrency",
+        SERVING,
+        Number("N", 1 << 40),
+        "Requests in the system at once: at most for throughput, and to be served for other goals",
+    ),
+    option(Group::Serving, "rate", SERVING, Text("RATE"), "Requests per second that arrive, in place of --concurrency"),
+    option(Group::Serving, "ttft", SERVING, Text("TIME"), "Limit on the mean time to the first token: 2s, 500ms")
+        .by_default("none"),
+    option(Group::Serving, "tpot", SERVING, Text("TIME"), "Limit on the mean time between tokens: 50ms")
+        .by_default("none"),
+    option(
+        Group::Serving,
+        "modes",
+        SERVING,
+        Choices(&[
+            Choice { name: "aggregated", help: "Replicas read prompts and decode", switch: None },
+            Choice { name: "disaggregated", help: "Some replicas read prompts, others decode", switch: None },
+        ]),
+        "Modes that a plan may mix",
+    )
+    .written_as("mode")
+    .by_default("both"),
+    option(Group::Serving, "chunk", SERVING, Number("N", u64::MAX), "Tokens of prompts in a step")
+        .by_default("that of the engine"),
+    option(Group::Serving, "memory_share", SERVING, Text("SHARE"), "Share of memory that the engine uses: 90%")
+        .by_default("that of the engine"),
+    option(Group::Serving, "max_batch", SERVING, Number("N", u64::MAX), "Maximum number of sequences of a rank")
+        .by_default("as many as fit"),
+    option(Group::Serving, "max_stages", SERVING, Number("N", 64), "Maximum number of stages of a replica")
+        .by_default("4"),
+    option(
+        Group::Serving,
+        "speculation",
+        SERVING,
+        Text("N:P[:S]"),
+        "Speculative decoding, or multi-token prediction: tokens of a draft, probability that one is accepted, and the time to draft \
+         one as a share of a step: 3:0.7:0.1",
+    )
+    .by_default("none"),
+    option(
+        Group::Serving,
+        "prices",
+        SERVING,
+        Texts("KIND=PRICE"),
+        "Price of a device for an hour: h100=2.50; repeat for every kind",
+    )
+    .written_as("price"),
+    option(
+        Group::Serving,
+        "calibration",
+        SERVING,
+        Text("FILE"),
+        "File of measured factors on times, as `make judge-serving OPTIONS=--calibration` writes them",
+    ),
     option(
         Group::Solving,
         "time_limit",
@@ -503,7 +599,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         "Stop at this gap, such as 1% or 0.01, and exit with 4 if it is not reached",
     ),
     option(Group::Solving, "seed", SEARCHED, Number("N", u64::MAX), "Seed of every random choice").set_to("0"),
-    option(Group::Solving, "threads", SEARCHED, Number("N", u64::MAX), "Worker threads")
+    option(Group::Solving, "threads", THREADED, Number("N", u64::MAX), "Worker threads")
         .by_default("one per processor"),
     // The kinds for which `bound` takes a solver; `plan` also accepts the name of a strategy problem's only solver.
     of_command("solver", PLACEMENT),
@@ -535,7 +631,7 @@ mod tests {
 
     use super::super::{Group, OPTIONS, Values, option, read};
     use super::PRECISIONS;
-    use crate::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions};
+    use crate::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions, ServingOptions};
 
     /// Every value of an option, as it is read.
     fn values(values: Values) -> Vec<Value> {
@@ -565,12 +661,15 @@ mod tests {
                 read::<ParallelOptions>(given, place).map(|_| ())
             }
             Group::Local => read::<LocalOptions>(given, place).map(|_| ()),
+            Group::Serving => read::<ServingOptions>(given, place).map(|_| ()),
             Group::Solving | Group::Command => Ok(()),
         }
     }
 
-    /// Options that the program itself converts first: texts with a unit or a name, and paths.
-    const INTERPRETED: [&str; 7] = ["cluster", "pins", "memory_reserve", "costs", "dims", "set", "within"];
+    /// Options that the program itself converts first: texts with a unit or a name, paths, and goals, some of which are of local
+    /// plans and some of serving plans.
+    const INTERPRETED: [&str; 8] =
+        ["cluster", "pins", "memory_reserve", "costs", "dims", "set", "within", "goal"];
 
     #[test]
     fn every_value_is_read() {

@@ -190,6 +190,8 @@ groups! {
     ParallelArguments = Joint;
     /// Local plans.
     LocalArguments = Local;
+    /// Serving plans.
+    ServingArguments = Serving;
     /// Limits, seed and threads of a solve.
     SolveArguments = Solving;
 }

@@ -136,6 +136,8 @@ pub(crate) struct PlanArguments {
     #[command(flatten)]
     pub(crate) local: LocalArguments,
     #[command(flatten)]
+    pub(crate) serving: ServingArguments,
+    #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Name of the solver; "exec:COMMAND" runs a solver in another program
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
@@ -192,6 +194,8 @@ pub(crate) struct BoundArguments {
     #[command(flatten)]
     pub(crate) local: LocalArguments,
     #[command(flatten)]
+    pub(crate) serving: ServingArguments,
+    #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Also show the bound that this solver proves
     #[arg(long, value_name = "NAME", help_heading = "Solving")]
@@ -220,6 +224,8 @@ pub(crate) struct CheckArguments {
     pub(crate) flags: Option<String>,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
+    #[command(flatten)]
+    pub(crate) serving: ServingArguments,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
     /// Print the result as JSON
@@ -316,6 +322,8 @@ pub(crate) struct CompareArguments {
     pub(crate) parallel: ParallelArguments,
     #[command(flatten)]
     pub(crate) local: LocalArguments,
+    #[command(flatten)]
+    pub(crate) serving: ServingArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part", help = taking_part())]

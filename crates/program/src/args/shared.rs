@@ -6,11 +6,11 @@ use clap::Args;
 use stagewright::code::U001;
 use stagewright::tasks::joint::contenders;
 use stagewright::tasks::options::read;
-use stagewright::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions};
+use stagewright::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions, ServingOptions};
 
 use super::{
     ImportArguments, LocalArguments, ObjectiveArguments, ParallelArguments, SelectionArguments,
-    SolveArguments, Surroundings,
+    ServingArguments, SolveArguments, Surroundings,
 };
 use crate::error::{CliError, Result, place};
 use crate::quantity;
@@ -86,6 +86,23 @@ impl LocalArguments {
     /// The options for the library.
     pub(crate) fn options(&self) -> Result<LocalOptions> {
         read(self.0.values().clone(), &place())
+    }
+}
+
+impl ServingArguments {
+    /// Whether a serving plan is requested.
+    pub(crate) fn is_given(&self) -> bool {
+        self.0.values().contains_key("serve")
+    }
+
+    /// The options for the library. Local plans have the same goal and output.
+    pub(crate) fn options(&self, local: Option<&LocalArguments>) -> Result<ServingOptions> {
+        let mut values = self.0.values().clone();
+        for name in ["goal", "output"] {
+            let value = local.and_then(|local| local.0.values().get(name));
+            values.extend(value.map(|value| (name.to_owned(), value.clone())));
+        }
+        read(values, &place())
     }
 }
 

@@ -1,0 +1,97 @@
+//! Why a serving question has no plan, and what would do.
+
+use stagewright_core::document::{ServingGoal, ServingMode, ServingRole};
+use stagewright_replicas::{Column, Solution, Space};
+use stagewright_report::units::{bytes, seconds};
+use stagewright_serving::Problem;
+
+use crate::tasks::Session;
+
+/// The first cause that explains why there is no plan: memory, a limit on times, or the load.
+pub(super) fn reason(
+    problem: &Problem,
+    session: &mut Session<'_>,
+    solve: impl Fn(&Problem, &mut Session<'_>) -> Option<Solution>,
+) -> String {
+    let mut free = problem.clone();
+    free.question.ttft_s = None;
+    free.question.tpot_s = None;
+    free.question.concurrency = None;
+    free.question.rate = None;
+    free.question.goal = ServingGoal::Throughput;
+    let space = Space::new(&free);
+    for class in 0..problem.classes.len() {
+        let own = space.columns.iter().filter(|column| column.class == class);
+        let own: Vec<&Column> = own.collect();
+        let has = |role| own.iter().any(|column| column.role == role);
+        if !has(ServingRole::Aggregated) && !(has(ServingRole::Prefill) && has(ServingRole::Decode)) {
+            return unfitting(problem, class);
+        }
+        if let Some(text) = too_slow(problem, &own) {
+            return text;
+        }
+    }
+    free.question = problem.question.clone();
+    free.question.goal = ServingGoal::Throughput;
+    free.question.rate = None;
+    free.question.concurrency = None;
+    match solve(&free, session).and_then(|solution| solution.plan) {
+        Some(plan) => format!(
+            "these devices serve {:.3} requests/s within the limits, which is less than the load; give more devices, a \
+             smaller load, or longer limits",
+            plan.rate
+        ),
+        None => {
+            "each limit can be met alone, and not both together; give a longer one, or more devices".into()
+        }
+    }
+}
+
+/// The text if weights or a sequence do not fit.
+fn unfitting(problem: &Problem, class: usize) -> String {
+    let weights: f64 = problem
+        .worker(0, stagewright_serving::Parallel::tensor(1))
+        .map_or(0.0, |worker| worker.weight_bytes());
+    let devices =
+        problem.fleet.kinds.iter().map(|kind| format!("{} of {}", bytes(kind.device.memory), kind.name));
+    format!(
+        "no replica of at most {} stages holds the model's {} and one sequence of {} tokens: devices have {}; give more devices, or \
+         --max-stages",
+        problem.question.max_stages,
+        bytes(weights),
+        problem.classes[class].longest(),
+        devices.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// The text if a limit is shorter than the fastest replica's time.
+fn too_slow(problem: &Problem, columns: &[&Column]) -> Option<String> {
+    let shortest = |time: &dyn Fn(&Column) -> Option<f64>| {
+        columns
+            .iter()
+            .filter_map(|column| Some((time(column)?, *column)))
+            .min_by(|left, right| left.0.total_cmp(&right.0))
+    };
+    let question = &problem.question;
+    for (name, limit, fastest) in [
+        ("between tokens", question.tpot_s, shortest(&|column| column.offer.tpot)),
+        ("to the first token", question.ttft_s, shortest(&|column| column.offer.ttft)),
+    ] {
+        if let (Some(limit), Some((time, column))) = (limit, fastest)
+            && time > limit
+        {
+            let stages = column.shape.kinds.iter().map(|&kind| {
+                format!("{} tp{}", problem.fleet.kinds[kind].name, column.shape.parallel.tensor)
+            });
+            let modes: &[ServingMode] = &question.modes;
+            let other = if modes.len() == 1 { ", or allow the other mode" } else { "" };
+            return Some(format!(
+                "no replica has less than {} {name}, which {} takes; the limit is {}: give a longer one{other}",
+                seconds(time),
+                stages.collect::<Vec<_>>().join(" > "),
+                seconds(limit)
+            ));
+        }
+    }
+    None
+}

@@ -1,0 +1,140 @@
+//! Serving plans as text.
+
+use stagewright_core::document::{
+    ReplicaDocument, ServingBoundDocument, ServingGoal, ServingPlanDocument, ServingQuestionDocument,
+    ServingStageDocument,
+};
+use stagewright_report::grid::{Column, Grid};
+use stagewright_report::units::{percent, seconds};
+use stagewright_report::wrap::{facts, lines};
+use stagewright_serving::{Report, Verdict};
+
+use crate::tasks::answer::checked_text;
+
+/// A value of a goal.
+pub(super) fn amount(goal: ServingGoal, value: f64) -> String {
+    match goal {
+        ServingGoal::Throughput => format!("{value:.3} requests/s"),
+        ServingGoal::Devices => format!("{value:.0} devices"),
+        ServingGoal::Price => format!("{value:.2} an hour"),
+        ServingGoal::Cache => format!("{value:.0} tokens"),
+    }
+}
+
+pub(super) fn shown(goal: ServingGoal, bound: &ServingBoundDocument) -> String {
+    match bound.value {
+        Some(value) => format!("{} ({})", amount(goal, value), bound.source),
+        None => "none".into(),
+    }
+}
+
+/// The question in words.
+fn asked(question: &ServingQuestionDocument) -> String {
+    let classes = question.classes.iter().map(|class| {
+        let prefix = match class.shared_prefix {
+            0 => String::new(),
+            tokens => format!(" ({tokens} cached)"),
+        };
+        let share =
+            if question.classes.len() > 1 { format!(", {}", percent(class.share)) } else { String::new() };
+        format!("{}{prefix} to {}{share}", class.input, class.output)
+    });
+    let load = question.concurrency.map(|requests| format!("; {requests} in flight"));
+    let rate = question.rate.map(|rate| format!("; {rate} a second"));
+    let ttft = question.ttft_s.map(|limit| format!("; TTFT {}", seconds(limit)));
+    let tpot = question.tpot_s.map(|limit| format!("; TPOT {}", seconds(limit)));
+    let rest: String = [load, rate, ttft, tpot].into_iter().flatten().collect();
+    format!("{} tokens{rest}", classes.collect::<Vec<_>>().join("; "))
+}
+
+/// Formats a plan for a terminal of `width` characters.
+pub(super) fn text(plan: &ServingPlanDocument, width: Option<u16>) -> String {
+    let goal = plan.question.goal;
+    let mut rows = vec![
+        ("model", format!("{}, {}", plan.model, plan.question.engine)),
+        ("requests", asked(&plan.question)),
+        (goal.name(), plan.value.map_or_else(|| "no plan".into(), |value| amount(goal, value))),
+    ];
+    let side = if goal.is_maximised() { "at most" } else { "at least" };
+    rows.push(("bound", format!("{} {side}", shown(goal, &plan.bound))));
+    rows.extend(plan.gap.map(|gap| ("gap", percent(gap))));
+    if let (Some(rate), Some(tokens), Some(devices)) = (plan.requests_per_s, plan.tokens_per_s, plan.devices)
+    {
+        rows.push(("serves", format!("{rate:.3} requests/s, {tokens:.0} tokens/s, {devices} devices")));
+    }
+    let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
+    rows.push(("status", format!("{}{stopped}", plan.status.name())));
+    rows.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
+    let mut text = facts(rows, width);
+    if let Some(reason) = &plan.reason {
+        text.push('\n');
+        text.push_str(&lines(reason, width));
+    }
+    if !plan.replicas.is_empty() {
+        text.push('\n');
+        text.push_str(&replicas(plan, width));
+    }
+    text
+}
+
+/// Replicas as a table.
+fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
+    let mut grid = Grid::new([
+        ("replicas", Column::Figures),
+        ("role", Column::Words),
+        ("stages", Column::Words),
+        ("batch", Column::Figures),
+        ("requests/s", Column::Figures),
+        ("TTFT", Column::Figures),
+        ("TPOT", Column::Figures),
+    ]);
+    let several = plan.question.classes.len() > 1;
+    for replica in &plan.replicas {
+        let class = if several { format!(", class {}", replica.class) } else { String::new() };
+        let batch = if replica.batch == 0 { String::new() } else { replica.batch.to_string() };
+        grid.row([
+            replica.count.to_string(),
+            format!("{}{class}", replica.role.name()),
+            stages(replica),
+            batch,
+            format!("{:.3}", replica.requests_per_s),
+            replica.ttft_s.map_or_else(String::new, seconds),
+            replica.tpot_s.map_or_else(String::new, seconds),
+        ]);
+    }
+    grid.text(width)
+}
+
+/// Stages in short: equal neighbours together.
+pub(super) fn stages(replica: &ReplicaDocument) -> String {
+    let degrees = |stage: &ServingStageDocument| {
+        let data = if stage.data > 1 { format!(" dp{}", stage.data) } else { String::new() };
+        let experts = if stage.experts > 1 { format!(" ep{}", stage.experts) } else { String::new() };
+        format!("{} tp{}{data}{experts}", stage.kind, stage.tensor)
+    };
+    let [only] = &replica.stages[..] else {
+        let stages =
+            replica.stages.iter().map(|stage| format!("{} ({} layers)", degrees(stage), stage.layers));
+        return stages.collect::<Vec<_>>().join(" > ");
+    };
+    degrees(only)
+}
+
+/// Formats the result of a check.
+pub(super) fn checked(plan: &ServingPlanDocument, report: &Report, width: Option<u16>) -> String {
+    let goal = plan.question.goal;
+    let shown_value = |value: Option<f64>| value.map_or_else(|| "none".into(), |value| amount(goal, value));
+    let verdict = match report.bound {
+        Verdict::NoClaim => "not claimed".into(),
+        Verdict::NotVerified => "not verified".into(),
+        Verdict::Verified { proved } => format!("verified, {} is proved", amount(goal, proved)),
+        Verdict::Refuted => "refuted".into(),
+    };
+    let rows = vec![
+        ("value", shown_value(report.value)),
+        ("claimed", shown_value(plan.value)),
+        ("bound", format!("{}: {verdict}", shown(goal, &plan.bound))),
+    ];
+    let is_proved = matches!(report.bound, Verdict::Verified { .. });
+    checked_text(rows, plan.status, report.value.is_some(), is_proved, &report.violations, width)
+}

@@ -35,6 +35,7 @@
 //! | [`mod@aggregated`], [`mod@disaggregated`] | requests to TTFT, TPOT and rates |
 //! | [`balance()`] | layers of the stages of a pipeline |
 //! | [`fleet`] | the devices of a cluster, and what replicas of them offer within limits |
+//! | [`check()`] | an independent check of a serving plan, and of the certificate of its bound |
 //! | [`mod@calibration`] | factors of a model, a system and an engine |
 //!
 //! `docs/serving-times.md` has the formulas with their errors; the example `judge` compares predictions with published
@@ -43,6 +44,7 @@
 pub mod aggregated;
 mod balance;
 pub mod calibration;
+mod check;
 mod device;
 pub mod disaggregated;
 mod engine;
@@ -56,6 +58,7 @@ mod worker;
 pub use aggregated::aggregated;
 pub use balance::balance;
 pub use calibration::{Calibration, Factor};
+pub use check::{Report, Verdict, Violation, check};
 pub use device::{DEFAULT_LINK, Device};
 pub use disaggregated::{Pools, disaggregated};
 pub use engine::{Engine, MemoryOf, engine, engines};

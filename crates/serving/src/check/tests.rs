@@ -1,0 +1,1 @@
+//! Brute force against rows, servers and bounds.

@@ -19,7 +19,7 @@ type Arrow = (usize, Option<usize>, Limit);
 /// The weakest bound of the leaves, in maximised form; negative infinity if no leaf has a plan, `None` if the tree or a price is
 /// wrong. Takes time proportional to the depth and the program for every leaf.
 pub(super) fn bound(program: &Program, certificate: &ServingCertificateDocument) -> Option<f64> {
-    let nodes = &certificate.nodes;
+    let ServingCertificateDocument::Tree { nodes } = certificate else { return None };
     let mut arrows: Vec<Option<Arrow>> = vec![None; nodes.len()];
     let mut weakest = f64::NEG_INFINITY;
     if nodes.is_empty() {

@@ -1,6 +1,7 @@
-//! Integration tests: times and bytes by hand, properties, edge cases, and the tables of the judge.
+//! Integration tests: times and bytes by hand, properties, edge cases, the check of plans, and the tables of the judge.
 
 mod by_hand;
+mod check;
 mod edges;
 mod fixture;
 mod judge;

@@ -7,8 +7,8 @@ use super::space::{Size, Space, devices_of};
 use super::totals::price;
 use crate::fleet::{FleetKind, Problem};
 
-/// Share of the sizes of all terms by which a sum of them may be wrong: some fifty roundings of doubles.
-const ROUNDING: f64 = 1e-14;
+/// Roundings of a term of a sum before it is added.
+const ROUNDINGS: f64 = 8.0;
 
 /// Sparse coefficients: rows and values.
 type Coefficients = Vec<(usize, f64)>;
@@ -116,7 +116,11 @@ impl<'s> Program<'s> {
 
     /// Largest value that R and each z may have, in requests a second.
     pub(super) fn largest_rate(&self, ranges: &[(u64, u64)]) -> f64 {
-        self.variables.iter().zip(ranges).map(|(variable, range)| range.1 as f64 * variable.rate).sum()
+        let mut sum = Sum::default();
+        for (variable, range) in self.variables.iter().zip(ranges) {
+            sum.add(range.1 as f64 * variable.rate);
+        }
+        sum.upper()
     }
 
     /// Bound on the objective of all numbers of replicas within ranges, none of which is empty, rounded up. Prices are finite, at least
@@ -158,51 +162,64 @@ impl Variable {
         let (mut fixed, rate, flight) = (cost(&self.fixed), cost(&self.by_rate), cost(&self.by_flight));
         fixed.add(self.goal.0);
         let worth = size.columns.iter().map(|column| {
-            let tokens = self.goal.1 * column.tokens as f64;
-            let value = fixed.value + rate.value * column.rate + flight.value * column.in_flight + tokens;
-            let terms = fixed.terms + rate.terms * column.rate + flight.terms * column.in_flight + tokens;
-            Sum { value, terms }.upper()
+            let mut sum = fixed.plus(rate.times(column.rate)).plus(flight.times(column.in_flight));
+            sum.add(self.goal.1 * column.tokens as f64);
+            sum.upper()
         });
         worth.fold(f64::NEG_INFINITY, f64::max)
     }
 }
 
-/// A sum, and that of the absolute values of all terms.
+/// A sum, with what bounds its error.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     value: f64,
+    /// Sum of absolute values.
+    size: f64,
+    /// Number of terms other than 0.
     terms: f64,
 }
 
 impl Sum {
     fn add(&mut self, term: f64) {
-        self.value += term;
-        self.terms += term.abs();
+        if term != 0.0 {
+            self.value += term;
+            self.size += term.abs();
+            self.terms += 1.0;
+        }
+    }
+
+    fn times(self, factor: f64) -> Sum {
+        Sum { value: self.value * factor, size: self.size * factor.abs(), terms: self.terms }
+    }
+
+    fn plus(self, other: Sum) -> Sum {
+        Sum { value: self.value + other.value, size: self.size + other.size, terms: self.terms + other.terms }
     }
 
     /// The sum with what rounding may have taken from it; infinite if it is no number.
     fn upper(self) -> f64 {
-        let upper = self.value + ROUNDING * self.terms;
+        let upper = self.value + f64::EPSILON * (self.terms + ROUNDINGS) * self.size;
         if upper.is_nan() { f64::INFINITY } else { upper }
     }
 }
 
 /// Devices of groups that rows of servers count: powers of two below a server, and a server.
-fn powers(kind: &FleetKind) -> Vec<u64> {
+pub(super) fn powers(kind: &FleetKind) -> Vec<u64> {
     let server = kind.device.server;
     let below = (1..u64::BITS).map(|exponent| 1_u64 << exponent).take_while(|&power| power < server);
     below.chain([server]).collect()
 }
 
 /// Groups of `power` devices that the servers of a kind have room for.
-fn room(kind: &FleetKind, power: u64) -> u64 {
+pub(super) fn room(kind: &FleetKind, power: u64) -> u64 {
     let server = kind.device.server;
     let partial = if power == server { 0 } else { kind.count % server / power };
     (kind.count / server).saturating_mul(server / power).saturating_add(partial)
 }
 
 /// Groups of `power` devices for which the groups of a size take the room.
-fn slots(own: &FleetKind, kind: usize, size: &Size, power: u64) -> u64 {
+pub(super) fn slots(own: &FleetKind, kind: usize, size: &Size, power: u64) -> u64 {
     let server = own.device.server;
     let groups = size.groups.iter().filter(|group| group.0 as usize == kind && group.1 >= power);
     groups.fold(0, |sum, &(_, devices, number)| {

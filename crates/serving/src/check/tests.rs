@@ -1,1 +1,0 @@
-//! Brute force against rows, servers and bounds.

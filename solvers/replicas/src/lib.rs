@@ -4,6 +4,7 @@
 //! replicas are an integer program, which [`solve`] solves on HiGHS; a tree of linear programs then bounds the goal of every plan.
 //! `docs/serving.md` has the space, the rows of the program, and the certificate.
 
+mod document;
 #[cfg(feature = "highs")]
 mod linear;
 #[cfg(feature = "highs")]
@@ -17,6 +18,7 @@ mod table;
 #[cfg(feature = "highs")]
 mod tree;
 
+pub use document::planned;
 pub use solution::{Chosen, NAME, Plan, Solution};
 #[cfg(feature = "highs")]
 pub use solver::solve;

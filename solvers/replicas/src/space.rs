@@ -22,7 +22,7 @@ pub struct Column {
     pub shape: Shape,
     /// Sequences of a rank; 0 for prefill.
     pub batch: u64,
-    /// Its service.
+    /// Requests that it serves, and their times.
     pub offer: Offer,
     /// Tokens in its caches.
     pub cache_tokens: u64,

@@ -12,7 +12,7 @@ const SERVING: &[Kind] = &[Kind::Serving];
 const DEPLOYED: &[Kind] = &[Kind::Local, Kind::Serving];
 const ON_DEVICES: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local];
 const ON_CLUSTERS: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Serving];
-/// Those that read the configuration of a language model.
+/// Questions about the configuration of a language model.
 const CONFIGURED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Serving];
 const ANY: &[Kind] =
     &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies, Kind::LayerFlow, Kind::Serving];

@@ -1,6 +1,5 @@
 //! Serving plans: replicas of a language model on the devices of a cluster.
 
-mod document;
 mod explain;
 mod question;
 mod reason;
@@ -59,7 +58,8 @@ impl Serving {
     /// The answer as a document, with the reason if there is no plan.
     fn answered(&self, session: &mut Session<'_>) -> Result<(ServingPlanDocument, Solution)> {
         let (solution, took) = self.solved(session)?;
-        let mut document = self.document(&solution, took);
+        let document = solution.document(&self.problem, &self.cluster, took);
+        let mut document = ServingPlanDocument { options: self.options.clone(), ..document };
         if document.status == PlanStatus::Infeasible {
             document.reason = Some(reason::reason(&self.problem, session, |problem, session| {
                 let mut context = session.context();

@@ -45,7 +45,7 @@ pub struct ServingOptions {
     pub ttft: Option<String>,
     /// Limit on the mean time between tokens.
     pub tpot: Option<String>,
-    /// What is optimised.
+    /// Objective.
     pub goal: Option<ServingGoal>,
     /// Roles that replicas may have.
     pub modes: Vec<ServingMode>,
@@ -71,7 +71,6 @@ pub struct Serving {
     pub(super) problem: Problem,
     pub(super) cluster: ClusterDocument,
     pub(super) options: Option<ModelOptionsDocument>,
-    pub(super) place: Place,
 }
 
 /// Reads a question, or that of a plan.
@@ -105,7 +104,7 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Ser
         }
     };
     let problem = Problem::new(&source, (&label, &structure), (&cluster_label, &cluster), question)?;
-    Ok((Serving { label, problem, cluster, options: options.kept(), place }, notes))
+    Ok((Serving { label, problem, cluster, options: options.kept() }, notes))
 }
 
 /// The question that the options pose.

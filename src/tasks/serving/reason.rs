@@ -24,7 +24,8 @@ pub(super) fn reason(
         let own = space.columns.iter().filter(|column| column.class == class);
         let own: Vec<&Column> = own.collect();
         let has = |role| own.iter().any(|column| column.role == role);
-        if !has(ServingRole::Aggregated) && !(has(ServingRole::Prefill) && has(ServingRole::Decode)) {
+        let has_pools = has(ServingRole::Prefill) && has(ServingRole::Decode);
+        if !has_pools && !has(ServingRole::Aggregated) {
             return unfitting(problem, class);
         }
         if let Some(text) = too_slow(problem, &own) {

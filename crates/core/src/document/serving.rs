@@ -59,7 +59,7 @@ pub struct ServingPlanDocument {
     pub replicas: Vec<ReplicaDocument>,
 }
 
-/// What a serving plan is asked for.
+/// The question that a serving plan answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServingQuestionDocument {
@@ -80,7 +80,7 @@ pub struct ServingQuestionDocument {
     /// Limit on the mean time between tokens, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tpot_s: Option<f64>,
-    /// What is optimised.
+    /// Objective.
     pub goal: ServingGoal,
     /// Roles that replicas may have.
     pub modes: Vec<ServingMode>,
@@ -124,17 +124,17 @@ pub struct RequestClassDocument {
     pub share: f64,
 }
 
-/// What a serving plan optimises.
+/// Objective of a serving plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ServingGoal {
-    /// Most requests per second.
+    /// Requests per second, as many as possible.
     Throughput,
-    /// Fewest devices for the load.
+    /// Devices for the load, as few as possible.
     Devices,
-    /// Least price of an hour for the load.
+    /// Price of an hour for the load, as low as possible.
     Price,
-    /// Most tokens in caches of replicas.
+    /// Tokens in caches of replicas, as many as possible.
     Cache,
 }
 
@@ -300,7 +300,7 @@ pub enum ServingNodeDocument {
     },
 }
 
-/// What a replica takes: all replicas of a class and a role with the same devices are of one size.
+/// Size of a replica: all replicas of a class and a role with the same devices are of one size.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServingSizeDocument {

@@ -42,7 +42,7 @@ fn verdict(
     claim: f64,
     nodes: Vec<ServingNodeDocument>,
 ) -> Verdict {
-    let certificate = Some(ServingCertificateDocument { nodes });
+    let certificate = Some(ServingCertificateDocument::Tree { nodes });
     let bound = ServingBoundDocument { value: Some(claim), source: "prices".into(), certificate };
     let (value, is_maximised) = (plan.value, problem.question.goal.is_maximised());
     let gap = value.map(|value| {
@@ -161,7 +161,7 @@ fn none(problem: &Problem, nodes: Vec<ServingNodeDocument>) -> ServingPlanDocume
     let bound = ServingBoundDocument {
         value: None,
         source: "prices".into(),
-        certificate: Some(ServingCertificateDocument { nodes }),
+        certificate: Some(ServingCertificateDocument::Tree { nodes }),
     };
     let (value, requests_per_s, tokens_per_s, devices) = (None, None, None, None);
     let status = PlanStatus::Infeasible;

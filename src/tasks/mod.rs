@@ -179,6 +179,15 @@ pub trait Task: Send + Sync {
         session: &mut Session<'_>,
     ) -> Result<Shown>;
 
+    /// Requests through the replicas of a plan, event by event.
+    ///
+    /// # Errors
+    /// A kind of question without requests (U013), a plan without replicas (U008), or arrivals that cannot be read.
+    fn simulate(&self, _plan: Document, _label: &str, asked: &Simulating<'_>) -> Result<Shown> {
+        let cause = format!("{} does not apply to a {}", asked.place, self.kind().name());
+        Err(Failure::new(U013, cause).at(asked.place.to_owned()).help("give a serving plan"))
+    }
+
     /// The runtime of a plan, with constants that a log of training gives.
     ///
     /// # Errors
@@ -265,6 +274,21 @@ pub struct Explaining<'a> {
     pub costs_off: f64,
     /// A log of training, to show beside the prediction of a joint plan.
     pub measured: Option<&'a Log>,
+}
+
+/// Scope of a simulation of requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Simulating<'a> {
+    /// Arrivals: `poisson:RATE`, `closed:REQUESTS`, `bursts:REQUESTS:TIME`, or a file of requests; `None` for the load of the plan.
+    pub arrivals: Option<&'a str>,
+    /// Place of the arrivals in errors.
+    pub place: &'a str,
+    /// Seconds at the beginning that are not measured.
+    pub warm_up_s: f64,
+    /// Seconds that are measured.
+    pub measured_s: f64,
+    /// Seed of arrivals.
+    pub seed: u64,
 }
 
 /// The limits of a solve, and the receiver of its events.

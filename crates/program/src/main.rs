@@ -38,6 +38,7 @@ mod policy;
 mod progress;
 mod quantity;
 mod recorder;
+mod requests;
 mod resolve;
 mod show;
 mod simulate;

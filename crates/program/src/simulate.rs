@@ -18,7 +18,7 @@ use super::args::SimulateArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
-use super::{iteration, output, resolve};
+use super::{iteration, output, requests, resolve};
 
 /// Maximum number of violated constraints that are reported; the rest are only counted.
 const TOLD: usize = 5;
@@ -28,6 +28,9 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
         ("--json", arguments.json.then_some(Path::new("-"))),
         ("--trace", arguments.trace.as_deref()),
     ])?;
+    if requests::is_for(&arguments.plan)? {
+        return requests::run(arguments);
+    }
     let (documents, plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     if let Some(schedule) = arguments.schedule.filter(|&it| it != Schedule::None) {
         return iteration::run(arguments, schedule, documents, &plan, &label);

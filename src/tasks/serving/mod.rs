@@ -3,6 +3,7 @@
 mod explain;
 mod question;
 mod reason;
+mod simulate;
 mod text;
 
 use std::io::{self, Write};
@@ -18,7 +19,7 @@ use super::answer::{BoundSummary, Sheet, ViolationSummary, bound_json};
 use super::cluster::{is_same, made_for_another};
 use super::options::no_effect;
 use super::{
-    Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
+    Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Simulating, Size,
     SolverChoice, Task, json,
 };
 use crate::code::{U013, X001};
@@ -161,6 +162,10 @@ impl Task for Serving {
         session: &mut Session<'_>,
     ) -> Result<Shown> {
         explain::explain(self, &serving(plan)?, label, asked, session)
+    }
+
+    fn simulate(&self, plan: Document, label: &str, asked: &Simulating<'_>) -> Result<Shown> {
+        simulate::run(self, &serving(plan)?, label, asked)
     }
 }
 

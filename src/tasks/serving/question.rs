@@ -152,7 +152,7 @@ fn wrong(place: &Place, name: &str, text: &str, example: &str) -> Failure {
 }
 
 /// Seconds of a text such as `2s` or `50ms`; a number alone is in seconds.
-fn duration(text: &str) -> Option<f64> {
+pub(super) fn duration(text: &str) -> Option<f64> {
     let units = [("ms", 1e-3), ("us", 1e-6), ("min", 60.0), ("s", 1.0), ("", 1.0)];
     let (number, unit) =
         units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim(), unit)))?;

@@ -80,7 +80,7 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Explain the value of a plan, and what would change it
     Explain(ExplainArguments),
-    /// Simulate one step of a plan: timeline, waits, memory
+    /// Simulate one step of a plan: timeline, waits, memory; or the requests of a serving plan
     Simulate(SimulateArguments),
     /// Import, show and apply measured costs
     Costs(CostsArguments),
@@ -284,6 +284,16 @@ pub(crate) struct SimulateArguments {
     /// Number of stages per device under the interleaved schedule: each stage of the plan is divided into V
     #[arg(long, value_name = "V", requires = "schedule", default_value_t = 1)]
     pub(crate) chunks: u32,
+    /// Arrivals of requests at a serving plan: poisson:12.5 (a second), closed:64 (in the system), bursts:8:2s, or a CSV with the
+    /// columns arrival_s, input and output [default: the load of the plan]
+    #[arg(long, value_name = "ARRIVALS", conflicts_with_all = ["schedule", "trace"])]
+    pub(crate) arrivals: Option<String>,
+    /// Seconds of requests that are measured, after a fifth as many that are not
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["schedule", "trace"], default_value_t = 600)]
+    pub(crate) duration: u32,
+    /// Seed of the arrivals of requests
+    #[arg(long, value_name = "N", conflicts_with_all = ["schedule", "trace"], default_value_t = 0)]
+    pub(crate) seed: u64,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! The devices of a cluster as a fleet for replicas: kinds, servers, and the links between.
 
+mod given;
 mod offer;
 mod problem;
 

@@ -108,16 +108,9 @@ impl Problem {
         class: &RequestClass,
         batch: u64,
     ) -> Option<Replica<'a>> {
-        let (first, kinds) = (stages.first()?.0, stages.iter().map(|&(kind, _)| kind));
-        let devices = stages.iter().map(|(_, worker)| worker.parallel().devices()).sum();
-        let is_one_kind = kinds.clone().all(|kind| kind == first);
-        let is_inside = is_one_kind && self.fleet.is_inside(first, devices);
-        let links: Vec<_> = kinds
-            .clone()
-            .zip(kinds.skip(1))
-            .map(|(left, right)| self.fleet.link(left, right, is_inside))
-            .collect();
+        let kinds: Vec<usize> = stages.iter().map(|&(kind, _)| kind).collect();
         let workers: Vec<Worker<'a>> = stages.iter().map(|(_, worker)| worker.clone()).collect();
+        let links = self.links(&kinds, &workers);
         let (step, sequences, context) = match batch {
             0 => (Step::prompt(class.computed().min(self.engine.chunk as f64), 0.0), 1.0, class.input),
             batch => {
@@ -129,10 +122,15 @@ impl Problem {
         let ranges = balance(&workers, &links, &step, sequences, context)?;
         let divided = workers.into_iter().zip(ranges).map(|(worker, range)| worker.with_layers(range));
         let replica = Replica::new("stages", divided.collect(), links).ok()?;
-        Some(match self.speculation() {
+        Some(self.with_speculation(replica))
+    }
+
+    /// A replica with the speculation of the question.
+    pub(super) fn with_speculation<'a>(&self, replica: Replica<'a>) -> Replica<'a> {
+        match self.speculation() {
             Some(speculation) => replica.with_speculation(speculation),
             None => replica,
-        })
+        }
     }
 
     /// The stages of a replica as a plan document has them. `kinds` are those of the stages.

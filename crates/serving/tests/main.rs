@@ -1,4 +1,4 @@
-//! Integration tests: times and bytes by hand, properties, edge cases, and the tables of the judge.
+//! Integration tests: times and bytes by hand, properties, edge cases, the simulator, and the tables of the judge.
 
 mod by_hand;
 mod edges;
@@ -6,4 +6,5 @@ mod fixture;
 mod judge;
 mod load;
 mod properties;
+mod simulator;
 mod tables;

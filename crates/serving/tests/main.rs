@@ -1,5 +1,6 @@
 //! Integration tests: times and bytes by hand, properties, edge cases, the simulator, and the tables of the judge.
 
+mod agreement;
 mod by_hand;
 mod edges;
 mod fixture;

@@ -3,8 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+/// Added to the numbers of events that come at the end of their instant.
+const LATE: u64 = 1 << 63;
+
 /// Events to come, with the time of the last one taken. Events at one time come in the order in which they were added, so that
-/// a simulation is the same in every run.
+/// a simulation is the same in every run, but those that wait for the end of an instant come after all others.
 #[derive(Debug)]
 pub(super) struct Calendar<E> {
     entries: BinaryHeap<Entry<E>>,
@@ -41,6 +44,12 @@ impl<E> Calendar<E> {
             self.entries.push(Entry { time: time.max(self.now), number: self.added, event });
             self.added += 1;
         }
+    }
+
+    /// Adds an event now, after all others of this time.
+    pub(super) fn at_end_of_instant(&mut self, event: E) {
+        self.entries.push(Entry { time: self.now, number: LATE | self.added, event });
+        self.added += 1;
     }
 
     /// Takes the next event, in time logarithmic in the number of events.
@@ -83,8 +92,10 @@ mod tests {
             calendar.after(seconds, event);
         }
         assert_eq!([calendar.pop(), calendar.pop()], [Some('a'), Some('b')]);
+        calendar.at_end_of_instant('e');
         calendar.after(-5.0, 'd');
-        assert_eq!((calendar.pop(), calendar.now()), (Some('d'), 1.0));
+        assert_eq!([calendar.pop(), calendar.pop()], [Some('d'), Some('e')]);
+        assert_eq!(calendar.now(), 1.0);
         assert_eq!((calendar.pop(), calendar.pop(), calendar.now()), (Some('c'), None, 2.0));
     }
 }

@@ -10,6 +10,11 @@ pub(super) struct Level {
 }
 
 impl Level {
+    /// The number now.
+    pub(super) fn value(&self) -> u64 {
+        self.value
+    }
+
     /// Sets the number from a time on.
     pub(super) fn set(&mut self, value: u64, now: f64) {
         self.area += self.value as f64 * (now - self.since);

@@ -1,8 +1,8 @@
-//! A replica of a simulation: requests from admission to their end, and microbatches on stages.
+//! A replica of a simulation: requests from admission to their end.
 
 use std::collections::VecDeque;
 
-use super::batch::{Intake, Prompt, Sequence};
+use super::batch::{Prompt, Sequence};
 use super::fleet::{Group, Role};
 use super::level::Level;
 use super::microbatch::Microbatch;
@@ -16,15 +16,22 @@ const HALF_STEP: f64 = 0.5;
 /// A replica with its requests.
 #[derive(Debug)]
 pub(super) struct Machine<'a> {
-    id: MachineId,
+    /// Index of the replica.
+    pub(super) id: MachineId,
+    /// Group of the replica.
     pub(super) group: &'a Group<'a>,
-    stages: Vec<Server<usize>>,
-    microbatches: Vec<Microbatch>,
+    /// Stages, which serve numbers of microbatches.
+    pub(super) stages: Vec<Server<usize>>,
+    /// Microbatches, as many as stages.
+    pub(super) microbatches: Vec<Microbatch>,
     /// Microbatches that run nowhere, the one first that has waited longest.
-    idle: VecDeque<usize>,
-    ranks: Vec<Rank>,
+    pub(super) idle: VecDeque<usize>,
+    /// Ranks, with what they have admitted.
+    pub(super) ranks: Vec<Rank>,
     /// Requests that are not admitted.
     waiting: VecDeque<RequestId>,
+    /// Whether an event will begin a step.
+    pub(super) is_starting: bool,
     /// Requests that the router has sent here and that have not left.
     pub(super) outstanding: u64,
     /// Sequences that are decoded.
@@ -46,6 +53,7 @@ impl<'a> Machine<'a> {
             idle: (0..stages).collect(),
             ranks: (0..ranks).map(|_| Rank::default()).collect(),
             waiting: VecDeque::new(),
+            is_starting: false,
             outstanding: 0,
             decoding: Level::default(),
             links: vec![0.0; ranks],
@@ -61,6 +69,16 @@ impl<'a> Machine<'a> {
     pub(super) fn restart(&mut self, now: f64) {
         self.stages.iter_mut().for_each(|stage| stage.busy = 0.0);
         self.decoding.restart(now);
+    }
+
+    /// Seconds of the steps before the first token that a request waits without a place in a replica that decodes: all but the
+    /// last, at its present batch.
+    pub(super) fn handing_seconds(&self, request: RequestId, world: &World) -> f64 {
+        let replica = &self.group.replica;
+        let engine = replica.stages()[0].engine();
+        let batch = (self.decoding.value() as f64 / replica.data()).max(1.0);
+        let token = replica.token_seconds(batch, world.requests[request].tokens.mean_context());
+        (engine.wait_steps - self.tokens_per_step()).max(0.0) * engine.decode_share * token
     }
 
     /// Takes a request from the router.
@@ -79,7 +97,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Admits waiting requests in their order, as long as the next fits on a rank.
-    fn admit(&mut self, world: &mut World) {
+    pub(super) fn admit(&mut self, world: &mut World) {
         let limit = if self.group.role == Role::Prefill { u64::MAX } else { self.group.batch };
         while let Some(&request) = self.waiting.front() {
             let memory = world.requests[request].memory;
@@ -97,7 +115,8 @@ impl<'a> Machine<'a> {
     /// Queues the prompt of an admitted request.
     pub(super) fn read(&mut self, request: RequestId, world: &mut World) {
         let own = &mut world.requests[request];
-        own.waited = self.residual();
+        // The next microbatch takes the prompt as soon as the first stage is free.
+        own.waited = self.residual() / self.stages.len() as f64;
         let prompt = Prompt {
             request,
             left: own.tokens.input - own.tokens.shared_prefix,
@@ -115,10 +134,15 @@ impl<'a> Machine<'a> {
     }
 
     /// Adds a sequence to the microbatch with the fewest. The steps before its first token that have not been simulated follow now.
-    fn join(&mut self, request: RequestId, world: &mut World) {
+    pub(super) fn join(&mut self, request: RequestId, world: &mut World) {
         let own = &world.requests[request];
-        let waited = if self.group.role == Role::Decode { self.residual() } else { own.waited };
-        let owed = (self.group.replica.stages()[0].engine().wait_steps - waited).max(0.0);
+        let wait = self.group.replica.stages()[0].engine().wait_steps;
+        let owed = if self.group.role == Role::Decode {
+            wait.min(self.tokens_per_step()) - self.residual()
+        } else {
+            wait - own.waited
+        };
+        let owed = owed.max(0.0);
         let now = world.calendar.now();
         let last = own.tokens.output as f64 - 1.0;
         if owed + last <= 0.0 {
@@ -145,111 +169,27 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn tokens_per_step(&self) -> f64 {
+    /// Tokens of a sequence in a step.
+    pub(super) fn tokens_per_step(&self) -> f64 {
         self.group.replica.speculation().map_or(1.0, |speculation| speculation.tokens_per_step())
     }
 
-    /// Frees the place of a request.
-    fn leave(&mut self, request: RequestId, times: [f64; 2], world: &mut World) {
+    /// Ends a request, with the times of its first and last token.
+    pub(super) fn leave(&mut self, request: RequestId, times: [f64; 2], world: &mut World) {
         self.release(request, world);
         world.effects.push(Effect::Ended(request, times));
     }
 
-    fn release(&mut self, request: RequestId, world: &World) {
+    /// Frees the place of a request that leaves the replica, on its rank and for the router.
+    pub(super) fn release(&mut self, request: RequestId, world: &World) {
         let own = &world.requests[request];
         self.ranks[own.rank].release(own.memory);
         self.outstanding -= 1;
     }
 
     /// Updates the number of sequences that are decoded.
-    fn count(&mut self, now: f64) {
+    pub(super) fn count(&mut self, now: f64) {
         let batches = self.microbatches.iter().flat_map(|microbatch| &microbatch.ranks);
         self.decoding.set(batches.map(|batch| batch.sequences.len() as u64).sum(), now);
-    }
-
-    /// Begins a step of the next microbatch with work, if the first stage is free.
-    fn start(&mut self, world: &mut World) {
-        let engine = self.group.replica.stages()[0].engine();
-        let intake = Intake { chunk: engine.chunk, is_whole: self.group.role == Role::Prefill };
-        let queries =
-            self.group.replica.speculation().map_or(1.0, |speculation| 1.0 + f64::from(speculation.drafts));
-        for _ in 0..self.idle.len() {
-            if self.stages[0].is_busy() {
-                return;
-            }
-            let Some(index) = self.idle.pop_front() else { return };
-            let microbatch = &mut self.microbatches[index];
-            for (batch, rank) in microbatch.ranks.iter_mut().zip(&mut self.ranks) {
-                batch.form(&mut rank.prompts, intake, queries);
-            }
-            if microbatch.ranks.iter().all(|batch| batch.step.tokens() <= 0.0) {
-                self.idle.push_back(index);
-                continue;
-            }
-            (microbatch.began, microbatch.rest) = (world.calendar.now(), 0.0);
-            self.enter(0, index, world);
-        }
-    }
-
-    /// Brings a microbatch to a stage.
-    fn enter(&mut self, stage: usize, index: usize, world: &mut World) {
-        let (group, microbatches) = (self.group, &mut self.microbatches);
-        let next = self.stages[stage].arrive(index, |&index| microbatches[index].run(group, stage));
-        if let Some(seconds) = next {
-            world.calendar.after(seconds, Event::Stage(self.id, stage));
-        }
-    }
-
-    /// Ends a step on a stage.
-    pub(super) fn stage_done(&mut self, stage: usize, world: &mut World) {
-        let (group, microbatches) = (self.group, &mut self.microbatches);
-        let (done, next) = self.stages[stage].finish(|&index| microbatches[index].run(group, stage));
-        if let Some(seconds) = next {
-            world.calendar.after(seconds, Event::Stage(self.id, stage));
-        }
-        if let Some(index) = done {
-            if stage + 1 < self.stages.len() {
-                self.enter(stage + 1, index, world);
-            } else {
-                self.complete(index, world);
-            }
-        }
-        self.start(world);
-    }
-
-    /// Ends a step of a microbatch on all stages.
-    fn complete(&mut self, index: usize, world: &mut World) {
-        let now = world.calendar.now();
-        let tokens = self.tokens_per_step();
-        let mut ended = Vec::new();
-        let mut prompted = Vec::new();
-        let microbatch = &mut self.microbatches[index];
-        for batch in &mut microbatch.ranks {
-            for part in batch.parts.drain(..) {
-                let own = &mut world.requests[part.request];
-                own.rest += microbatch.rest * part.tokens / batch.step.prompt;
-                own.waited += if batch.running > 0 { tokens } else { 0.0 };
-                if part.is_last {
-                    prompted.push((part.request, own.rest));
-                }
-            }
-            batch.advance([microbatch.began, now], tokens, |request, times| ended.push((request, times)));
-        }
-        self.idle.push_back(index);
-        for (request, times) in ended {
-            self.leave(request, times, world);
-        }
-        for (request, rest) in prompted {
-            if self.group.role == Role::Prefill {
-                self.release(request, world);
-                world.effects.push(Effect::Prompted(request));
-            } else if rest > 0.0 {
-                world.calendar.after(rest, Event::Join(request));
-            } else {
-                self.join(request, world);
-            }
-        }
-        self.count(now);
-        self.admit(world);
     }
 }

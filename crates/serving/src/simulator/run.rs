@@ -145,6 +145,7 @@ impl<'a> Run<'a> {
             Event::Handed(request) => {
                 self.machines[place(&self.world, request)].arrive(request, &mut self.world);
             }
+            Event::Begin(machine) => self.machines[machine].begin(&mut self.world),
             Event::Stage(machine, stage) => self.machines[machine].stage_done(stage, &mut self.world),
             Event::Measure => self.measure(),
             Event::Stop => {}
@@ -201,7 +202,8 @@ impl<'a> Run<'a> {
         let stages = self.machines[sender].group.replica.stages();
         let bytes = stages.iter().map(|stage| stage.cache_bytes(input)).fold(0.0, f64::max);
         let seconds = self.fleet.transfer.latency_s + bytes / self.fleet.transfer.bandwidth;
-        let handoff = stages[0].engine().handoff_s;
+        let handoff =
+            stages[0].engine().handoff_s + self.machines[receiver].handing_seconds(request, &self.world);
         let links = &self.machines[receiver].links;
         let entry =
             (1..links.len()).fold(0, |best, link| if links[link] < links[best] { link } else { best });

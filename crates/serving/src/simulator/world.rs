@@ -23,6 +23,8 @@ pub(super) enum Event {
     Join(RequestId),
     /// A request has come to the replica that decodes it.
     Handed(RequestId),
+    /// A replica begins a step if it can.
+    Begin(MachineId),
     /// A stage of a replica has ended a step.
     Stage(MachineId, usize),
     /// The warm-up ends.

@@ -36,6 +36,7 @@
 //! | [`balance()`] | layers of the stages of a pipeline |
 //! | [`fleet`] | the devices of a cluster, and what replicas of them offer within limits |
 //! | [`check()`] | an independent check of a serving plan, and of the certificate of its bound |
+//! | [`simulator`] | requests one by one through a fleet of replicas |
 //! | [`mod@calibration`] | factors of a model, a system and an engine |
 //!
 //! `docs/serving-times.md` has the formulas with their errors; the example `judge` compares predictions with published
@@ -53,6 +54,7 @@ pub mod model;
 mod parallel;
 mod replica;
 mod request;
+pub mod simulator;
 mod worker;
 
 pub use aggregated::aggregated;

@@ -70,6 +70,11 @@ impl<'a> Replica<'a> {
         self
     }
 
+    /// Speculative decoding, if there is any.
+    pub fn speculation(&self) -> Option<Speculation> {
+        self.speculation
+    }
+
     /// The stages in order.
     pub fn stages(&self) -> &[Worker<'a>] {
         &self.stages
@@ -109,7 +114,7 @@ impl<'a> Replica<'a> {
     }
 
     /// Seconds to send tokens to the next stage.
-    fn hop(&self, stage: usize, tokens: f64) -> f64 {
+    pub(crate) fn hop(&self, stage: usize, tokens: f64) -> f64 {
         let bytes = tokens * self.stages[stage].model().hidden * HIDDEN_BYTES;
         self.links.get(stage).map_or(0.0, |link| link.latency_s + bytes / link.bandwidth)
     }

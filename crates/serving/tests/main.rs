@@ -1,5 +1,7 @@
-//! Integration tests: times and bytes by hand, properties, edge cases, the check of plans, and the tables of the judge.
+//! Integration tests: times and bytes by hand, properties, edge cases, the check of plans, the simulator, and the tables of the
+//! judge.
 
+mod agreement;
 mod by_hand;
 mod check;
 mod edges;
@@ -7,4 +9,5 @@ mod fixture;
 mod judge;
 mod load;
 mod properties;
+mod simulator;
 mod tables;

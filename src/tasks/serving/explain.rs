@@ -118,7 +118,8 @@ fn binding(problem: &Problem, replica: &ReplicaDocument) -> Vec<&'static str> {
     if replica.role != ServingRole::Prefill && needed > replica.cache_tokens {
         binds.push("memory");
     }
-    if replica.role != ServingRole::Prefill && question.max_batch.is_some_and(|limit| replica.batch >= limit) {
+    if replica.role != ServingRole::Prefill && question.max_batch.is_some_and(|limit| replica.batch >= limit)
+    {
         binds.push("batch");
     }
     if replica.utilisation.is_some_and(|share| share >= BINDING * stagewright_serving::fleet::BUSIEST) {

@@ -14,6 +14,11 @@ pub(super) fn noted(plan: &Serving, text: String, version: &str) -> Export {
     export.also(drafts(plan)).also(weights(plan)).also(model(plan)).also(shares(plan))
 }
 
+/// A text with the predicted rate and times alone.
+pub(super) fn with_times(plan: &Serving, text: String) -> Export {
+    Export::new(text).also(predicted(plan))
+}
+
 /// The predicted rate and times.
 fn predicted(plan: &Serving) -> Option<String> {
     let rate = plan.document.requests_per_s?;
@@ -67,7 +72,8 @@ fn shares(plan: &Serving) -> Option<String> {
     let is_uneven = plan.replicas.iter().any(|replica| {
         plan.replicas.iter().any(|other| {
             let (replica, other) = (replica.document, other.document);
-            replica.class == other.class && replica.requests_per_s != other.requests_per_s
+            (replica.class, replica.role) == (other.class, other.role)
+                && replica.requests_per_s != other.requests_per_s
         })
     });
     is_uneven.then(|| "replicas take different shares of requests: `--to router-weights` has them".to_owned())

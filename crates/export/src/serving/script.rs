@@ -58,9 +58,9 @@ pub(super) fn write(
         return Err(ExportError::Devices { what, rule: "each has a range of ports" });
     }
     let count = placement.servers.len();
-    let mut text =
-        format!("#!/bin/sh\n# {title}: run this on every server with its number, and with `router`.\n");
-    text.push_str("set -eu\n");
+    let routers = routers(&placement);
+    let and = if routers.is_empty() { "" } else { ", and with `router` where requests arrive" };
+    let mut text = format!("#!/bin/sh\n# {title}: run this on every server with its number{and}.\nset -eu\n");
     for (index, server) in placement.servers.iter().enumerate() {
         let kind = visible(&plan.cluster().kinds[server.kind].name);
         let value = if count == 1 { ":-127.0.0.1}\"" } else { ":?its address}\"" };
@@ -77,7 +77,6 @@ pub(super) fn write(
         }
         text.push_str("    ;;\n");
     }
-    let routers = routers(&placement);
     if !routers.is_empty() {
         let lines: Vec<String> = routers.iter().map(|line| format!("    {line}\n")).collect();
         text.push_str(&format!("router)\n{}    ;;\n", lines.concat()));

@@ -18,7 +18,7 @@ pub(super) struct Rates {
 
 impl Rates {
     /// Rates of a class.
-    pub fn of(plan: &Serving, class: u32) -> Rates {
+    pub(super) fn of(plan: &Serving, class: u32) -> Rates {
         let rate = |role| -> f64 {
             let rates = plan.of(class, role).map(|replica| replica.document);
             rates.map(|document| document.count as f64 * document.requests_per_s).sum()
@@ -31,12 +31,12 @@ impl Rates {
     }
 
     /// Requests a second that all replicas serve.
-    pub fn total(self) -> f64 {
+    pub(super) fn total(self) -> f64 {
         self.aggregated + self.prefill.min(self.decode)
     }
 
     /// Share of the requests that a copy gets.
-    pub fn share(self, replica: &Replica) -> f64 {
+    pub(super) fn share(self, replica: &Replica) -> f64 {
         let rate = replica.document.requests_per_s;
         let apart = self.prefill.min(self.decode) / self.total();
         match replica.document.role {

@@ -156,3 +156,38 @@ fn flags(mut settings: Map<String, Value>) -> Vec<String> {
     words.extend(["--override-engine-args".to_owned(), Value::from(settings).to_string()]);
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{aggregated, disaggregated, stage, text};
+
+    #[test]
+    fn a_deployment_has_a_component_for_every_replica() {
+        let manifest = text(&disaggregated("sglang"), "dynamo");
+        for part in [
+            "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nmetadata:\n  name: class-0-disaggregated\n",
+            "    - name: prefill-0\n",
+            "      replicas: 2\n      type: prefill\n",
+            "                - dynamo.sglang\n",
+            "                  nvidia.com/gpu: \"4\"\n          nodeSelector:\n            stagewright/kind: large\n",
+            "                - \"--disaggregation-bootstrap-port\"\n                - \"12345\"\n",
+        ] {
+            assert!(manifest.contains(part), "{manifest}");
+        }
+        assert!(!manifest.contains("multinode"));
+    }
+
+    #[test]
+    fn a_copy_in_several_servers_is_multinode() {
+        let stages = vec![stage("large", [8, 1, 1], 0, 20), stage("large", [8, 1, 1], 20, 12)];
+        let manifest = text(&aggregated("vllm", stages.clone()), "dynamo");
+        assert!(
+            manifest.contains("    - multinode:\n        nodeCount: 2\n      name: aggregated-0\n"),
+            "{manifest}"
+        );
+        let variable = "- name: VLLM_PP_LAYER_PARTITION\n                  value: \"20,12\"\n";
+        assert!(manifest.contains(variable), "{manifest}");
+        let manifest = text(&aggregated("tensorrt-llm", stages), "dynamo");
+        assert!(manifest.contains("\\\"pp_partition\\\":[20,12]"), "{manifest}");
+    }
+}

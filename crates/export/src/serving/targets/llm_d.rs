@@ -179,3 +179,41 @@ fn environment(plan: &Serving, replica: &Replica) -> Value {
     }
     variables
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{aggregated, disaggregated, stage, text};
+
+    #[test]
+    fn pods_have_roles_and_the_sidecar_where_they_decode() {
+        let manifests = text(&disaggregated("vllm"), "llm-d");
+        let (prefill, decode) = manifests.split_once("---\n").unwrap();
+        assert!(
+            prefill.contains("kind: Deployment") && prefill.contains("llm-d.ai/role: prefill\n"),
+            "{prefill}"
+        );
+        assert!(prefill.contains("- \"--port=8000\"") && !prefill.contains("routing-proxy"), "{prefill}");
+        assert!(
+            decode.contains("llm-d.ai/role: decode\n") && decode.contains("- \"--port=8200\""),
+            "{decode}"
+        );
+        assert!(decode.contains("- \"--kv-connector=nixlv2\""), "{decode}");
+        assert!(text(&disaggregated("sglang"), "llm-d").contains("- \"--kv-connector=sglang\""));
+    }
+
+    #[test]
+    fn a_copy_in_several_servers_has_a_leader_and_workers() {
+        let stages = vec![stage("large", [8, 1, 1], 0, 20), stage("large", [8, 1, 1], 20, 12)];
+        let manifest = text(&aggregated("vllm", stages), "llm-d");
+        let (leader, worker) = manifest.split_once("    workerTemplate:\n").unwrap();
+        assert!(leader.contains("kind: LeaderWorkerSet") && leader.contains("    size: 2\n"), "{leader}");
+        assert!(
+            leader.contains("llm-d.ai/role: prefill-decode\n") && !leader.contains("--headless"),
+            "{leader}"
+        );
+        assert!(worker.contains("- \"--headless\"") && !worker.contains("llm-d.ai/"), "{worker}");
+        for part in [leader, worker] {
+            assert!(part.contains("- \"--node-rank=$(LWS_WORKER_INDEX)\""), "{part}");
+        }
+    }
+}

@@ -48,8 +48,8 @@ fn write(plan: &Serving) -> Result<Export> {
 fn launch(plan: &Serving, process: &Process) -> Result<(String, String)> {
     let replica = process.replica;
     let settings = Value::from(tensorrt_llm::settings(plan, replica)?);
-    let file = format!("{}.yaml", replica.name);
-    // Copies in one server have equal files.
+    // A file for each copy: another would be written while the first is read.
+    let file = format!("{}-{}.yaml", replica.name, port(process.slot));
     let before = script::file(&file, &yaml::document(&settings));
     let command = format!(
         "trtllm-serve {} --config {file} --host 0.0.0.0 --port {}",
@@ -86,4 +86,51 @@ fn routers(plan: &Serving, placement: &Placement) -> Vec<String> {
         lines.push(format!("trtllm-serve disaggregated -c class-{class}.yaml &"));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{disaggregated, text};
+
+    #[test]
+    fn a_copy_has_a_file_and_a_line() {
+        let script = text(&disaggregated("tensorrt-llm"), "tensorrt-llm");
+        let first = r#"
+    # prefill-0, copy 1 of 2, on small, for class 0
+    cat > prefill-0-8000.yaml <<'END'
+cache_transceiver_config:
+  backend: UCX
+  max_tokens_in_buffer: 4096
+disable_overlap_scheduler: true
+enable_attention_dp: false
+enable_chunked_prefill: true
+kv_cache_config:
+  free_gpu_memory_fraction: 0.9
+max_num_tokens: 8192
+max_seq_len: 4608
+pipeline_parallel_size: 1
+tensor_parallel_size: 2
+END
+    CUDA_VISIBLE_DEVICES=0,1 trtllm-serve org/small --config prefill-0-8000.yaml --host 0.0.0.0 --port 8000 &
+"#;
+        let router = r#"
+    cat > class-0.yaml <<END
+backend: pytorch
+context_servers:
+  num_instances: 2
+  urls:
+    - "${SERVER_1}:8000"
+    - "${SERVER_1}:8001"
+generation_servers:
+  num_instances: 1
+  urls:
+    - "${SERVER_0}:8000"
+hostname: "0.0.0.0"
+port: 30000
+END
+    trtllm-serve disaggregated -c class-0.yaml &
+"#;
+        assert!(script.contains(first) && script.contains(router), "{script}");
+        assert!(script.contains("--config prefill-0-8001.yaml"));
+    }
 }

@@ -71,3 +71,41 @@ fn launch(plan: &Serving, process: &Process) -> Result<(String, String)> {
     }
     Ok((String::new(), command))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{disaggregated, text};
+
+    #[test]
+    fn a_script_has_a_line_for_every_copy() {
+        let script = text(&disaggregated("vllm"), "vllm");
+        let expected = r#"#!/bin/sh
+# vLLM: run this on every server with its number, and with `router` where requests arrive.
+set -eu
+SERVER_0="${SERVER_0:?its address}" # 8 large
+SERVER_1="${SERVER_1:?its address}" # 4 small
+case "${1:?number of this server, or router}" in
+0)
+    # decode-1, copy 1 of 1, on large, for class 0
+    CUDA_VISIBLE_DEVICES=0,1,2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="${SERVER_0}" VLLM_NIXL_SIDE_CHANNEL_PORT=10000 vllm serve org/small --tensor-parallel-size 4 --max-num-seqs 64 --max-num-batched-tokens 8192 --max-model-len 4608 --gpu-memory-utilization 0.92 --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_consumer"}' --port 8000 &
+    ;;
+1)
+    # prefill-0, copy 1 of 2, on small, for class 0
+    CUDA_VISIBLE_DEVICES=0,1 VLLM_NIXL_SIDE_CHANNEL_HOST="${SERVER_1}" VLLM_NIXL_SIDE_CHANNEL_PORT=10000 vllm serve org/small --tensor-parallel-size 2 --max-num-batched-tokens 8192 --max-model-len 4608 --gpu-memory-utilization 0.92 --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --port 8000 &
+    # prefill-0, copy 2 of 2, on small, for class 0
+    CUDA_VISIBLE_DEVICES=2,3 VLLM_NIXL_SIDE_CHANNEL_HOST="${SERVER_1}" VLLM_NIXL_SIDE_CHANNEL_PORT=10128 vllm serve org/small --tensor-parallel-size 2 --max-num-batched-tokens 8192 --max-model-len 4608 --gpu-memory-utilization 0.92 --kv-transfer-config '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}' --port 8001 &
+    ;;
+router)
+    # prefill and decode of class 0
+    vllm-router --host 0.0.0.0 --port 30000 --vllm-pd-disaggregation --prefill "http://${SERVER_1}:8000" --prefill "http://${SERVER_1}:8001" --decode "http://${SERVER_0}:8000" &
+    ;;
+*)
+    echo "there is no server $1" >&2
+    exit 2
+    ;;
+esac
+wait
+"#;
+        assert_eq!(script, expected);
+    }
+}

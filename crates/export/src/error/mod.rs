@@ -447,6 +447,11 @@ impl ExportError {
     }
 }
 
+/// A plan that contradicts itself at a path.
+pub(crate) fn inconsistent(why: String, place: impl Into<String>) -> ExportError {
+    JointError::Inconsistent { why, at: place.into() }.into()
+}
+
 /// Lists all names.
 pub(super) fn listed(names: &[String]) -> String {
     listed_up_to(names, names.len())

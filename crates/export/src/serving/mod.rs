@@ -2,7 +2,7 @@
 //!
 //! A plan has replicas of a model, each with a number of copies. It is read once, into [`Serving`], which checks that it does not
 //! contradict itself. Targets for one machine after another are shell scripts: copies get servers and devices, larger groups
-//! first, which finds a server for each ([`servers`]). Targets for Kubernetes leave that to its scheduler. Either refuses a
+//! first, which finds a server for each ([`placement`]). Targets for Kubernetes leave that to its scheduler. Either refuses a
 //! replica that an engine cannot run, and notes say what an engine does differently, and what the user adds.
 //!
 //! | engine | options | targets |
@@ -14,6 +14,7 @@
 
 mod engines;
 mod notes;
+mod placement;
 mod plan;
 mod script;
 mod servers;

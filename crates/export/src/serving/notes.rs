@@ -55,7 +55,7 @@ fn drafts(plan: &Serving) -> Option<String> {
     })
 }
 
-/// Weights in another precision than those of the checkpoint.
+/// Precision that weights were cast to.
 fn weights(plan: &Serving) -> Option<String> {
     let precision = plan.document.options.as_ref()?.precision?;
     Some(format!("the plan is for weights in {}: serve such a checkpoint", precision.name()))

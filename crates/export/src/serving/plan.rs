@@ -8,7 +8,7 @@ use stagewright_core::text::visible;
 use stagewright_report::units::name as shown;
 
 use super::servers::{self, Node};
-use crate::error::{JointError, ServingError};
+use crate::error::{JointError, ServingError, inconsistent};
 use crate::{ExportError, Result};
 
 /// Copies and devices of a plan beyond which an export would be too long to read.
@@ -119,7 +119,7 @@ impl<'a> Serving<'a> {
         }
     }
 
-    /// Refuses a plan for another engine than those of a target.
+    /// Refuses a plan unless a target starts its engine.
     ///
     /// # Errors
     /// If the engine is not listed (E035).
@@ -240,8 +240,4 @@ impl<'a> Replica<'a> {
         let what = format!("{} in {}", what.into(), shown(&self.name));
         ServingError::Lacks { what, rule, help, place: format!("{}.{field}", self.place) }.into()
     }
-}
-
-pub(super) fn inconsistent(why: String, place: impl Into<String>) -> ExportError {
-    JointError::Inconsistent { why, at: place.into() }.into()
 }

@@ -5,8 +5,8 @@
 
 use stagewright_core::text::{quoted_word, visible};
 
+use super::placement::{self, Part, Placed, Placement};
 use super::plan::{Replica, Serving};
-use super::servers::{self, Part, Placed, Placement};
 use crate::{ExportError, Result};
 
 /// Processes of a server, each of which has a range of ports.
@@ -51,7 +51,7 @@ pub(super) fn write(
     launch: impl Fn(&Process) -> Result<(String, String)>,
     routers: impl Fn(&Placement) -> Vec<String>,
 ) -> Result<String> {
-    let mut placement = servers::place(plan)?;
+    let mut placement = placement::place(plan)?;
     sort(&mut placement);
     if placement.servers.iter().any(|server| server.processes > MOST_PROCESSES) {
         let what = format!("more than {MOST_PROCESSES} processes in a server");

@@ -95,7 +95,7 @@ fn copies_get_servers_and_devices() {
     // Larger groups come first: the second server is opened for the last copies.
     let devices: Vec<&str> =
         commands(&script).iter().map(|line| line.split(' ').next().unwrap_or_default()).collect();
-    assert_eq!(devices, ["0,1", "2,3", "0", "1", "2"].iter().copied().collect::<Vec<_>>());
+    assert_eq!(devices, ["0,1", "2,3", "0", "1", "2"]);
     let too_many = replica(ServingRole::Aggregated, 9, one.stages);
     assert_eq!(refused(&plan("vllm", vec![too_many]), "vllm").0, "E029");
 }

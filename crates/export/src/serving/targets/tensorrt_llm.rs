@@ -13,8 +13,8 @@ use stagewright_core::text::quoted;
 
 use super::super::engines::{TENSORRT_LLM, tensorrt_llm};
 use super::super::notes::noted;
+use super::super::placement::Placement;
 use super::super::script::{self, Process};
-use super::super::servers::Placement;
 use super::super::{Serving, ServingTarget, yaml};
 use crate::{Export, ExportError, Result};
 

@@ -2,14 +2,14 @@
 //!
 //! A plan has replicas of a model, each with a number of copies. It is read once, into [`Serving`], which checks that it does not
 //! contradict itself. Targets for one machine after another are shell scripts: copies get servers and devices, larger groups
-//! first, which finds a server for each ([`placement`]). Targets for Kubernetes leave that to its scheduler. Either refuses a
+//! first, which finds a server for each (`placement`). Targets for Kubernetes leave that to its scheduler. Either refuses a
 //! replica that an engine cannot run, and notes say what an engine does differently, and what the user adds.
 //!
 //! | engine | options | targets |
 //! | --- | --- | --- |
-//! | vLLM | [`engines::vllm`] | `vllm`, `dynamo`, `llm-d` |
-//! | SGLang | [`engines::sglang`] | `sglang`, `dynamo`, `llm-d` |
-//! | TensorRT-LLM | [`engines::tensorrt_llm`] | `tensorrt-llm`, `dynamo` |
+//! | vLLM | `engines::vllm` | `vllm`, `dynamo`, `llm-d` |
+//! | SGLang | `engines::sglang` | `sglang`, `dynamo`, `llm-d` |
+//! | TensorRT-LLM | `engines::tensorrt_llm` | `tensorrt-llm`, `dynamo` |
 //! | any | | `router-weights` |
 
 mod engines;

@@ -2,7 +2,9 @@
 
 use stagewright_core::document::{ClusterDocument, PlanDocument};
 use stagewright_core::graph::Graph;
-use stagewright_export::{Export, Placed, export_joint_noted, export_local_noted, target};
+use stagewright_export::{
+    Export, Placed, export_joint_noted, export_local_noted, export_serving_noted, target,
+};
 use stagewright_formats::Imported;
 
 use super::placement::unwritten;
@@ -54,6 +56,9 @@ pub fn export(
         }
         PlanFile::Whole(_, Document::Local(plan)) => {
             return export_local_noted(&plan, to).map_err(|error| unwritten(label, &error));
+        }
+        PlanFile::Whole(_, Document::Serving(plan)) => {
+            return export_serving_noted(&plan, to).map_err(|error| unwritten(label, &error));
         }
         PlanFile::Whole(_, plan) => {
             let option = place("to");

@@ -879,6 +879,37 @@ def check_sglang():
     check_partition("sglang", "sglang.srt.distributed.utils")
 
 
+def served(engine, target, replicas=None):
+    """Exports the serving plan for an engine, or its first replicas."""
+    import serving
+
+    plan = serving.plan(engine)
+    plan["replicas"] = plan["replicas"][:replicas]
+    with open(path("serving.json"), "w", encoding="utf-8") as file:
+        json.dump(plan, file)
+    return run("export", path("serving.json"), "--to", target)
+
+
+def check_served(engine):
+    """The parsers of an engine and its router read the script of a serving plan, and YAML the manifests."""
+    import serving
+
+    try:
+        {"vllm": serving.check_vllm, "sglang": serving.check_sglang}[engine](served(engine, engine))
+        serving.check_manifests(served(engine, "dynamo", 3), 2 * ["DynamoGraphDeployment"])
+        serving.check_manifests(served(engine, "llm-d", 3), 3 * ["Deployment"])
+    except ImportError as error:
+        print(f"{engine}: its parser needs more packages: skipped ({error})")
+
+
+def check_vllm_serving():
+    check_served("vllm")
+
+
+def check_sglang_serving():
+    check_served("sglang")
+
+
 def check_partition(runtime, within):
     """The function of vLLM or SGLang that reads the variable assigns the layers of the plan to every rank."""
     import importlib
@@ -1027,6 +1058,8 @@ CHECKS = [
     ("megatron", check_megatron, ["megatron", "megatron-layers"]),
     ("vllm", check_vllm, ["vllm"]),
     ("sglang", check_sglang, ["sglang"]),
+    ("vllm", check_vllm_serving, []),
+    ("sglang", check_sglang_serving, []),
 ]
 
 

@@ -192,7 +192,7 @@ stagewright_core::codes! {
         /// with a multiple of the number of stages, or with `--schedule 1f1b`.
         E028,
 
-        /// joint or local plan that contradicts itself
+        /// joint, local or serving plan that contradicts itself
         ///
         /// Numbers of the document disagree: the batch is not microbatch × microbatches × copies, a stage has another number of copies
         /// than the execution or no layers, expert parallelism does not divide the copies, context parallelism has no exchange of tokens,
@@ -200,7 +200,8 @@ stagewright_core::codes! {
         /// Under `interleaved` there are at least two devices with `chunks` ≥ 2 stages each, stages of a device have one kind and degree,
         /// and the devices of a pipeline divide the microbatches; under `1f1b` and `zero-bubble`, `chunks` is 1; no
         /// other schedule is valid in a joint plan. In a local plan, `flags` are options of llama.cpp for its devices, with the
-        /// layers, context and batches that the document has. Give the document as `plan --out` wrote it.
+        /// layers, context and batches that the document has. In a serving plan, stages have all layers in order, classes that are read
+        /// are decoded, and replicas fit on the servers of the cluster. Give the document as `plan --out` wrote it.
         E029,
 
         /// schedule that the runtime does not have
@@ -246,5 +247,20 @@ stagewright_core::codes! {
         /// to 3, and both with a single copy. torchtitan and `fully_shard` move parameters and gradients to the host as well.
         /// Plan without `offload`, or with `zero=1` for `megatron-lm` and `deepspeed`.
         E034,
+
+        /// serving plan for another engine
+        ///
+        /// A serving plan is made for the times and the memory of one engine, and the target starts other engines. `vllm`, `sglang`
+        /// and `tensorrt-llm` start their own; `dynamo` starts all three, and `llm-d` vLLM and SGLang. Export to a target of the engine,
+        /// or plan for another one with `--engine`.
+        E035,
+
+        /// replica that the engine cannot run
+        ///
+        /// The launcher of an engine has fewer degrees than a plan may have. vLLM divides whole experts over all devices of a replica or
+        /// over none, and its connector for caches takes no pipelines that decode. TensorRT-LLM copies attention on every device of a
+        /// replica or on none, and each has its own encodings of caches. The message names the replica and the option. Plan with
+        /// fewer stages, with another encoding, or for another engine.
+        E036,
     }
 }

@@ -19,8 +19,8 @@
 //! and of the update with their forward operator, so a plan must have them on one device.
 //! Each target names the source of its syntax and the version it was written for.
 //!
-//! Joint plans, which split operators as well, are read and written by [`joint`], and plans of a language model on one machine
-//! by [`local`].
+//! Joint plans, which split operators as well, are read and written by [`joint`], plans of a language model on one machine
+//! by [`local`], and plans of its replicas on a cluster by [`serving`].
 //!
 //! # Adding a target
 //!
@@ -39,6 +39,7 @@ pub mod placed;
 pub mod published;
 mod runtime;
 pub mod sequence;
+pub mod serving;
 pub mod shared;
 pub mod stack;
 mod targets;
@@ -47,6 +48,7 @@ pub use error::{ExportError, Result, Sited};
 pub use joint::{JOINT_TARGETS, JointTarget, export_joint, export_joint_noted, joint_target};
 pub use local::{LOCAL_TARGETS, LocalTarget, export_local, export_local_noted, local_target};
 pub use placed::Placed;
+pub use serving::{SERVING_TARGETS, ServingTarget, export_serving, export_serving_noted, serving_target};
 pub use targets::TARGETS;
 
 use runtime::Runtime;

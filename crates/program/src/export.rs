@@ -1,6 +1,6 @@
 //! `export`: writes a plan in the notation of a runtime.
 
-use stagewright::export::{JOINT_TARGETS, JointTarget, TARGETS, Target};
+use stagewright::export::{JOINT_TARGETS, JointTarget, SERVING_TARGETS, ServingTarget, TARGETS, Target};
 use stagewright::report::wrap::facts;
 use stagewright::tasks::{self, PlanFile};
 
@@ -45,6 +45,11 @@ fn list() -> String {
         let summary = format!("joint plans: {}", target.summary);
         [(target.name, summary), ("", format!("limits: {}", target.limits))]
     };
+    let of_serving = |target: &&'static ServingTarget| {
+        let summary = format!("serving plans: {}", target.summary);
+        [(target.name, summary), ("", format!("limits: {}", target.limits))]
+    };
     let lines = TARGETS.iter().flat_map(rows).chain(JOINT_TARGETS.iter().flat_map(of_joint));
+    let lines = lines.chain(SERVING_TARGETS.iter().flat_map(of_serving));
     facts(lines, output::width())
 }

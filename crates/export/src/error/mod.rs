@@ -3,12 +3,14 @@
 //! `data/errors.md` documents every code.
 
 mod joint;
+mod serving;
 
 use stagewright_core::code::Code;
 use thiserror::Error;
 
 use crate::code::E::{self, *};
 pub use joint::JointError;
+pub use serving::ServingError;
 use stagewright_formats::clusters::suggestion;
 use stagewright_formats::nearest::instead;
 use stagewright_report::units::name as shown;
@@ -309,6 +311,9 @@ pub enum ExportError {
     /// The runtime cannot execute a joint plan.
     #[error(transparent)]
     Joint(#[from] JointError),
+    /// The engine cannot run a serving plan.
+    #[error(transparent)]
+    Serving(#[from] ServingError),
 }
 
 impl ExportError {
@@ -341,6 +346,7 @@ impl ExportError {
             ExportError::Shared { .. } => E031,
             ExportError::Setting { .. } => E032,
             ExportError::Joint(error) => return error.code(),
+            ExportError::Serving(error) => return error.code(),
         }
         .into()
     }
@@ -369,6 +375,7 @@ impl ExportError {
             ExportError::NoPlan { .. } => Some("status"),
             ExportError::NoOrder { .. } => Some("devices[0].stage"),
             ExportError::Joint(error) => error.place(),
+            ExportError::Serving(error) => Some(error.place()),
             _ => None,
         }
     }
@@ -435,8 +442,14 @@ impl ExportError {
             }
             ExportError::Name { .. } => "rename the module, or choose a target that lists operators".into(),
             ExportError::Joint(error) => error.help().into(),
+            ExportError::Serving(error) => error.help().into(),
         }
     }
+}
+
+/// A plan that contradicts itself at a path.
+pub(crate) fn inconsistent(why: String, place: impl Into<String>) -> ExportError {
+    JointError::Inconsistent { why, at: place.into() }.into()
 }
 
 /// Lists all names.

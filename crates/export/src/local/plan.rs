@@ -4,7 +4,7 @@ use stagewright_core::document::{LocalPlanDocument, LocalSettingDocument};
 use stagewright_core::text::{quoted_word, visible};
 use stagewright_llamacpp::{Class, Device, Override, Setting, server_address};
 
-use crate::error::JointError;
+use crate::error::inconsistent;
 use crate::{ExportError, Result};
 
 /// Path of the command line in a plan.
@@ -174,10 +174,6 @@ pub(super) fn lacks(
     at: &'static str,
 ) -> ExportError {
     ExportError::Setting { what: what.into(), rule, help, at }
-}
-
-fn inconsistent(why: String, at: impl Into<String>) -> ExportError {
-    JointError::Inconsistent { why, at: at.into() }.into()
 }
 
 /// Buffer type of a device: its name, which for that of a server is followed by the address, as in `RPC0[127.0.0.1:50052]`.

@@ -101,7 +101,8 @@ pub(super) fn run(
             role: document.role,
             replica,
             count: document.count,
-            batch: document.batch,
+            // Replicas for prompts have no batch of sequences.
+            batch: document.batch.max(1),
             weight: document.requests_per_s,
         });
     }

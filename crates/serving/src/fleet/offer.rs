@@ -11,6 +11,9 @@ use crate::worker::Worker;
 /// The largest share of time in which a prefill replica reads prompts: beyond, queues of random arrivals grow without need.
 pub const BUSIEST: f64 = 0.95;
 
+/// Seconds of a step that are more than any.
+const LONGEST: f64 = 1e6;
+
 /// Tokens of caches that count; only replicas whose sequences keep nothing have more.
 const MOST_CACHE_TOKENS: u64 = 1 << 50;
 
@@ -99,29 +102,31 @@ impl Terms {
         let alone = replica.prompt_seconds(&self.class)
             + self.transfer_seconds(replica)
             + engine.wait_s
-            + engine.handoff_s
-            + engine.wait_steps * slowest.min(self.tpot);
+            + engine.handoff_s;
+        // Without a limit on either time there is no decode replica to count on.
+        let decoded = engine.wait_steps * slowest.min(self.tpot).min(LONGEST);
         let prompts = (engine.chunk as f64 / self.class.computed()).floor().max(1.0);
         let service = replica.prompt_interval(&self.class, prompts) / (prompts * replica.data());
-        let slack = self.ttft / self.factor.ttft - alone;
+        let slack = self.ttft / self.factor.ttft - alone - decoded;
         if slack < 0.0 || slack.is_nan() {
             return None;
         }
         let allowed = if slack.is_finite() { 2.0 * slack / (service + 2.0 * slack) } else { 1.0 };
         let seconds = service * self.factor.ttft;
         let utilisation = allowed.min(BUSIEST).min(seconds * self.transfers_per_s(replica));
-        let ttft = self.factor.ttft * (alone + utilisation * service / (2.0 * (1.0 - utilisation)));
+        let own = self.factor.ttft * (alone + utilisation * service / (2.0 * (1.0 - utilisation)));
         let rate = utilisation / seconds;
         (rate > 0.0).then_some(Offer {
             rate,
-            in_flight: (rate * ttft).ceil(),
-            ttft: Some(ttft),
+            // In the steps before the first token, a request has its place in the batch that decodes.
+            in_flight: (rate * own).ceil(),
+            ttft: Some(own + self.factor.ttft * decoded),
             tpot: None,
             utilisation: Some(utilisation),
         })
     }
 
-    /// Tokens in the caches of a replica.
+    /// Tokens in the caches of a replica, for all the sequences that fit.
     pub fn cache_tokens(&self, replica: &Replica) -> u64 {
         let longest = self.class.longest();
         let sequences = replica.largest_batch(longest).saturating_mul(replica.data() as u64);

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use stagewright_core::document::{
     ServingGoal, ServingMode, ServingRole, ServingSizeDocument, ServingStageDocument,
 };
+use stagewright_serving::fleet::{BUSIEST, UTILISATIONS};
 use stagewright_serving::{Offer, Parallel, Problem, Terms, Worker};
 
 /// The largest batch of a rank.
@@ -274,14 +275,17 @@ struct Pricing<'p> {
 impl Pricing<'_> {
     /// The shape at all batches: up to the first that is refused, and the largest that is not.
     fn columns(&self, shape: &Shape) -> Vec<Column> {
-        let with = |batch: u64| {
-            let (offer, cache_tokens) = self.offer(batch)?;
+        let with = |batch: u64, busiest: f64| {
+            let (offer, cache_tokens) = self.offer(batch, busiest)?;
             let (role, class) = (self.role, self.class);
             Some(Column { size: 0, role, class, shape: shape.clone(), batch, offer, cache_tokens })
         };
         if self.role == ServingRole::Prefill {
-            return with(0).into_iter().collect();
+            let has_limit = self.problem.question.concurrency.is_some();
+            let shares = if has_limit { &UTILISATIONS[..] } else { &UTILISATIONS[..1] };
+            return shares.iter().filter_map(|&busiest| with(0, busiest)).collect();
         }
+        let with = |batch: u64| with(batch, BUSIEST);
         let largest = self.largest_batch(shape);
         let mut columns: Vec<Column> = Vec::new();
         let mut refused = None;
@@ -309,12 +313,12 @@ impl Pricing<'_> {
         columns
     }
 
-    fn offer(&self, batch: u64) -> Option<(Offer, u64)> {
+    fn offer(&self, batch: u64, busiest: f64) -> Option<(Offer, u64)> {
         let replica = self.problem.replica(self.stages, &self.terms.class, batch)?;
         let offer = match self.role {
             ServingRole::Aggregated => self.terms.aggregated(&replica, batch).ok().flatten()?,
             ServingRole::Decode => self.terms.decode(&replica, batch)?,
-            ServingRole::Prefill => self.terms.prefill(&replica, self.slowest)?,
+            ServingRole::Prefill => self.terms.prefill(&replica, self.slowest, busiest)?,
         };
         Some((offer, self.terms.cache_tokens(&replica)))
     }

@@ -84,7 +84,7 @@ pub(super) fn explain(
     let replicas = plan.replicas.iter().map(|replica| Binding {
         count: replica.count,
         role: replica.role,
-        stages: text::stages(replica),
+        stages: text::stages(replica, &plan.cluster),
         binds: binding(problem, replica),
     });
     let replicas = replicas.collect();

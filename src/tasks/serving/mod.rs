@@ -60,7 +60,8 @@ impl Serving {
     fn answered(&self, session: &mut Session<'_>) -> Result<(ServingPlanDocument, Solution)> {
         let (solution, took) = self.solved(session)?;
         let document = solution.document(&self.problem, &self.cluster, took);
-        let mut document = ServingPlanDocument { options: self.options.clone(), ..document };
+        let mut document =
+            ServingPlanDocument { model: self.label.clone(), options: self.options.clone(), ..document };
         if document.status == PlanStatus::Infeasible {
             document.reason = Some(reason::reason(&self.problem, session, |problem, session| {
                 let mut context = session.context();

@@ -1,6 +1,8 @@
 //! A serving question: its options, and the document that they pose.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::Path;
 
 use serde::Deserialize;
 use stagewright_core::document::{
@@ -90,9 +92,9 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Ser
         Some(PlanFile::Whole(label, Document::Serving(plan))) => ((*label).to_owned(), plan.question.clone()),
         _ => {
             let serving = serving.unwrap_or_default();
-            let mut question = posed(&serving, options.document.cache.clone(), &place)?;
+            let mut question = posed(&serving, options.document.cache.clone(), &cluster, &place)?;
             if let Some(path) = &serving.calibration {
-                question.factors = factors(path, &structure, &question.engine, &cluster)?;
+                question.factors = factors(path, (&label, &structure), &question.engine, &cluster)?;
                 if question.factors.is_empty() {
                     notes.push(format!(
                         "{path} has no factor for `{}` on these devices under {}",
@@ -108,7 +110,12 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Ser
 }
 
 /// The question that the options pose.
-fn posed(options: &ServingOptions, cache: Option<String>, place: &Place) -> Result<ServingQuestionDocument> {
+fn posed(
+    options: &ServingOptions,
+    cache: Option<String>,
+    cluster: &ClusterDocument,
+    place: &Place,
+) -> Result<ServingQuestionDocument> {
     let time = |name: &str, text: &Option<String>| {
         let parse = |text: &String| duration(text).ok_or_else(|| wrong(place, name, text, "2s, 50ms"));
         text.as_ref().map(parse).transpose()
@@ -140,7 +147,7 @@ fn posed(options: &ServingOptions, cache: Option<String>, place: &Place) -> Resu
         max_batch: options.max_batch,
         max_stages: options.max_stages.unwrap_or(STAGES),
         speculation: options.speculation.as_ref().map(|text| speculation(text, place)).transpose()?,
-        prices: prices(&options.prices, place)?,
+        prices: prices(&options.prices, cluster, place)?,
         factors: BTreeMap::new(),
     })
 }
@@ -231,26 +238,43 @@ fn speculation(text: &str, place: &Place) -> Result<SpeculationDocument> {
     parse().ok_or_else(|| wrong(place, "speculation", text, "3:0.7, or 3:0.7:0.1 with the share of drafting"))
 }
 
-fn prices(texts: &[String], place: &Place) -> Result<BTreeMap<String, f64>> {
-    let parse = |text: &String| {
-        let (kind, price) = text.rsplit_once('=')?;
-        Some((kind.to_owned(), price.trim().parse().ok()?))
-    };
-    texts.iter().map(|text| parse(text).ok_or_else(|| wrong(place, "prices", text, "h100=2.50"))).collect()
+/// Prices by kinds, which may be named by their classes.
+fn prices(texts: &[String], cluster: &ClusterDocument, place: &Place) -> Result<BTreeMap<String, f64>> {
+    let mut prices = BTreeMap::new();
+    for text in texts {
+        let parse = || {
+            let (name, price) = text.rsplit_once('=')?;
+            Some((name, price.trim().parse::<f64>().ok()?))
+        };
+        let (name, price) = parse().ok_or_else(|| wrong(place, "prices", text, "h100=2.50"))?;
+        let kinds = cluster.kinds.iter().filter(|kind| !kind.host);
+        let named: Vec<_> = kinds.filter(|kind| kind.name == name || kind.class == name).collect();
+        if named.is_empty() {
+            let names = cluster.kinds.iter().map(|kind| format!("`{}` ({})", kind.name, kind.class));
+            return Err(Failure::new(U001, format!("the cluster has no kind or class `{name}`"))
+                .at(place("prices"))
+                .help(format!("it has {}", names.collect::<Vec<_>>().join(", "))));
+        }
+        prices.extend(named.into_iter().map(|kind| (kind.name.clone(), price)));
+    }
+    Ok(prices)
 }
 
 /// Factors of a calibration for the model under an engine, by classes of devices of the cluster.
 fn factors(
     path: &str,
-    structure: &Structure,
+    (model, structure): (&str, &Structure),
     engine: &str,
     cluster: &ClusterDocument,
 ) -> Result<BTreeMap<String, ServingFactorDocument>> {
     let files::Input { label, bytes } = files::read(path.as_ref())?;
     let calibration = Calibration::read(&label, &bytes)?;
+    // A folder often has the name of the model that the configuration leaves out.
+    let folder = Path::new(model).parent().and_then(Path::file_name).and_then(OsStr::to_str);
     let classes = cluster.kinds.iter().map(|kind| kind.class.clone());
     let known = |class: String| {
-        let factor = calibration.find(&structure.name, &class, engine)?;
+        let find = |name: &str| calibration.find(name, &class, engine);
+        let factor = find(&structure.name).or_else(|| find(folder?))?;
         Some((class, ServingFactorDocument { ttft: factor.ttft, tpot: factor.tpot }))
     };
     Ok(classes.filter_map(known).collect())

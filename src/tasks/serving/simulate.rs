@@ -220,7 +220,7 @@ fn document(plan: &ServingPlanDocument, outcome: &Outcome, arrivals: String, see
     let replicas = plan.replicas.iter().zip(&outcome.groups).map(|(replica, own)| Replicas {
         count: replica.count,
         role: replica.role,
-        stages: text::stages(replica),
+        stages: text::stages(replica, &plan.cluster),
         batch: own.batch,
         utilisation: own.utilisation,
     });

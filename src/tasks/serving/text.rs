@@ -1,8 +1,8 @@
 //! Serving plans as text.
 
 use stagewright_core::document::{
-    ReplicaDocument, ServingBoundDocument, ServingGoal, ServingPlanDocument, ServingQuestionDocument,
-    ServingStageDocument,
+    ClusterDocument, ReplicaDocument, ServingBoundDocument, ServingGoal, ServingPlanDocument,
+    ServingQuestionDocument, ServingStageDocument,
 };
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::units::{percent, seconds};
@@ -95,7 +95,7 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
         grid.row([
             replica.count.to_string(),
             format!("{}{class}", replica.role.name()),
-            stages(replica),
+            stages(replica, &plan.cluster),
             batch,
             format!("{:.3}", replica.requests_per_s),
             replica.ttft_s.map_or_else(String::new, seconds),
@@ -105,12 +105,17 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
     grid.text(width)
 }
 
-/// Stages in short: equal neighbours together.
-pub(super) fn stages(replica: &ReplicaDocument) -> String {
+/// Stages in short, with the classes of their devices, or where several kinds have one the names of kinds.
+pub(super) fn stages(replica: &ReplicaDocument, cluster: &ClusterDocument) -> String {
+    let kind = |name: &str| {
+        let class = cluster.kinds.iter().find(|kind| kind.name == name).map(|kind| kind.class.as_str());
+        let is_alone = |class: &&str| cluster.kinds.iter().filter(|kind| kind.class == **class).count() == 1;
+        class.filter(is_alone).unwrap_or(name).to_owned()
+    };
     let degrees = |stage: &ServingStageDocument| {
         let data = if stage.data > 1 { format!(" dp{}", stage.data) } else { String::new() };
         let experts = if stage.experts > 1 { format!(" ep{}", stage.experts) } else { String::new() };
-        format!("{} tp{}{data}{experts}", stage.kind, stage.tensor)
+        format!("{} tp{}{data}{experts}", kind(&stage.kind), stage.tensor)
     };
     let [only] = &replica.stages[..] else {
         let stages =

@@ -7,7 +7,7 @@ use super::report::Findings;
 use super::shapes::{allows, expert_degrees, groups, is_placeable, is_together, speculation};
 use super::space::{Space, largest_batch, offer};
 use super::totals::Part;
-use crate::fleet::{Offer, Problem};
+use crate::fleet::{BUSIEST, Offer, Problem};
 use crate::parallel::Parallel;
 use crate::replica::Replica;
 
@@ -66,7 +66,9 @@ pub(super) fn part(
         return None;
     }
     let step = step.unwrap_or(f64::INFINITY);
-    let Some(offer) = offer(&terms, document.role, &replica, batch, step) else {
+    // A replica may read prompts in a smaller share of its time than the queue allows.
+    let busiest = document.utilisation.unwrap_or(BUSIEST);
+    let Some(offer) = offer(&terms, document.role, &replica, batch, (step, busiest)) else {
         findings.broken("limit", place, "its times are above the limits of the question");
         return None;
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stagewright_core::document::{ServingQuestionDocument, ServingRole, ServingSizeDocument};
 
 use super::shapes::{Groups, Shape, allows, groups, replica, shapes};
-use crate::fleet::{Fleet, Offer, Problem, Terms};
+use crate::fleet::{BUSIEST, Fleet, Offer, Problem, Terms, UTILISATIONS};
 use crate::replica::Replica;
 use crate::worker::Worker;
 
@@ -124,18 +124,18 @@ pub(super) fn devices_of(groups: &Groups, kind: usize) -> u64 {
 }
 
 /// The offer of a replica in a role; `None` if memory or a limit forbids it, or its figures are not finite. `step` is the time
-/// between tokens that prefill counts on, in seconds.
+/// between tokens that prefill counts on, in seconds, and `busiest` the largest share of its time.
 pub(super) fn offer(
     terms: &Terms,
     role: ServingRole,
     replica: &Replica,
     batch: u64,
-    step: f64,
+    (step, busiest): (f64, f64),
 ) -> Option<Offer> {
     let offer = match role {
         ServingRole::Aggregated => terms.aggregated(replica, batch).ok().flatten(),
         ServingRole::Decode => terms.decode(replica, batch),
-        ServingRole::Prefill => terms.prefill(replica, step),
+        ServingRole::Prefill => terms.prefill(replica, step, busiest),
     };
     offer.filter(|offer| offer.rate.is_finite() && offer.rate > 0.0 && offer.in_flight.is_finite())
 }
@@ -163,15 +163,21 @@ impl<'p> Candidate<'p> {
         step: f64,
     ) -> Vec<(Column, Offer)> {
         let terms = problem.terms(class, self.kinds.iter().copied());
-        let column = |batch: u64| {
+        let column = |batch: u64, busiest: f64| {
             let replica = replica(problem, &self.workers, &terms.class, batch)?;
-            let offer = offer(&terms, role, &replica, batch, step)?;
+            let offer = offer(&terms, role, &replica, batch, (step, busiest))?;
             let tokens = if role == ServingRole::Prefill { 0 } else { terms.cache_tokens(&replica) };
             Some((Column { rate: offer.rate, in_flight: offer.in_flight, tokens }, offer))
         };
         if role == ServingRole::Prefill {
-            return column(0).into_iter().collect();
+            // Only a limit on requests in flight makes shorter queues worth anything.
+            let shares = match problem.question.concurrency {
+                Some(_) => &UTILISATIONS[..],
+                None => &UTILISATIONS[..1],
+            };
+            return shares.iter().filter_map(|&share| column(0, share)).collect();
         }
+        let column = |batch: u64| column(batch, BUSIEST);
         let data = self.workers.first().map_or(1, |(_, worker)| worker.parallel().data);
         let refused = largest_batch(&problem.question, data).saturating_add(1);
         let mut found = Vec::new();

@@ -10,7 +10,7 @@ use stagewright_formats::{InputError, Result};
 
 use crate::device::Device;
 
-pub use offer::{BUSIEST, Offer, Terms};
+pub use offer::{BUSIEST, Offer, Terms, UTILISATIONS};
 pub use problem::Problem;
 
 /// Kinds of devices that replicas are made of.

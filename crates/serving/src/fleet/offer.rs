@@ -11,6 +11,9 @@ use crate::worker::Worker;
 /// The largest share of time in which a prefill replica reads prompts: beyond, queues of random arrivals grow without need.
 pub const BUSIEST: f64 = 0.95;
 
+/// Shares of time that prefill replicas may have where requests in flight are limited: an idler replica has a shorter queue.
+pub const UTILISATIONS: [f64; 5] = [BUSIEST, 0.8, 0.6, 0.4, 0.2];
+
 /// Seconds of a step that are more than any.
 const LONGEST: f64 = 1e6;
 
@@ -90,11 +93,12 @@ impl Terms {
         })
     }
 
-    /// The offer of a replica that reads prompts, beside decode replicas of at most `slowest` seconds between tokens; `None` if a
-    /// prompt does not fit, or its time to the first token exceeds the limit even without a queue.
+    /// The offer of a replica that reads prompts in at most the share `busiest` of its time, beside decode replicas of at most
+    /// `slowest` seconds between tokens; `None` if a prompt does not fit, or its time to the first token exceeds the limit even
+    /// without a queue.
     ///
     /// Prompts wait as in a queue with random arrivals and equal times of service (M/D/1): ρ · T / (2 · (1 − ρ)).
-    pub fn prefill(&self, replica: &Replica, slowest: f64) -> Option<Offer> {
+    pub fn prefill(&self, replica: &Replica, slowest: f64, busiest: f64) -> Option<Offer> {
         if replica.largest_batch(self.class.input) == 0 {
             return None;
         }
@@ -113,7 +117,7 @@ impl Terms {
         }
         let allowed = if slack.is_finite() { 2.0 * slack / (service + 2.0 * slack) } else { 1.0 };
         let seconds = service * self.factor.ttft;
-        let utilisation = allowed.min(BUSIEST).min(seconds * self.transfers_per_s(replica));
+        let utilisation = allowed.min(busiest.min(BUSIEST)).min(seconds * self.transfers_per_s(replica));
         let own = self.factor.ttft * (alone + utilisation * service / (2.0 * (1.0 - utilisation)));
         let rate = utilisation / seconds;
         (rate > 0.0).then_some(Offer {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use stagewright_core::document::{ClusterDocument, ServingPlanDocument, ServingRole};
+use stagewright_serving::fleet::BUSIEST;
 use stagewright_serving::{Offer, Parallel, Problem, Replica};
 use stagewright_structure::huggingface::{self, Reading};
 
@@ -99,7 +100,7 @@ pub(super) fn offer_beside(problem: &Problem, copies: &Copies, step: Option<f64>
     match copies.role {
         ServingRole::Aggregated => terms.aggregated(&replica, copies.batch).unwrap(),
         ServingRole::Decode => terms.decode(&replica, copies.batch),
-        ServingRole::Prefill => terms.prefill(&replica, step.unwrap()),
+        ServingRole::Prefill => terms.prefill(&replica, step.unwrap(), BUSIEST),
     }
 }
 

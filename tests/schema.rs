@@ -13,7 +13,8 @@ use stagewright::formats::{
 use stagewright::structure::Structure;
 use stagewright_core::document::{
     ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, LayerFlowDocument, LayerPlanDocument,
-    LocalPlanDocument, PinsDocument, PlanDocument, ProblemDocument, StrategiesDocument, StrategyPlanDocument,
+    LocalPlanDocument, PinsDocument, PlanDocument, ProblemDocument, ServingPlanDocument, StrategiesDocument,
+    StrategyPlanDocument,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -51,6 +52,7 @@ fn schemas_are_up_to_date() {
     regenerate::<StrategyPlanDocument>("strategy-plan");
     regenerate::<LayerFlowDocument>("layer-flow");
     regenerate::<LayerPlanDocument>("layer-plan");
+    regenerate::<ServingPlanDocument>("serving-plan");
     regenerate::<JointPlanDocument>("joint-plan");
     regenerate::<LocalPlanDocument>("local-plan");
     regenerate::<Structure>("structure");

@@ -105,7 +105,7 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
     grid.text(width)
 }
 
-/// Stages in short, with the classes of their devices, or where several kinds have one the names of kinds.
+/// Stages in short, equal neighbours together, with the classes of their devices, or where several kinds have one the names of kinds.
 pub(super) fn stages(replica: &ReplicaDocument, cluster: &ClusterDocument) -> String {
     let kind = |name: &str| {
         let class = cluster.kinds.iter().find(|kind| kind.name == name).map(|kind| kind.class.as_str());
@@ -118,9 +118,14 @@ pub(super) fn stages(replica: &ReplicaDocument, cluster: &ClusterDocument) -> St
         format!("{} tp{}{data}{experts}", kind(&stage.kind), stage.tensor)
     };
     let [only] = &replica.stages[..] else {
-        let stages =
-            replica.stages.iter().map(|stage| format!("{} ({} layers)", degrees(stage), stage.layers));
-        return stages.collect::<Vec<_>>().join(" > ");
+        let alike = |left: &ServingStageDocument, right: &ServingStageDocument| {
+            (&left.kind, left.tensor, left.layers) == (&right.kind, right.tensor, right.layers)
+        };
+        let runs = replica.stages.chunk_by(alike).map(|run| {
+            let times = if run.len() > 1 { format!("{} of ", run.len()) } else { String::new() };
+            format!("{times}{} ({} layers)", degrees(&run[0]), run[0].layers)
+        });
+        return runs.collect::<Vec<_>>().join(" > ");
     };
     degrees(only)
 }

@@ -161,3 +161,23 @@ def test_arguments_without_effect_are_refused(tmp_path: Path) -> None:
         sw.Task(model, "2xa100", parallel="dp", global_batch=8, split="free")
     with pytest.raises(sw.StagewrightError, match="U001"):
         sw.Task(model, "2xa100").solve(time_limit=-1)
+
+
+#: A small configuration.
+CONFIGURATION = Path(__file__).parents[3] / "data" / "configurations" / "llama-3.1-8b" / "config.json"
+
+
+def test_a_serving_plan_is_solved_checked_and_explained() -> None:
+    load = {"input": 1024, "output": 128, "concurrency": 16, "ttft": 1.0, "tpot": "50ms"}
+    task = sw.Task(CONFIGURATION, "2xl40s", serving=load)
+    assert task.kind == "serving plan"
+    answer = task.solve(threads=1)
+    document = answer.to_dict()
+    assert answer.status == "optimal" and document["schema"] == "stagewright.serving-plan/1"
+    assert answer.value == pytest.approx(answer.bound)
+    assert task.check(answer)["holds"]
+    assert task.explain(answer)["what_ifs"]
+    document["value"] *= 1.5
+    assert not task.check(document)["holds"]
+    with pytest.raises(sw.StagewrightError, match="L024"):
+        sw.Task(CONFIGURATION, "2xl40s", serving={**load, "rate": 2})

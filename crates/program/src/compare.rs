@@ -125,7 +125,6 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
         local: Some(&arguments.local),
-        serving: Some(&arguments.serving),
         solve: Some(&arguments.solve),
         given: vec![
             ("solvers", !arguments.solvers.is_empty()),

@@ -14,7 +14,7 @@ use super::resolve::{Question, planned_task};
 /// Seconds that are not measured, as a share of those that are.
 const WARM_UP: f64 = 0.2;
 
-/// Whether the plan of a file is a serving plan. Standard input is not read twice, so it is none.
+/// Whether the plan of a file is a serving plan. Standard input is read once, and never for one.
 pub(crate) fn is_for(plan: &Path) -> Result<bool> {
     Ok(!is_standard(plan) && kind_of_plan(&read(plan)?.bytes) == Kind::Serving)
 }

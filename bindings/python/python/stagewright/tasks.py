@@ -1,4 +1,4 @@
-"""Questions of every kind: placements, joint plans, local plans and strategy problems."""
+"""Questions of every kind: placements, joint plans, local plans, serving plans and strategy problems."""
 
 from __future__ import annotations
 
@@ -12,12 +12,22 @@ from .comparison import Comparison, chosen_seeds, now
 from .models import _plain
 
 
+_TEXTS = ("rate", "ttft", "tpot", "memory_share")
+"""Options of serving plans that the program reads as texts with units."""
+
+
+def _text(name: str, value: Any) -> Any:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return repr(value) if name in _TEXTS and is_number else value
+
+
 class Task:
     """A question about a model file.
 
     For a file of strategies (IOPDDL), it is a strategy problem. With ``parallel``, it asks for a joint plan: stages
     with degrees of parallelism. With ``local``, it asks for the settings of llama.cpp under which a GGUF file is
-    fastest on one machine. Otherwise, it asks for a device for every operator.
+    fastest on one machine. With ``serving``, it asks for replicas of a language model that engines serve. Otherwise, it
+    asks for a device for every operator.
 
     Args:
         model: The file, in any format that the program reads.
@@ -37,6 +47,10 @@ class Task:
         prompt: Tokens of the prompt (local plans).
         output: Tokens that answer it (local plans).
         micro_batch: Tokens of a micro-batch; by default the fastest (local plans).
+        serving: Options of a serving plan by their names in the program, such as
+            ``{"input": 4096, "output": 512, "concurrency": 64, "ttft": "2s", "tpot": "50ms"}``; also ``engine``,
+            ``rate``, ``goal``, ``classes``, ``modes``, ``prices``, ``shared_prefix``, ``chunk``, ``memory_share``,
+            ``max_batch``, ``max_stages``, ``speculation`` and ``calibration``. Times without a unit are seconds.
         schedule: A pipeline schedule; for a joint plan also a list of schedules from which to choose.
         objective: ``throughput``, ``latency`` or ``makespan`` (placements).
         split: ``contiguous``, ``convex`` or ``free`` (placements).
@@ -81,6 +95,7 @@ class Task:
         prompt: int | None = None,
         output: int | None = None,
         micro_batch: int | None = None,
+        serving: Mapping[str, Any] | None = None,
         schedule: str | Sequence[str] = (),
         objective: str | None = None,
         split: str | None = None,
@@ -130,6 +145,9 @@ class Task:
             "within": within,
             "then": then,
         }
+        if serving is not None:
+            given["serve"] = True
+            given.update({name: _text(name, value) for name, value in serving.items()})
         arguments = {
             "model": os.fspath(model),
             "cluster": None if cluster is None else os.fspath(cluster),
@@ -143,7 +161,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """``placement``, ``joint plan``, ``local plan``, ``strategy problem`` or ``layer flow``."""
+        """``placement``, ``joint plan``, ``local plan``, ``serving plan``, ``strategy problem`` or ``layer flow``."""
         return self._native.kind
 
     @property
@@ -227,7 +245,7 @@ class Task:
 class Answer:
     """The plan that answers a :class:`Task`, with a lower bound, or the reason why there is no plan.
 
-    Values and bounds are seconds or, for a strategy problem, costs.
+    Values and bounds are seconds; for a strategy problem costs, and for layer flows and serving plans what their goals count.
     """
 
     def __init__(self, native: _native.TaskAnswer) -> None:

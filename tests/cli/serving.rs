@@ -1,0 +1,72 @@
+//! Serving plans from a configuration to commands of engines.
+
+use super::{code, folder, json, path, root, run, stderr, stdout};
+
+/// The question of the guide, for an engine.
+fn planned(engine: &str, mode: &str, plan: &str) -> serde_json::Value {
+    let config = configuration();
+    let made = run(&[
+        "plan", &config, "--serve", "--cluster", "4xh100", "--input", "1024", "--output", "128", "--rate", "20", "--ttft",
+        "1s", "--tpot", "40ms", "--goal", "devices", "--engine", engine, "--mode", mode, "--json", "--out", plan,
+    ]);
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    json(&made)
+}
+
+fn configuration() -> String {
+    root().join("data/configurations/llama-3.1-8b/config.json").display().to_string()
+}
+
+#[test]
+fn a_plan_is_checked_and_a_forged_one_refused() {
+    let files = folder(&[]);
+    let plan = path(&files, "plan.json");
+    let mut answer = planned("vllm", "aggregated", &plan);
+    assert_eq!(answer["status"], "optimal");
+    let checked = run(&["check", &configuration(), &plan]);
+    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    assert!(stdout(&checked).contains("verified"), "{}", stdout(&checked));
+    let rate = answer["replicas"][0]["requests_per_s"].as_f64().expect("a rate");
+    answer["replicas"][0]["requests_per_s"] = (2.0 * rate).into();
+    let forged = path(&files, "forged.json");
+    std::fs::write(&forged, answer.to_string()).expect("room");
+    let checked = run(&["check", &configuration(), &forged]);
+    assert_eq!(code(&checked), Some(1), "{}", stdout(&checked));
+    assert!(stdout(&checked).contains("requests_per_s"), "{}", stdout(&checked));
+}
+
+#[test]
+fn requests_through_a_plan_confirm_it() {
+    let files = folder(&[]);
+    for mode in ["aggregated", "disaggregated"] {
+        let plan = path(&files, "plan.json");
+        planned("vllm", mode, &plan);
+        let simulated = run(&["simulate", &configuration(), &plan, "--duration", "60", "--json"]);
+        assert_eq!(code(&simulated), Some(0), "{}", stderr(&simulated));
+        let class = &json(&simulated)["classes"][0];
+        let rate = class["requests_per_s"].as_f64().expect("a rate");
+        assert!((rate - 20.0).abs() < 2.0, "{mode}: {class}");
+        assert!(class["ttft_s"]["mean"].as_f64().is_some_and(|mean| mean < 1.0), "{mode}: {class}");
+    }
+}
+
+#[test]
+fn every_engine_gets_its_commands() {
+    let files = folder(&[]);
+    for (engine, targets) in [
+        ("vllm", ["vllm", "dynamo", "llm-d", "router-weights"]),
+        ("sglang", ["sglang", "dynamo", "llm-d", "router-weights"]),
+        ("tensorrt-llm", ["tensorrt-llm", "dynamo", "router-weights", "router-weights"]),
+    ] {
+        let plan = path(&files, "plan.json");
+        planned(engine, "aggregated", &plan);
+        for target in targets {
+            let exported = run(&["export", &plan, "--to", target]);
+            assert_eq!(code(&exported), Some(0), "{engine} to {target}: {}", stderr(&exported));
+            assert!(!stdout(&exported).is_empty(), "{engine} to {target}");
+        }
+    }
+    let refused = run(&["export", &path(&files, "plan.json"), "--to", "vllm"]);
+    assert_eq!(code(&refused), Some(2));
+    assert!(stderr(&refused).contains("E035"), "{}", stderr(&refused));
+}

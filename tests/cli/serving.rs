@@ -6,8 +6,30 @@ use super::{code, folder, json, path, root, run, stderr, stdout};
 fn planned(engine: &str, mode: &str, plan: &str) -> serde_json::Value {
     let config = configuration();
     let made = run(&[
-        "plan", &config, "--serve", "--cluster", "4xh100", "--input", "1024", "--output", "128", "--rate", "20", "--ttft",
-        "1s", "--tpot", "40ms", "--goal", "devices", "--engine", engine, "--mode", mode, "--json", "--out", plan,
+        "plan",
+        &config,
+        "--serve",
+        "--cluster",
+        "4xh100",
+        "--input",
+        "1024",
+        "--output",
+        "128",
+        "--rate",
+        "20",
+        "--ttft",
+        "1s",
+        "--tpot",
+        "40ms",
+        "--goal",
+        "devices",
+        "--engine",
+        engine,
+        "--mode",
+        mode,
+        "--json",
+        "--out",
+        plan,
     ]);
     assert_eq!(code(&made), Some(0), "{}", stderr(&made));
     json(&made)

@@ -5,7 +5,7 @@ use stagewright_serving::Problem;
 
 use crate::space::Space;
 
-/// Share of a limit, or of 1 if that is more, by which sums may exceed it through rounding.
+/// Share of a limit or of a sum, whichever is larger, by which sums may exceed the limit through rounding.
 const KEPT: f64 = 1e-9;
 
 /// A column of the program: its part of the goal, and its entries by row.
@@ -157,7 +157,7 @@ impl Program {
                 }
             }
         }
-        let is_kept = |(sum, limit): (&f64, &f64)| *sum <= limit + KEPT * limit.abs().max(1.0);
+        let is_kept = |(sum, limit): (&f64, &f64)| *sum <= limit + KEPT * limit.abs().max(sum.abs());
         let used: f64 = self
             .replicas
             .iter()
@@ -195,20 +195,58 @@ impl Program {
         self.shares.iter().enumerate().map(of_class).fold(self.rate, f64::min)
     }
 
-    /// The most that the goal reaches within ranges, by prices of the rows: at least 0 each.
+    /// An upper bound on the goal within ranges, by prices of the rows: at least 0 each. It is weakened by the rounding of its terms, so
+    /// that other orders of its sums prove it too.
     pub(crate) fn bound(&self, prices: &[f64], ranges: &Ranges) -> f64 {
-        let worth = |entries: &Entries| {
-            entries.goal - entries.rows.iter().map(|&(row, entry)| prices[row] * entry).sum::<f64>()
-        };
-        let rows: f64 = prices.iter().zip(&self.limits).map(|(price, limit)| price * limit).sum();
-        let flows: f64 = self.flows.iter().map(|entries| worth(entries).max(0.0) * self.most_flow).sum();
-        let of_size = |(size, columns): (usize, &std::ops::Range<usize>)| {
-            let best = self.replicas[columns.clone()].iter().map(worth).fold(f64::NEG_INFINITY, f64::max);
-            let number = if best > 0.0 { ranges.high[size] } else { ranges.low[size] };
-            // Nothing times a replica that is worth nothing.
-            if number == 0 { 0.0 } else { best * number as f64 }
-        };
-        rows + flows + self.sizes.iter().enumerate().map(of_size).sum::<f64>()
+        let mut sum = Rounded::default();
+        for (price, limit) in prices.iter().zip(&self.limits) {
+            sum.add(price * limit, (price * limit).abs());
+        }
+        for entries in &self.flows {
+            let (worth, size) = entries.worth(prices);
+            sum.add(worth.max(0.0) * self.most_flow, size * self.most_flow);
+        }
+        for (size, columns) in self.sizes.iter().enumerate() {
+            let worths = self.replicas[columns.clone()].iter().map(|entries| entries.worth(prices));
+            let best = worths.max_by(|left, right| left.0.total_cmp(&right.0));
+            let Some((worth, magnitude)) = best else { continue };
+            let number = if worth > 0.0 { ranges.high[size] } else { ranges.low[size] } as f64;
+            sum.add(worth * number, magnitude * number);
+        }
+        sum.rounded_up()
+    }
+}
+
+impl Entries {
+    /// Goal less prices, and the sum of the sizes of both.
+    fn worth(&self, prices: &[f64]) -> (f64, f64) {
+        let mut worth = (self.goal, self.goal.abs());
+        for &(row, entry) in &self.rows {
+            let cost = prices[row] * entry;
+            worth = (worth.0 - cost, worth.1 + cost.abs());
+        }
+        worth
+    }
+}
+
+/// A sum with the size of its terms.
+#[derive(Default)]
+struct Rounded {
+    sum: f64,
+    size: f64,
+    terms: f64,
+}
+
+impl Rounded {
+    fn add(&mut self, term: f64, size: f64) {
+        self.sum += term;
+        self.size += size;
+        self.terms += 1.0;
+    }
+
+    /// The sum and twice the rounding of as many terms, each of up to some twenty operations.
+    fn rounded_up(&self) -> f64 {
+        self.sum + 2.0 * f64::EPSILON * (self.terms + 20.0) * self.size
     }
 }
 

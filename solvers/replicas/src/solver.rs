@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use stagewright_core::document::{ServingCertificateDocument, ServingGoal};
 use stagewright_core::solver::{Context, Event, SolveError, Status};
+use stagewright_core::tolerance;
 use stagewright_serving::Problem;
 
 use crate::linear::whole;
@@ -18,7 +19,7 @@ const WHOLE_TIME: Duration = Duration::from_secs(20);
 const WHOLE_SHARE: f64 = 0.5;
 
 /// By how much, relatively, a bound is weakened, so that other orders of its sums prove it too.
-const MARGIN: f64 = 1e-9;
+const MARGIN: f64 = 1e-10;
 
 /// Finds numbers of replicas, and bounds the goal of every plan.
 ///
@@ -123,8 +124,8 @@ fn claimed(goal: ServingGoal, most: f64) -> f64 {
 }
 
 fn is_reached(goal: ServingGoal, value: f64, bound: f64) -> bool {
-    let (value, bound) = if goal.is_maximised() { (value, bound) } else { (bound, value) };
-    bound - value <= 4.0 * MARGIN * bound.abs().max(value.abs())
+    let (larger, smaller) = if goal.is_maximised() { (bound, value) } else { (value, bound) };
+    tolerance::gap(larger, smaller) == 0.0
 }
 
 /// Whether a bound is beyond what any plan has.

@@ -95,6 +95,8 @@ impl Space {
         let counted = Counted {
             in_flight: problem.question.concurrency.is_some(),
             cache_tokens: problem.question.goal == ServingGoal::Cache,
+            decode: problem.question.concurrency.is_some()
+                && problem.question.goal != ServingGoal::Throughput,
         };
         let mut space = Space::default();
         for chunk in found.chunk_by(|left, right| left.0 == right.0) {
@@ -127,17 +129,23 @@ fn devices(key: &ServingSizeDocument, kinds: usize) -> Vec<u64> {
 struct Counted {
     in_flight: bool,
     cache_tokens: bool,
+    /// Prefill replicas have to keep up with full decode replicas, so that slower ones of these need less.
+    decode: bool,
 }
 
 /// Replicas that no other of the same size is at least as good as in all that counts.
 fn undominated<'c>(columns: impl Iterator<Item = &'c Column>, counted: &Counted) -> Vec<&'c Column> {
     let mut columns: Vec<&Column> = columns.collect();
     // With a load that has to be served, more requests in flight count for a replica, so none is dropped for them.
-    columns.sort_by(|left, right| right.offer.rate.total_cmp(&left.offer.rate));
+    let worth = |column: &Column| match counted.decode && column.role == ServingRole::Decode {
+        true => -column.offer.rate,
+        false => column.offer.rate,
+    };
+    columns.sort_by(|left, right| worth(right).total_cmp(&worth(left)));
     let mut kept: Vec<&Column> = Vec::new();
     for column in columns {
         let is_worse = |other: &&Column| {
-            other.offer.rate >= column.offer.rate
+            worth(other) >= worth(column)
                 && (!counted.in_flight || other.offer.in_flight == column.offer.in_flight)
                 && (!counted.cache_tokens || other.cache_tokens >= column.cache_tokens)
         };

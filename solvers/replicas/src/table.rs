@@ -5,6 +5,7 @@
 //! F(n) = max over w ≤ n of A(n − w) + Z(w).
 
 use stagewright_core::document::{ServingGoal, ServingRole};
+use stagewright_core::tolerance;
 use stagewright_serving::Problem;
 
 use crate::space::Space;
@@ -158,7 +159,11 @@ impl<'s> Table<'s> {
             (goal, rate) => {
                 let needed = rate.unwrap_or(0.0);
                 let is_limit = goal == ServingGoal::Throughput;
-                let needed = if is_limit { needed.min(self.totals[full]) } else { needed };
+                // A load is served up to rounding.
+                let needed = match is_limit {
+                    true => needed.min(self.totals[full]),
+                    false => needed * (1.0 - tolerance::VALUE_RELATIVE),
+                };
                 let enough = (0..=full).filter(|&index| self.totals[index] >= needed);
                 enough.min_by(|&left, &right| {
                     self.cost(problem, left).total_cmp(&self.cost(problem, right)).then(left.cmp(&right))

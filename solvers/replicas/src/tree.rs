@@ -16,7 +16,7 @@ const NODES: usize = 4000;
 const WHOLE: f64 = 1e-6;
 
 /// Relative distance of a bound from a value at which both are the same.
-const SAME: f64 = 1e-9;
+const SAME: f64 = 5e-10;
 
 /// A tree of branching.
 pub(crate) struct Tree<'p> {

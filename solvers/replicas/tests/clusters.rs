@@ -1,59 +1,39 @@
-//! Clusters of several kinds.
+//! Clusters of several kinds: gaps and certificates.
 
-use crate::fixture::{problem, question, read, solved};
+use stagewright_formats::clusters;
+use stagewright_serving::{Problem, Verdict, check};
+
+use crate::fixture::{question, read, solved};
 
 /// The shape of Llama 3 70B.
-const LARGE: &str = r#"{"model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64,
+const DENSE: &str = r#"{"model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64,
     "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256, "torch_dtype": "bfloat16"}"#;
 
-#[test]
-fn unequal_devices_are_planned_within_the_limits() {
-    for (cluster, ttft, tpot, concurrency) in [
-        ("8xh100", 2.0, 0.05, None),
-        ("8xh100+8xl40s", 2.0, 0.05, Some(64.0)),
-        ("8xh100+8xl40s", 2.0, 0.05, None),
-        ("8xh100+8xl40s+8xa100", 4.0, 0.1, None),
-        ("64xh100+64xl40s+64xa100", 4.0, 0.1, None),
-        ("20xh100", 2.0, 0.05, None),
-        ("5xh100+3xl40s+7xa100", 4.0, 0.1, None),
-    ] {
-        let mut question = question(4096, 512);
-        question.ttft_s = Some(ttft);
-        question.tpot_s = Some(tpot);
-        question.concurrency = concurrency;
-        let problem = problem(&read(LARGE), cluster, question);
-        let time = std::time::Instant::now();
-        let solution = solved(&problem);
-        let plan = solution.plan.as_ref().expect("a plan");
-        println!(
-            "{cluster} {:?} value {:.4} bound {:.4} {:?} nodes {} sizes {} columns {} {:.2}s",
-            concurrency,
-            plan.value,
-            solution.bound,
-            solution.status,
-            nodes(&solution),
-            solution.space.sizes.len(),
-            solution.space.columns.len(),
-            time.elapsed().as_secs_f64()
-        );
-        for chosen in &plan.replicas {
-            let key = &solution.space.sizes[chosen.column.size].key;
-            println!(
-                "  {} x {:?} {:?} {:?} batch {} {:?}",
-                chosen.count,
-                key.role,
-                key.groups,
-                chosen.column.shape,
-                chosen.column.batch,
-                chosen.column.offer
-            );
-        }
-    }
-}
+const EXPERTS: &str = include_str!("../../../data/configurations/deepseek-v3/config.json");
 
-fn nodes(solution: &stagewright_replicas::Solution) -> usize {
-    match &solution.certificate {
-        stagewright_core::document::ServingCertificateDocument::Tree { nodes } => nodes.len(),
-        stagewright_core::document::ServingCertificateDocument::Table {} => 0,
+#[test]
+fn unequal_devices_are_planned_with_small_gaps_and_proofs() {
+    for (model, name, ttft, tpot, concurrency) in [
+        (DENSE, "5xh100", 2.0, 0.05, None),
+        (DENSE, "8xh100+8xl40s", 2.0, 0.05, Some(64.0)),
+        (DENSE, "8xh100+8xl40s+8xa100", 4.0, 0.1, None),
+        (DENSE, "40xh100+40xl40s+40xa100", 1.0, 0.03, None),
+        (EXPERTS, "16xh100+16xh200", 4.0, 0.1, None),
+        (EXPERTS, "80xh100+60xh200+60xa100", 8.0, 0.2, None),
+    ] {
+        let mut asked = question(4096, 512);
+        asked.ttft_s = Some(ttft);
+        asked.tpot_s = Some(tpot);
+        asked.concurrency = concurrency;
+        let cluster = clusters::find(name).expect("a cluster");
+        let structure = read(model);
+        let problem =
+            Problem::new("question", ("model", &structure), ("cluster", &cluster), asked).expect(name);
+        let solution = solved(&problem);
+        let plan = solution.document(&problem, &cluster, 0.0);
+        assert!(plan.gap.is_some_and(|gap| gap <= 0.03), "{name}: {:?}", plan.gap);
+        let report = check(&problem, &plan);
+        assert!(report.holds(), "{name}: {:?}", report.violations);
+        assert!(matches!(report.bound, Verdict::Verified { .. }), "{name}: {:?}", report.bound);
     }
 }

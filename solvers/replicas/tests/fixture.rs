@@ -2,7 +2,6 @@
 
 use stagewright_core::document::{RequestClassDocument, ServingGoal, ServingMode, ServingQuestionDocument};
 use stagewright_core::solver::{Context, Limits, Settings, Silent};
-use stagewright_formats::clusters;
 use stagewright_replicas::{Solution, solve};
 use stagewright_serving::Problem;
 use stagewright_structure::Structure;
@@ -43,11 +42,6 @@ pub(crate) fn question(input: u64, output: u64) -> ServingQuestionDocument {
         prices: [].into(),
         factors: [].into(),
     }
-}
-
-pub(crate) fn problem(structure: &Structure, cluster: &str, question: ServingQuestionDocument) -> Problem {
-    let cluster = clusters::find(cluster).expect("a cluster");
-    Problem::new("question", ("model", structure), ("cluster", &cluster), question).expect("a question")
 }
 
 pub(crate) fn solved(problem: &Problem) -> Solution {

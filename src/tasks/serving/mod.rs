@@ -214,7 +214,8 @@ impl Summary {
         let (verdict, proved) = match report.bound {
             Verdict::NoClaim => ("no-claim", None),
             Verdict::NotVerified => ("not-verified", None),
-            Verdict::Verified { proved } => ("verified", Some(proved)),
+            // Without a plan for the load, tables prove every number, which is infinite.
+            Verdict::Verified { proved } => ("verified", Some(proved).filter(|proved| proved.is_finite())),
             Verdict::Refuted => ("refuted", None),
         };
         let violation = |violation: &stagewright_serving::Violation| ViolationSummary {

@@ -137,7 +137,10 @@ pub(super) fn checked(plan: &ServingPlanDocument, report: &Report, width: Option
     let verdict = match report.bound {
         Verdict::NoClaim => "not claimed".into(),
         Verdict::NotVerified => "not verified".into(),
-        Verdict::Verified { proved } => format!("verified, {} is proved", amount(goal, proved)),
+        Verdict::Verified { proved } if proved.is_finite() => {
+            format!("verified, {} is proved", amount(goal, proved))
+        }
+        Verdict::Verified { .. } => "verified, nothing serves the load".into(),
         Verdict::Refuted => "refuted".into(),
     };
     let rows = vec![

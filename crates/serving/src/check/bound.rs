@@ -1,13 +1,13 @@
 //! Verdict on the bound of a plan.
 
-use stagewright_core::document::{PlanStatus, ServingGoal, ServingPlanDocument};
+use stagewright_core::document::{PlanStatus, ServingCertificateDocument, ServingGoal, ServingPlanDocument};
 use stagewright_core::tolerance::VALUE_RELATIVE;
 
 use super::program::Program;
 use super::report::{Findings, Verdict};
 use super::space::Space;
 use super::totals::price;
-use super::{certificate, witness};
+use super::{certificate, table, witness};
 use crate::fleet::Problem;
 
 /// Judges the claimed bound. `value` is that of the plan, if it holds.
@@ -37,8 +37,11 @@ pub(super) fn judge(
         }
     }
     let program = Program::new(problem, space);
-    let certificate = plan.bound.certificate.as_ref();
-    let proved = certificate.and_then(|certificate| certificate::bound(&program, certificate));
+    let proved = match &plan.bound.certificate {
+        Some(ServingCertificateDocument::Tree { nodes }) => certificate::bound(&program, nodes),
+        Some(ServingCertificateDocument::Table {}) => table::bound(problem, space),
+        None => None,
+    };
     // Numbers of devices are whole, so a lower bound on them is rounded up.
     let proved = match problem.question.goal {
         ServingGoal::Devices => proved.map(f64::floor),

@@ -1,6 +1,6 @@
 //! Replay of a certificate: a tree of branching with prices at its leaves.
 
-use stagewright_core::document::{ServingCertificateDocument, ServingNodeDocument};
+use stagewright_core::document::ServingNodeDocument;
 
 use super::program::Program;
 
@@ -18,8 +18,7 @@ type Arrow = (usize, Option<usize>, Limit);
 
 /// The weakest bound of the leaves, in maximised form; negative infinity if no leaf has a plan, `None` if the tree or a price is
 /// wrong. Takes time proportional to the depth and the program for every leaf.
-pub(super) fn bound(program: &Program, certificate: &ServingCertificateDocument) -> Option<f64> {
-    let ServingCertificateDocument::Tree { nodes } = certificate else { return None };
+pub(super) fn bound(program: &Program, nodes: &[ServingNodeDocument]) -> Option<f64> {
     let mut arrows: Vec<Option<Arrow>> = vec![None; nodes.len()];
     let mut weakest = f64::NEG_INFINITY;
     if nodes.is_empty() {

@@ -1,7 +1,8 @@
 //! Claims of a plan as a whole: names, figures, gap and status.
 
 use stagewright_core::document::{
-    PlanStatus, SERVING_BOUND_SOURCES, SERVING_PLAN_SCHEMA, STOP_REASONS, ServingPlanDocument,
+    PlanStatus, SERVING_BOUND_SOURCES, SERVING_PLAN_SCHEMA, STOP_REASONS, ServingCertificateDocument,
+    ServingPlanDocument,
 };
 use stagewright_core::tolerance;
 
@@ -25,7 +26,7 @@ pub(super) fn names(problem: &Problem, plan: &ServingPlanDocument, findings: &mu
     let source = plan.bound.source.as_str();
     if !SERVING_BOUND_SOURCES.contains(&source) {
         findings.wrong("name", "bound.source", format!("there is no source `{source}`"));
-    } else if (source == "prices") != plan.bound.certificate.is_some() {
+    } else if source != evidence(plan.bound.certificate.as_ref()) {
         findings.wrong("name", "bound.source", format!("the source `{source}` contradicts the certificate"));
     }
     if let Some(reason) = plan.stop.as_deref().filter(|reason| !STOP_REASONS.contains(reason)) {
@@ -33,6 +34,15 @@ pub(super) fn names(problem: &Problem, plan: &ServingPlanDocument, findings: &mu
     }
     if !(plan.seconds >= 0.0 && plan.seconds.is_finite()) {
         findings.wrong("figure", "seconds", format!("{} is no time", plan.seconds));
+    }
+}
+
+/// The source of a bound with some evidence.
+fn evidence(certificate: Option<&ServingCertificateDocument>) -> &'static str {
+    match certificate {
+        Some(ServingCertificateDocument::Tree { .. }) => "prices",
+        Some(ServingCertificateDocument::Table {}) => "table",
+        None => "none",
     }
 }
 

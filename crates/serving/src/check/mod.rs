@@ -2,7 +2,7 @@
 //!
 //! A plan is checked replica by replica: its place in the space, memory, limits and figures; and then as a whole: devices, servers, load
 //! and claims. Rates are recomputed by the cost model for the layers that a plan states. The bound is replayed from the prices of its
-//! certificate over the whole space of replicas, which is enumerated without pruning (`docs/serving.md`).
+//! certificate, or by tables, over the whole space of replicas, which is enumerated without pruning (`docs/serving.md`).
 //!
 //! | file | has |
 //! | --- | --- |
@@ -14,6 +14,7 @@
 //! | `claims` | figures, gap and status of a plan |
 //! | `program` | rows, columns and the bound of prices |
 //! | `certificate` | trees of branching |
+//! | `table` | the optimum by dynamic programming |
 //! | `witness` | simple plans, against claims that there is none |
 //! | `bound` | the verdict |
 
@@ -26,6 +27,7 @@ mod report;
 mod servers;
 mod shapes;
 mod space;
+mod table;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -41,7 +43,8 @@ use space::Space;
 
 /// Checks a plan against a problem: every replica, devices, servers, load, claims, and the certificate of the bound.
 ///
-/// Takes a prediction for every replica of the space, and for every leaf of the certificate time proportional to replicas times rows.
+/// Takes a prediction for every replica of the space, for every leaf of a tree time proportional to replicas times rows, and for tables
+/// time proportional to the pairs of their vectors, which are at most 3 · 10⁸.
 pub fn check(problem: &Problem, plan: &ServingPlanDocument) -> Report {
     let (space, mut findings) = (Space::new(problem), Findings::default());
     claims::names(problem, plan, &mut findings);

@@ -47,7 +47,8 @@ pub enum Verdict {
     NotVerified,
     /// The certificate proves the bound.
     Verified {
-        /// The bound that the certificate proves, in the unit of the goal, after rounding against the claim.
+        /// The bound that the certificate proves, in the unit of the goal, after rounding against the claim;
+        /// infinite if it proves that there is no plan.
         proved: f64,
     },
     /// A plan has a better value than the bound allows.

@@ -35,7 +35,7 @@ pub(super) struct Totals {
 }
 
 /// Whether a sum exceeds its limit by more than rounding; true for a sum that is no number.
-fn exceeds(sum: f64, limit: f64) -> bool {
+pub(super) fn exceeds(sum: f64, limit: f64) -> bool {
     let slack = tolerance::VALUE_RELATIVE * sum.abs().max(limit.abs());
     !matches!(sum.partial_cmp(&(limit + slack)), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal))
 }

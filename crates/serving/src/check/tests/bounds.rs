@@ -64,7 +64,7 @@ impl Search<'_> {
 }
 
 /// The best objectives of all plans over the columns of a space: everywhere, and on both sides of a cut.
-fn brute(problem: &Problem, space: &Space, cut: (usize, u64)) -> [f64; 3] {
+pub(super) fn brute(problem: &Problem, space: &Space, cut: (usize, u64)) -> [f64; 3] {
     let columns = space.sizes.iter().enumerate().flat_map(|(index, size)| {
         size.columns.iter().map(move |column| {
             let part = Part {

@@ -1,6 +1,7 @@
 //! Brute force against rows, servers and bounds.
 
 mod bounds;
+mod optima;
 mod packing;
 
 use serde_json::json;

@@ -66,10 +66,10 @@ struct Counted {
 fn tabled(problem: &Problem, space: &Space, program: &Program) -> Counted {
     let counts = Table::new(problem, space).plan(problem);
     let goal = counts.as_ref().and_then(|counts| program.goal(counts));
-    // Without a plan no devices are enough: more than there are would be needed.
+    // Without a plan all devices are too few.
     let beyond = match problem.question.goal {
         ServingGoal::Throughput | ServingGoal::Cache => 0.0,
-        ServingGoal::Devices | ServingGoal::Price => -2.0 * available(problem) - 1.0,
+        ServingGoal::Devices | ServingGoal::Price => -available(problem) - 1.0,
     };
     let bound = claimed(problem.question.goal, goal.unwrap_or(beyond));
     Counted { counts, bound, certificate: ServingCertificateDocument::Table {} }

@@ -7,6 +7,9 @@ use stagewright_serving::Problem;
 
 use crate::tasks::Session;
 
+/// Requests in flight that no cluster has.
+const UNLIMITED: f64 = 1e9;
+
 /// The first cause that explains why there is no plan: memory, a limit on times, or the load.
 pub(super) fn reason(
     problem: &Problem,
@@ -16,9 +19,11 @@ pub(super) fn reason(
     let mut free = problem.clone();
     free.question.ttft_s = None;
     free.question.tpot_s = None;
-    free.question.concurrency = None;
     free.question.rate = None;
     free.question.goal = ServingGoal::Throughput;
+    // Single sequences and idle prefill replicas are the fastest; a limit in flight keeps the latter in the space.
+    free.question.max_batch = Some(1);
+    free.question.concurrency = Some(UNLIMITED);
     let space = Space::new(&free);
     for class in 0..problem.classes.len() {
         let own = space.columns.iter().filter(|column| column.class == class);
@@ -82,7 +87,7 @@ fn too_slow(problem: &Problem, columns: &[&Column]) -> Option<String> {
             && time > limit
         {
             let stages = column.shape.kinds.iter().map(|&kind| {
-                format!("{} tp{}", problem.fleet.kinds[kind].name, column.shape.parallel.tensor)
+                format!("{} tp{}", problem.fleet.kinds[kind].device.name, column.shape.parallel.tensor)
             });
             let modes: &[ServingMode] = &question.modes;
             let other = if modes.len() == 1 { ", or allow the other mode" } else { "" };

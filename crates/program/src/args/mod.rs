@@ -73,7 +73,7 @@ impl Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Find a plan and prove how good it is
-    Plan(PlanArguments),
+    Plan(Box<PlanArguments>),
     /// Show lower bounds by source, without a plan
     Bound(BoundArguments),
     /// Verify a plan independently: feasibility, value, claims

@@ -82,7 +82,7 @@ fn plan_arguments(entry: &Entry, others: &str, model: &Path) -> Result<PlanArgum
     let words = format!("plan {others} {} -- MODEL", entry.options);
     let Command::Plan(mut arguments) = parsed(entry, &words)? else { return Err(not_a(entry, "plan")) };
     arguments.model.model = model.to_owned();
-    Ok(arguments)
+    Ok(*arguments)
 }
 
 /// Parses a line of words as a command.

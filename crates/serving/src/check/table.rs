@@ -133,7 +133,7 @@ impl Grid {
         digits.fold(0, |number, (&digit, &limit)| number * (limit as usize + 1) + digit as usize)
     }
 
-    /// What is left of the limits beside a vector within them.
+    /// Rest of the limits beside a vector within them.
     fn room(&self, vector: &[u64]) -> Vec<u64> {
         self.limits.iter().zip(vector).map(|(limit, taken)| limit - taken).collect()
     }

@@ -245,7 +245,8 @@ class Task:
 class Answer:
     """The plan that answers a :class:`Task`, with a lower bound, or the reason why there is no plan.
 
-    Values and bounds are seconds; for a strategy problem costs, and for layer flows and serving plans what their goals count.
+    Values and bounds are seconds; for a strategy problem costs, and for a layer flow or a serving plan what its goal
+    counts.
     """
 
     def __init__(self, native: _native.TaskAnswer) -> None:

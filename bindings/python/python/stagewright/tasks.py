@@ -16,7 +16,7 @@ _TEXTS = ("rate", "ttft", "tpot", "memory_share")
 """Options of serving plans that the program reads as texts with units."""
 
 
-def _text(name: str, value: Any) -> Any:
+def _with_unit(name: str, value: Any) -> Any:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return repr(value) if name in _TEXTS and is_number else value
 
@@ -147,7 +147,7 @@ class Task:
         }
         if serving is not None:
             given["serve"] = True
-            given.update({name: _text(name, value) for name, value in serving.items()})
+            given.update({name: _with_unit(name, value) for name, value in serving.items()})
         arguments = {
             "model": os.fspath(model),
             "cluster": None if cluster is None else os.fspath(cluster),

@@ -89,7 +89,7 @@ struct Case {
     situation: Situation,
     ttft: f64,
     tpot: f64,
-    /// That of the rate, by Little's law.
+    /// Deviation of the rate, by Little's law.
     rate: f64,
 }
 

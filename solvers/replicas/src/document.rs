@@ -16,7 +16,7 @@ impl Solution {
         let bound = ServingBoundDocument {
             value: Some(self.bound).filter(|bound| bound.is_finite()),
             source: self.source().into(),
-            certificate: Some(self.certificate.clone()),
+            certificate: self.certificate.clone(),
         };
         let document = planned(NAME, problem, cluster, (self.plan.as_ref(), status, bound), took);
         ServingPlanDocument { stop: self.stop.map(|reason| reason.name().to_owned()), ..document }

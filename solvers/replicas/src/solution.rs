@@ -32,8 +32,9 @@ impl Solution {
     /// Name of the kind of evidence.
     pub fn source(&self) -> &'static str {
         match self.certificate {
-            ServingCertificateDocument::Tree { .. } => "prices",
-            ServingCertificateDocument::Table {} => "table",
+            Some(ServingCertificateDocument::Tree { .. }) => "prices",
+            Some(ServingCertificateDocument::Table {}) => "table",
+            None => "none",
         }
     }
 }
@@ -45,13 +46,10 @@ pub struct Solution {
     pub status: Status,
     /// The best plan found.
     pub plan: Option<Plan>,
-    /// Bound on the value of every plan, in the direction of the goal.
+    /// Bound on the value of every plan, in the direction of the goal; infinite if there is none.
     pub bound: f64,
-    /// The evidence of the bound.
-    pub certificate: ServingCertificateDocument,
-    /// Increase of the goal with one more device of every kind, by the prices of the relaxation; for a goal that is minimised, the
-    /// decrease.
-    pub device_prices: Vec<f64>,
+    /// The evidence of the bound; `None` if there is no bound.
+    pub certificate: Option<ServingCertificateDocument>,
     /// Reason why the solve ended before a proof.
     pub stop: Option<StopReason>,
     /// All replicas that meet the limits.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stagewright_core::document::{ServingCertificateDocument, ServingGoal};
-use stagewright_core::solver::{Context, Event, SolveError, Status};
+use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance;
 use stagewright_serving::Problem;
 
@@ -30,29 +30,36 @@ const MARGIN: f64 = 1e-10;
 /// If threads cannot be started.
 pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
     phase("replicas", context);
-    let space = context.in_pool(|| Space::new(problem))?;
+    let stop = context.stop().clone();
+    let Some(space) = context.in_pool(|| Space::new(problem, &stop))? else {
+        return Ok(unknown(problem, stop.reason()));
+    };
     let program = Program::new(problem, &space);
-    let mut tree = Tree::new(&program, &space);
-    let device_prices = tree.root_prices()[..problem.fleet.kinds.len()].to_vec();
     let goal = problem.question.goal;
     let answer = if table::is_for(problem) {
         phase("tables", context);
         tabled(problem, &space, &program)
     } else {
         phase("counts", context);
-        grown(problem, &space, &program, &mut tree, context)
+        grown(problem, &space, &program, context)
     };
     let plan = answer.counts.and_then(|counts| plan(problem, &space, &program, &counts));
     let status = match &plan {
         Some(plan) if is_reached(goal, plan.value, answer.bound) => Status::Optimal,
         Some(_) => Status::Feasible,
-        None if is_impossible(problem, answer.bound) => Status::Infeasible,
+        None if is_impossible(problem, &program, answer.bound) => Status::Infeasible,
         None => Status::Unknown,
     };
     let is_proved = matches!(status, Status::Optimal | Status::Infeasible);
-    let stop = context.stop().reason().filter(|_| !is_proved);
-    let (bound, certificate) = (answer.bound, answer.certificate);
-    Ok(Solution { status, plan, bound, certificate, device_prices, stop, space })
+    let stop = stop.reason().filter(|_| !is_proved);
+    let (bound, certificate) = (answer.bound, Some(answer.certificate));
+    Ok(Solution { status, plan, bound, certificate, stop, space })
+}
+
+/// The answer if not even the replicas were listed in time.
+fn unknown(problem: &Problem, stop: Option<StopReason>) -> Solution {
+    let bound = if problem.question.goal.is_maximised() { f64::INFINITY } else { f64::NEG_INFINITY };
+    Solution { status: Status::Unknown, plan: None, bound, certificate: None, stop, space: Space::default() }
 }
 
 /// Numbers of replicas by column, with a bound in the direction of the goal.
@@ -76,13 +83,8 @@ fn tabled(problem: &Problem, space: &Space, program: &Program) -> Counted {
 }
 
 /// Good numbers by HiGHS, and the bound of a tree.
-fn grown(
-    problem: &Problem,
-    space: &Space,
-    program: &Program,
-    tree: &mut Tree,
-    context: &mut Context<'_>,
-) -> Counted {
+fn grown(problem: &Problem, space: &Space, program: &Program, context: &mut Context<'_>) -> Counted {
+    let mut tree = Tree::new(program, space);
     let stop = context.stop().clone();
     let time = stop.remaining().map_or(WHOLE_TIME, |left| left.mul_f64(WHOLE_SHARE).min(WHOLE_TIME));
     let found = whole(program, tree.root(), time);
@@ -128,10 +130,10 @@ fn is_reached(goal: ServingGoal, value: f64, bound: f64) -> bool {
     tolerance::gap(larger, smaller) == 0.0
 }
 
-/// Whether a bound is beyond what any plan has.
-fn is_impossible(problem: &Problem, bound: f64) -> bool {
+/// Whether a bound is beyond what any plan has. An upper bound of R is 0 up to the rounding of the largest rates.
+fn is_impossible(problem: &Problem, program: &Program, bound: f64) -> bool {
     match problem.question.goal {
-        ServingGoal::Throughput => bound <= 0.0,
+        ServingGoal::Throughput => bound <= tolerance::VALUE_RELATIVE * program.most_flow,
         ServingGoal::Cache => bound < 0.0,
         ServingGoal::Devices | ServingGoal::Price => bound > available(problem),
     }

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use stagewright_core::document::{
     ServingGoal, ServingMode, ServingRole, ServingSizeDocument, ServingStageDocument,
 };
+use stagewright_core::solver::Stop;
 use stagewright_serving::fleet::{BUSIEST, UTILISATIONS};
 use stagewright_serving::{Offer, Parallel, Problem, Terms, Worker};
 
@@ -71,22 +72,24 @@ pub struct Space {
 }
 
 impl Space {
-    /// All replicas of a problem. Shapes are priced in parallel, on the threads of the current pool.
-    pub fn new(problem: &Problem) -> Space {
-        let shapes = shapes(problem);
+    /// All replicas of a problem; `None` if a limit or an interrupt ends it before, since a part of them bounds nothing. Shapes are
+    /// priced in parallel, on the threads of the current pool.
+    pub fn new(problem: &Problem, stop: &Stop) -> Option<Space> {
+        let shapes = &shapes(problem);
+        let priced = |class, role, slowest| priced(problem, shapes, (class, role, slowest), stop);
         let modes = &problem.question.modes;
         let mut found: Vec<(ServingSizeDocument, Column)> = Vec::new();
         for class in 0..problem.classes.len() {
             if modes.contains(&ServingMode::Aggregated) {
-                found.extend(priced(problem, &shapes, class, ServingRole::Aggregated, f64::INFINITY));
+                found.extend(priced(class, ServingRole::Aggregated, f64::INFINITY)?);
             }
             if modes.contains(&ServingMode::Disaggregated) {
-                let decodes = priced(problem, &shapes, class, ServingRole::Decode, f64::INFINITY);
+                let decodes = priced(class, ServingRole::Decode, f64::INFINITY)?;
                 let tpots = decodes.iter().filter_map(|(_, column)| column.offer.tpot);
                 let slowest = problem.question.tpot_s.unwrap_or_else(|| tpots.fold(0.0, f64::max));
                 if !decodes.is_empty() {
                     found.extend(decodes);
-                    found.extend(priced(problem, &shapes, class, ServingRole::Prefill, slowest));
+                    found.extend(priced(class, ServingRole::Prefill, slowest)?);
                 }
             }
         }
@@ -112,7 +115,7 @@ impl Space {
                     .map(|column| Column { size: index, ..column.clone() }),
             );
         }
-        space
+        Some(space)
     }
 }
 
@@ -249,15 +252,17 @@ fn groups(problem: &Problem, shape: &Shape) -> Option<Vec<(u32, u64, u64)>> {
     Some(groups)
 }
 
-/// All shapes at all batches in a role.
+/// All shapes at all batches for a class in a role; `None` if a limit ends it before.
 fn priced(
     problem: &Problem,
     shapes: &[Shape],
-    class: usize,
-    role: ServingRole,
-    slowest: f64,
-) -> Vec<(ServingSizeDocument, Column)> {
+    (class, role, slowest): (usize, ServingRole, f64),
+    stop: &Stop,
+) -> Option<Vec<(ServingSizeDocument, Column)>> {
     let of_shape = |shape: &Shape| -> Vec<(ServingSizeDocument, Column)> {
+        if stop.reason().is_some() {
+            return Vec::new();
+        }
         let Some(groups) = groups(problem, shape) else { return Vec::new() };
         let key = ServingSizeDocument { role, class: class as u32, groups };
         let stages: Option<Vec<(usize, Worker)>> =
@@ -267,7 +272,8 @@ fn priced(
         let pricing = Pricing { problem, stages: &stages, terms, role, class, slowest };
         pricing.columns(shape).into_iter().map(|column| (key.clone(), column)).collect()
     };
-    shapes.par_iter().flat_map_iter(of_shape).collect()
+    let found = shapes.par_iter().flat_map_iter(of_shape).collect();
+    stop.reason().is_none().then_some(found)
 }
 
 /// Prices one shape in one role.

@@ -76,11 +76,6 @@ impl<'p> Tree<'p> {
         &self.nodes[0].ranges
     }
 
-    /// Prices at the root.
-    pub(crate) fn root_prices(&self) -> &[f64] {
-        &self.nodes[0].prices
-    }
-
     /// The weakest bound of all leaves.
     pub(crate) fn bound(&self) -> f64 {
         let leaves = self.nodes.iter().filter(|node| node.children.is_none());
@@ -102,7 +97,8 @@ impl<'p> Tree<'p> {
                 self.open.push(open);
                 return;
             }
-            let Some((size, most)) = self.branching(open.node) else { continue };
+            // The bound of the tree stays that of a leaf which cannot be divided.
+            let Some((size, most)) = self.branching(open.node) else { return };
             let mut ranges = self.nodes[open.node].ranges.clone();
             let high = std::mem::replace(&mut ranges.high[size], most);
             let below = self.add(ranges.clone());
@@ -113,8 +109,7 @@ impl<'p> Tree<'p> {
         }
     }
 
-    /// The size whose number is farthest from a whole one, with the number rounded down. Sizes are weighed by nothing else: those of a
-    /// role and class are few.
+    /// The size whose number is farthest from a whole one, with the number rounded down; `None` if all numbers are whole.
     fn branching(&self, node: usize) -> Option<(usize, u64)> {
         let counts = self.nodes[node].counts.as_ref()?;
         let numbers = self.program.sizes.iter().map(|range| counts[range.clone()].iter().sum::<f64>());

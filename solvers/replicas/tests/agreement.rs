@@ -9,7 +9,7 @@ use stagewright_formats::clusters;
 use stagewright_replicas::Solution;
 use stagewright_serving::{Problem, Verdict, check};
 
-use crate::fixture::{dense, question, solved};
+use crate::fixture::{dense, mixture, question, solved};
 
 /// The most combinations of replicas that are tried for a question.
 const COMBINATIONS: u64 = 200_000;
@@ -53,6 +53,7 @@ fn random(task: u64) -> (String, ServingQuestionDocument) {
     asked.tpot_s = random.random_bool(0.6).then(|| random.random_range(0.001..0.1));
     asked.max_batch = random.random_bool(0.7).then(|| random.random_range(1..6));
     asked.max_stages = random.random_range(1..4);
+    asked.engine = ["vllm", "sglang", "tensorrt-llm"][random.random_range(0..3)].to_owned();
     let cluster = CLUSTERS[random.random_range(0..CLUSTERS.len())].to_owned();
     if asked.goal == ServingGoal::Price {
         let kinds = clusters::find(&cluster).expect("a cluster").kinds;
@@ -166,14 +167,14 @@ fn value(problem: &Problem, solution: &Solution, counts: &[u64]) -> Option<f64> 
 
 #[test]
 fn plans_of_random_questions_are_checked_and_best() {
-    let model = dense(6, 1024, 8);
+    let models = [dense(6, 1024, 8), mixture()];
     let (mut optimal, mut compared, mut infeasible) = (0, 0, 0);
     for task in 0..500 {
         let (name, asked) = random(task);
+        let model = &models[usize::from(task % 4 == 3)];
         let cluster = clusters::find(&name).expect("a cluster");
         let shown = format!("{task}: {name} {asked:?}");
-        let problem =
-            Problem::new("question", ("model", &model), ("cluster", &cluster), asked).expect(&shown);
+        let problem = Problem::new("question", ("model", model), ("cluster", &cluster), asked).expect(&shown);
         let solution = solved(&problem);
         let plan = solution.document(&problem, &cluster, 0.0);
         let report = check(&problem, &plan);

@@ -18,6 +18,15 @@ pub(crate) fn dense(layers: u64, hidden: u64, heads: u64) -> Structure {
     read(&text)
 }
 
+/// A model with experts.
+pub(crate) fn mixture() -> Structure {
+    read(
+        r#"{"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 1024, "num_attention_heads": 8,
+            "num_key_value_heads": 4, "intermediate_size": 2048, "num_local_experts": 8, "num_experts_per_tok": 2,
+            "vocab_size": 32000, "torch_dtype": "bfloat16"}"#,
+    )
+}
+
 pub(crate) fn read(text: &str) -> Structure {
     huggingface::read("config.json", text.as_bytes(), None, &Reading::default()).expect("a configuration")
 }

@@ -8,7 +8,7 @@ const JOINT: &[Kind] = &[Kind::Joint];
 const EITHER: &[Kind] = &[Kind::Placement, Kind::Joint];
 const LOCAL: &[Kind] = &[Kind::Local];
 const SERVING: &[Kind] = &[Kind::Serving];
-/// Those about one machine, or about engines on several.
+/// Questions about running engines on one machine or several.
 const DEPLOYED: &[Kind] = &[Kind::Local, Kind::Serving];
 const ON_DEVICES: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local];
 const ON_CLUSTERS: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Serving];

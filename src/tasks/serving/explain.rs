@@ -1,5 +1,7 @@
 //! `explain` of a serving plan: what binds each replica, what one more device is worth, and what other limits give.
 
+use std::time::Instant;
+
 use serde::Serialize;
 use stagewright_core::document::{ReplicaDocument, ServingGoal, ServingPlanDocument, ServingRole};
 use stagewright_report::grid::{Column, Grid};
@@ -81,6 +83,14 @@ pub(super) fn explain(
         return Err(Failure::new(U008, "the plan has no value to explain").at(label).help(help));
     };
     let problem = &task.problem;
+    for (index, replica) in plan.replicas.iter().enumerate() {
+        let is_known =
+            problem.classes.len() > replica.class as usize && problem.given(&replica.stages).is_some();
+        if !is_known {
+            let cause = format!("replicas[{index}] is no replica of the model and the cluster");
+            return Err(Failure::new(U008, cause).at(label).help("`check` says what is wrong"));
+        }
+    }
     let replicas = plan.replicas.iter().map(|replica| Binding {
         count: replica.count,
         role: replica.role,
@@ -90,7 +100,10 @@ pub(super) fn explain(
     let replicas = replicas.collect();
     let pools = (0..problem.classes.len()).map(|class| pools(plan, class as u32)).collect();
     let (what_ifs, frontier) = match asked.what_if {
-        true => (what_ifs(problem, session), frontier(problem, session)),
+        true => {
+            let mut asking = Asking::new(session);
+            (what_ifs(task, &mut asking), frontier(problem, &mut asking))
+        }
         false => (Vec::new(), Vec::new()),
     };
     let goal = problem.question.goal;
@@ -141,34 +154,51 @@ fn pools(plan: &ServingPlanDocument, class: u32) -> Option<Pools> {
     (prefill > 0.0 || decode > 0.0).then_some(Pools { prefill, decode })
 }
 
-/// The value of the best plan of a changed question.
-fn value(problem: &Problem, session: &mut Session<'_>) -> Option<f64> {
-    let mut context = session.context();
-    solve_other(problem, &mut context)?.plan.map(|plan| plan.value)
+/// Changed questions, all within one limit of time.
+struct Asking<'s, 'o> {
+    session: &'s mut Session<'o>,
+    started: Instant,
+}
+
+impl<'s, 'o> Asking<'s, 'o> {
+    fn new(session: &'s mut Session<'o>) -> Asking<'s, 'o> {
+        Asking { session, started: Instant::now() }
+    }
+
+    /// The value of the best plan of a changed question; `None` if there is none, or no time is left.
+    fn value(&mut self, name: String, problem: &Problem) -> Option<f64> {
+        self.session.begin(name);
+        let limit = self.session.options.settings.limits.time;
+        let left = limit.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        let options = self.session.options.clone().time_limit(left);
+        let mut context = options.context(self.session.observer);
+        solve_other(problem, &mut context)?.plan.map(|plan| plan.value)
+    }
 }
 
 /// One more device of each kind, and one less.
-fn what_ifs(problem: &Problem, session: &mut Session<'_>) -> Vec<WhatIf> {
+fn what_ifs(task: &Serving, asking: &mut Asking<'_, '_>) -> Vec<WhatIf> {
+    let problem = &task.problem;
     let mut found = Vec::new();
     for kind in 0..problem.fleet.kinds.len() {
-        let name = &problem.fleet.kinds[kind].name;
-        let mut more = problem.clone();
-        more.fleet.kinds[kind].count += 1;
-        session.begin(format!("what if: one more {name}"));
-        found.push(WhatIf { change: format!("one more {name}"), value: value(&more, session) });
-        let mut fewer = problem.clone();
-        fewer.fleet.kinds[kind].count -= 1;
-        if fewer.fleet.kinds[kind].count == 0 {
-            continue;
+        let name = text::kind(&problem.fleet.kinds[kind].name, &task.cluster);
+        let mut changed = |change: String, count: u64| {
+            let mut other = problem.clone();
+            other.fleet.kinds[kind].count = count;
+            let value = asking.value(format!("what if: {change}"), &other);
+            found.push(WhatIf { change, value });
+        };
+        let count = problem.fleet.kinds[kind].count;
+        changed(format!("one more {name}"), count + 1);
+        if count > 1 {
+            changed(format!("one {name} fails"), count - 1);
         }
-        session.begin(format!("what if: one {name} fails"));
-        found.push(WhatIf { change: format!("one {name} fails"), value: value(&fewer, session) });
     }
     found
 }
 
 /// The best plans within multiples of the limits.
-fn frontier(problem: &Problem, session: &mut Session<'_>) -> Vec<Point> {
+fn frontier(problem: &Problem, asking: &mut Asking<'_, '_>) -> Vec<Point> {
     let (ttft, tpot) = (problem.question.ttft_s, problem.question.tpot_s);
     let scaled = |limit: Option<f64>, factor: f64| limit.map(|limit| limit * factor);
     let mut limits = Vec::new();
@@ -183,8 +213,7 @@ fn frontier(problem: &Problem, session: &mut Session<'_>) -> Vec<Point> {
         let mut other = problem.clone();
         other.question.ttft_s = ttft_s;
         other.question.tpot_s = tpot_s;
-        session.begin("frontier of limits".to_owned());
-        Point { ttft_s, tpot_s, value: value(&other, session) }
+        Point { ttft_s, tpot_s, value: asking.value("frontier of limits".to_owned(), &other) }
     };
     limits.into_iter().map(point).collect()
 }

@@ -5,6 +5,7 @@ use stagewright_replicas::{Column, Solution, Space};
 use stagewright_report::units::{bytes, seconds};
 use stagewright_serving::Problem;
 
+use super::text;
 use crate::tasks::Session;
 
 /// Requests in flight that no cluster has.
@@ -24,7 +25,10 @@ pub(super) fn reason(
     // Single sequences and idle prefill replicas are the fastest; a limit in flight keeps the latter in the space.
     free.question.max_batch = Some(1);
     free.question.concurrency = Some(UNLIMITED);
-    let space = Space::new(&free);
+    // Listing replicas again takes as long as before, for which there was time.
+    let Some(space) = Space::new(&free, session.context().stop()) else {
+        return "the time was too short to find the cause".into();
+    };
     for class in 0..problem.classes.len() {
         let own = space.columns.iter().filter(|column| column.class == class);
         let own: Vec<&Column> = own.collect();
@@ -41,15 +45,24 @@ pub(super) fn reason(
     free.question.goal = ServingGoal::Throughput;
     free.question.rate = None;
     free.question.concurrency = None;
-    match solve(&free, session).and_then(|solution| solution.plan) {
-        Some(plan) => format!(
-            "these devices serve {:.3} requests/s within the limits, which is less than the load; give more devices, a \
-             smaller load, or longer limits",
-            plan.rate
+    let Some(plan) = solve(&free, session).and_then(|solution| solution.plan) else {
+        return "each limit can be met alone, and not both together; give a longer one, or more devices"
+            .into();
+    };
+    let rate = text::rate(plan.rate);
+    match (problem.question.goal, problem.question.concurrency) {
+        (ServingGoal::Throughput, Some(concurrency)) => format!(
+            "no replicas work together at a concurrency of {concurrency}; without that limit these devices serve {rate} \
+             requests/s: allow more in flight, or aggregated replicas"
         ),
-        None => {
-            "each limit can be met alone, and not both together; give a longer one, or more devices".into()
-        }
+        (_, Some(concurrency)) => format!(
+            "these devices cannot keep {concurrency} requests in flight within the limits; they serve at most {rate} requests/s: give \
+             more devices, a smaller load, or longer limits"
+        ),
+        (_, None) => format!(
+            "these devices serve {rate} requests/s within the limits, which is less than the load; give more devices, a smaller \
+             load, or longer limits"
+        ),
     }
 }
 
@@ -58,8 +71,11 @@ fn unfitting(problem: &Problem, class: usize) -> String {
     let weights: f64 = problem
         .worker(0, stagewright_serving::Parallel::tensor(1))
         .map_or(0.0, |worker| worker.weight_bytes());
-    let devices =
-        problem.fleet.kinds.iter().map(|kind| format!("{} of {}", bytes(kind.device.memory), kind.name));
+    let devices = problem
+        .fleet
+        .kinds
+        .iter()
+        .map(|kind| format!("{} of {}", bytes(kind.device.memory), kind.device.name));
     format!(
         "no replica of at most {} stages holds the model's {} and one sequence of {} tokens: devices have {}; give more devices, or \
          --max-stages",

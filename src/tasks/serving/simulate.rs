@@ -6,7 +6,7 @@ use stagewright_report::grid::{Column, Grid};
 use stagewright_report::units::{percent, seconds};
 use stagewright_report::wrap::facts;
 use stagewright_serving::simulator::{
-    Arrivals, Fleet, Group, Outcome, Settings, Summary, TracedRequest, Traffic, simulate,
+    Arrivals, Fleet, Group, MOST_REQUESTS, Outcome, Settings, Summary, TracedRequest, Traffic, simulate,
 };
 
 use super::question::{Serving, duration};
@@ -19,7 +19,7 @@ use crate::tasks::{Shown, Simulating, json};
 const SCHEMA: &str = "stagewright.serving-simulation/1";
 
 /// Maximum number of events of a simulation.
-const EVENTS: u64 = 200_000_000;
+const EVENTS: u64 = 20_000_000;
 
 /// A simulation as JSON.
 #[derive(Clone, Serialize)]
@@ -42,8 +42,10 @@ struct Class {
     finished: u64,
     refused: u64,
     requests_per_s: f64,
-    ttft_s: Times,
-    tpot_s: Times,
+    /// Null if no request finished.
+    ttft_s: Option<Times>,
+    /// Null if no request with several tokens finished.
+    tpot_s: Option<Times>,
     /// Means by the formulas of the plan, weighted by rates; null where no replica has one.
     planned_ttft_s: Option<f64>,
     planned_tpot_s: Option<f64>,
@@ -107,15 +109,13 @@ pub(super) fn run(
         });
     }
     let (arrivals, name) = arrivals(task, plan, asked)?;
+    // A file of requests is measured from its beginning.
+    let is_trace = arrivals.iter().any(|arrivals| matches!(arrivals, Arrivals::Trace(_)));
+    let warm_up_s = if is_trace { 0.0 } else { asked.warm_up_s };
     let traffic = problem.classes.iter().zip(arrivals);
     let traffic = traffic.map(|(&class, arrivals)| Traffic { class, arrivals }).collect();
     let fleet = Fleet { traffic, groups, transfer: problem.fleet.transfer() };
-    let settings = Settings {
-        seed: asked.seed,
-        warm_up_s: asked.warm_up_s,
-        measured_s: asked.measured_s,
-        events: EVENTS,
-    };
+    let settings = Settings { seed: asked.seed, warm_up_s, measured_s: asked.measured_s, events: EVENTS };
     let outcome = simulate(label, &fleet, &settings)?;
     let document = document(plan, &outcome, name, asked.seed);
     Ok(Shown::new(json(&document)?, move |width| shown(&document, width)))
@@ -141,14 +141,29 @@ fn arrivals(
             .help("write poisson:12.5, closed:64, bursts:8:2s, or the path of a file of requests")
     };
     let whole = |share: f64, number: u64| (share * number as f64).round().max(1.0) as u64;
+    // Each request is an event at least.
+    let expected = |requests: f64| match requests <= EVENTS as f64 {
+        true => Ok(()),
+        false => {
+            Err(Failure::new(U001, format!("`{text}` has some {requests:.0e} requests, more than {EVENTS}"))
+                .at(asked.place.to_owned())
+                .help("give fewer, or a shorter --duration"))
+        }
+    };
+    let seconds = asked.warm_up_s + asked.measured_s;
     let parts: Vec<&str> = text.split(':').collect();
     let all: Vec<Arrivals> = match parts[..] {
         ["poisson", rate] => {
             let rate: f64 = rate.parse().map_err(|_| wrong())?;
+            expected(rate * seconds)?;
             shares.iter().map(|share| Arrivals::Poisson { rate: rate * share }).collect()
         }
         ["closed", number] => {
+            // The concurrency of a plan may be no whole number.
             let number: f64 = number.parse().map_err(|_| wrong())?;
+            if !(1.0..=MOST_REQUESTS as f64).contains(&number) {
+                return Err(wrong());
+            }
             shares
                 .iter()
                 .map(|&share| Arrivals::Closed { concurrency: whole(share, number as u64) })
@@ -156,7 +171,8 @@ fn arrivals(
         }
         ["bursts", size, every] => {
             let size: u64 = size.parse().map_err(|_| wrong())?;
-            let every_s = duration(every).ok_or_else(wrong)?;
+            let every_s = duration(every).filter(|_| size > 0).ok_or_else(wrong)?;
+            expected(size as f64 * (1.0 + seconds / every_s))?;
             shares.iter().map(|&share| Arrivals::Bursts { size: whole(share, size), every_s }).collect()
         }
         _ if shares.len() == 1 => vec![Arrivals::Trace(trace(&text)?)],
@@ -202,18 +218,15 @@ fn trace(path: &str) -> Result<Vec<TracedRequest>> {
 }
 
 fn document(plan: &ServingPlanDocument, outcome: &Outcome, arrivals: String, seed: u64) -> Document {
-    let times = |summary: &Summary| Times {
-        mean: summary.mean,
-        p50: summary.p50,
-        p95: summary.p95,
-        p99: summary.p99,
+    let times = |summary: &Summary, has_any: bool| {
+        has_any.then_some(Times { mean: summary.mean, p50: summary.p50, p95: summary.p95, p99: summary.p99 })
     };
     let classes = outcome.classes.iter().enumerate().map(|(class, own)| Class {
         finished: own.finished,
         refused: own.refused,
         requests_per_s: own.requests_per_s,
-        ttft_s: times(&own.ttft),
-        tpot_s: times(&own.tpot),
+        ttft_s: times(&own.ttft, own.finished > 0),
+        tpot_s: times(&own.tpot, own.tpot.mean > 0.0),
         planned_ttft_s: planned(plan, class, |replica| replica.ttft_s),
         planned_tpot_s: planned(plan, class, |replica| replica.tpot_s),
     });
@@ -253,10 +266,14 @@ fn planned(
 
 fn shown(document: &Document, width: Option<u16>) -> String {
     let cut = if document.is_cut { ", ended by the maximum number of events" } else { "" };
+    let finished: u64 = document.classes.iter().map(|class| class.finished).sum();
+    let refused: u64 = document.classes.iter().map(|class| class.refused).sum();
+    let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
     let mut text = facts(
         [
             ("arrivals", document.arrivals.clone()),
             ("measured", format!("{}{cut}", seconds(document.seconds))),
+            ("requests", format!("{finished} finished{refused}")),
         ],
         width,
     );
@@ -275,15 +292,18 @@ fn shown(document: &Document, width: Option<u16>) -> String {
         let rows =
             [("TTFT", &class.ttft_s, class.planned_ttft_s), ("TPOT", &class.tpot_s, class.planned_tpot_s)];
         for (name, times, planned) in rows {
+            let shown = |time: fn(&Times) -> f64| {
+                times.as_ref().map_or_else(String::new, |times| seconds(time(times)))
+            };
             let rate = if name == "TTFT" { format!("{:.3}", class.requests_per_s) } else { String::new() };
             grid.row([
                 index.to_string(),
                 name.to_owned(),
                 planned.map_or_else(String::new, seconds),
-                seconds(times.mean),
-                seconds(times.p50),
-                seconds(times.p95),
-                seconds(times.p99),
+                shown(|times| times.mean),
+                shown(|times| times.p50),
+                shown(|times| times.p95),
+                shown(|times| times.p99),
                 rate,
             ]);
         }

@@ -14,11 +14,16 @@ use crate::tasks::answer::checked_text;
 /// A value of a goal.
 pub(super) fn amount(goal: ServingGoal, value: f64) -> String {
     match goal {
-        ServingGoal::Throughput => format!("{value:.3} requests/s"),
+        ServingGoal::Throughput => format!("{} requests/s", rate(value)),
         ServingGoal::Devices => format!("{value:.0} devices"),
         ServingGoal::Price => format!("{value:.2} an hour"),
         ServingGoal::Cache => format!("{value:.0} tokens"),
     }
+}
+
+/// Requests a second in three digits at least.
+pub(super) fn rate(value: f64) -> String {
+    if value == 0.0 || value >= 0.1 { format!("{value:.3}") } else { format!("{value:.2e}") }
 }
 
 pub(super) fn shown(goal: ServingGoal, bound: &ServingBoundDocument) -> String {
@@ -56,11 +61,15 @@ pub(super) fn text(plan: &ServingPlanDocument, width: Option<u16>) -> String {
         (goal.name(), plan.value.map_or_else(|| "no plan".into(), |value| amount(goal, value))),
     ];
     let side = if goal.is_maximised() { "at most" } else { "at least" };
-    rows.push(("bound", format!("{} {side}", shown(goal, &plan.bound))));
+    let side = plan.bound.value.map_or_else(String::new, |_| format!(" {side}"));
+    rows.push(("bound", shown(goal, &plan.bound) + &side));
     rows.extend(plan.gap.map(|gap| ("gap", percent(gap))));
     if let (Some(rate), Some(tokens), Some(devices)) = (plan.requests_per_s, plan.tokens_per_s, plan.devices)
     {
-        rows.push(("serves", format!("{rate:.3} requests/s, {tokens:.0} tokens/s, {devices} devices")));
+        rows.push((
+            "serves",
+            format!("{} requests/s, {tokens:.0} tokens/s, {devices} devices", self::rate(rate)),
+        ));
     }
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
     rows.push(("status", format!("{}{stopped}", plan.status.name())));
@@ -97,7 +106,7 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
             format!("{}{class}", replica.role.name()),
             stages(replica, &plan.cluster),
             batch,
-            format!("{:.3}", replica.requests_per_s),
+            rate(replica.requests_per_s),
             replica.ttft_s.map_or_else(String::new, seconds),
             replica.tpot_s.map_or_else(String::new, seconds),
         ]);
@@ -105,17 +114,19 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
     grid.text(width)
 }
 
-/// Stages in short, equal neighbours together, with the classes of their devices, or where several kinds have one the names of kinds.
+/// Name of a kind for display: its class, unless several kinds have that.
+pub(super) fn kind<'c>(name: &'c str, cluster: &'c ClusterDocument) -> &'c str {
+    let class = cluster.kinds.iter().find(|kind| kind.name == name).map(|kind| kind.class.as_str());
+    let is_alone = |class: &&str| cluster.kinds.iter().filter(|kind| kind.class == **class).count() == 1;
+    class.filter(is_alone).unwrap_or(name)
+}
+
+/// Stages in short, equal neighbours together.
 pub(super) fn stages(replica: &ReplicaDocument, cluster: &ClusterDocument) -> String {
-    let kind = |name: &str| {
-        let class = cluster.kinds.iter().find(|kind| kind.name == name).map(|kind| kind.class.as_str());
-        let is_alone = |class: &&str| cluster.kinds.iter().filter(|kind| kind.class == **class).count() == 1;
-        class.filter(is_alone).unwrap_or(name).to_owned()
-    };
     let degrees = |stage: &ServingStageDocument| {
         let data = if stage.data > 1 { format!(" dp{}", stage.data) } else { String::new() };
         let experts = if stage.experts > 1 { format!(" ep{}", stage.experts) } else { String::new() };
-        format!("{} tp{}{data}{experts}", kind(&stage.kind), stage.tensor)
+        format!("{} tp{}{data}{experts}", kind(&stage.kind, cluster), stage.tensor)
     };
     let [only] = &replica.stages[..] else {
         let alike = |left: &ServingStageDocument, right: &ServingStageDocument| {

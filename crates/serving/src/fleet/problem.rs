@@ -1,8 +1,8 @@
 //! A serving question with everything that prices its replicas.
 
 use stagewright_core::document::{
-    ClusterDocument, RequestClassDocument, ServingFactorDocument, ServingGoal, ServingQuestionDocument,
-    ServingStageDocument,
+    ClusterDocument, RequestClassDocument, ServingFactorDocument, ServingGoal, ServingMode,
+    ServingQuestionDocument, ServingStageDocument,
 };
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
@@ -20,8 +20,14 @@ use crate::worker::{Speculation, Step, Worker};
 /// How far the shares of classes may be from 1 together.
 const SHARES: f64 = 1e-6;
 
+/// The smallest share of a class: replicas of its own for a rarer one would idle, and their numbers are lost in rounding.
+const RAREST: f64 = 1e-3;
+
 /// The largest number that a load, a price or a limit may have.
 const MOST: f64 = 1e12;
+
+/// The largest number of shapes of replicas times classes, which take some ten seconds to list.
+const SHAPES: f64 = 2e4;
 
 /// A question about replicas: model, engine, devices, classes, load, limits and goal.
 #[derive(Debug, Clone)]
@@ -74,7 +80,29 @@ impl Problem {
                 wrong("cache", format!("unknown encoding `{name}`"), "give one such as bf16 or fp8")
             })?,
         };
-        Ok(Problem { model, engine: constants, fleet, question, classes, cache })
+        let problem = Problem { model, engine: constants, fleet, question, classes, cache };
+        let shapes = problem.most_shapes() * problem.classes.len() as f64;
+        if shapes > SHAPES {
+            let message = format!("up to {shapes:.0} shapes of replicas, more than {SHAPES:.0}");
+            return Err(wrong("max_stages", message, "allow fewer stages, or give fewer kinds or classes"));
+        }
+        Ok(problem)
+    }
+
+    /// An upper bound on the number of shapes of replicas: degrees of tensors and experts times multisets of kinds.
+    fn most_shapes(&self) -> f64 {
+        let kinds = &self.fleet.kinds;
+        let largest = kinds.iter().map(|kind| kind.count.min(kind.device.server)).max().unwrap_or(0);
+        let powers = |number: u64| f64::from(number.checked_ilog2().map_or(0, |power| power + 1));
+        let stages = (self.model.layers.len() as u64).min(u64::from(self.question.max_stages));
+        let stages = stages.min(self.fleet.devices()) as f64;
+        let chains: f64 = (1..=kinds.len()).map(|kind| (stages + kind as f64) / kind as f64).product();
+        let degrees = powers(largest);
+        if !self.has_experts() {
+            return degrees * (chains - 1.0);
+        }
+        let data = powers(self.fleet.devices());
+        2.0 * degrees * (chains - 1.0) + degrees * data * (degrees + data) * kinds.len() as f64
     }
 
     /// Conditions of a class for replicas with devices of some kinds: the largest factors of their classes count.
@@ -180,6 +208,9 @@ fn check(label: &str, question: &ServingQuestionDocument, fleet: &Fleet) -> Resu
             return wrong(name, format!("`{name}` is {value}"), "give a positive number");
         }
     }
+    if let Some(concurrency) = question.concurrency.filter(|concurrency| *concurrency < 1.0) {
+        return wrong("concurrency", format!("`concurrency` is {concurrency}"), "give at least 1");
+    }
     if question.concurrency.is_some() && question.rate.is_some() {
         return wrong("rate", "the load has a rate and a concurrency".into(), "give one of them");
     }
@@ -187,14 +218,23 @@ fn check(label: &str, question: &ServingQuestionDocument, fleet: &Fleet) -> Resu
         return wrong("classes", "there is no class of requests".into(), "give at least one");
     }
     let shares: f64 = question.classes.iter().map(|class| class.share).sum();
-    let is_share = |share: f64| share > 0.0 && share <= 1.0 + SHARES;
-    if !question.classes.iter().all(|class| is_share(class.share)) || (shares - 1.0).abs() > SHARES {
+    if (shares - 1.0).abs() > SHARES || shares.is_nan() {
         return wrong("classes", format!("the shares add up to {shares}"), "give shares that add up to 1");
+    }
+    if let Some(class) = question.classes.iter().find(|class| class.share < RAREST) {
+        let message = format!("a class has a share of {}, less than {RAREST}", class.share);
+        return wrong("classes", message, "leave out classes that are this rare");
     }
     let needs_load = matches!(question.goal, ServingGoal::Devices | ServingGoal::Price);
     if needs_load && question.concurrency.is_none() && question.rate.is_none() {
         let message = format!("the goal `{}` needs a load", question.goal.name());
         return wrong("rate", message, "give a rate or a concurrency");
+    }
+    let has_load = question.concurrency.is_some() || question.rate.is_some();
+    let is_plain = question.classes.len() == 1 && !question.modes.contains(&ServingMode::Disaggregated);
+    if question.goal == ServingGoal::Cache && !has_load && !is_plain {
+        let message = "several classes, or pools, have caches only for a load".into();
+        return wrong("rate", message, "give a rate, or one class and aggregated replicas alone");
     }
     if question.goal != ServingGoal::Throughput
         && question.concurrency.is_some()

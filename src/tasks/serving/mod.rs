@@ -57,7 +57,7 @@ impl Serving {
     }
 
     /// The answer as a document, with the reason if there is no plan.
-    fn answered(&self, session: &mut Session<'_>) -> Result<(ServingPlanDocument, Solution)> {
+    fn answered(&self, session: &mut Session<'_>) -> Result<ServingPlanDocument> {
         let (solution, took) = self.solved(session)?;
         let document = solution.document(&self.problem, &self.cluster, took);
         let mut document =
@@ -68,7 +68,7 @@ impl Serving {
                 solve_other(problem, &mut context)
             }));
         }
-        Ok((document, solution))
+        Ok(document)
     }
 }
 
@@ -121,12 +121,12 @@ impl Task for Serving {
     }
 
     fn solve(&self, session: &mut Session<'_>) -> Result<Answer> {
-        let (document, _) = self.answered(session)?;
+        let document = self.answered(session)?;
         Ok(Answer::new(Document::Serving(Box::new(document)), ServingSheet))
     }
 
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {
-        let (document, _) = self.answered(session)?;
+        let document = self.answered(session)?;
         let (goal, bound) = (self.problem.question.goal, document.bound);
         let json = bound_json(&bound)?;
         Ok(Bounds {

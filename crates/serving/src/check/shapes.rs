@@ -31,11 +31,7 @@ pub(super) fn allows(question: &ServingQuestionDocument, role: ServingRole) -> b
 
 /// Speculative decoding of the question.
 pub(super) fn speculation(problem: &Problem) -> Option<Speculation> {
-    problem.question.speculation.map(|document| Speculation {
-        drafts: document.drafts,
-        acceptance: document.acceptance,
-        draft_share: document.draft_share,
-    })
+    problem.question.speculation.map(Speculation::from)
 }
 
 /// Degrees of whole experts that the engine allows, in increasing order.

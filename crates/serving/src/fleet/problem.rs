@@ -155,8 +155,8 @@ impl Problem {
 
     /// A replica with the speculation of the question.
     pub(super) fn with_speculation<'a>(&self, replica: Replica<'a>) -> Replica<'a> {
-        match self.speculation() {
-            Some(speculation) => replica.with_speculation(speculation),
+        match self.question.speculation {
+            Some(speculation) => replica.with_speculation(speculation.into()),
             None => replica,
         }
     }
@@ -172,15 +172,6 @@ impl Problem {
             layers: worker.layers().len() as u32,
         };
         replica.stages().iter().zip(kinds).map(stage).collect()
-    }
-
-    fn speculation(&self) -> Option<Speculation> {
-        let document = self.question.speculation?;
-        Some(Speculation {
-            drafts: document.drafts,
-            acceptance: document.acceptance,
-            draft_share: document.draft_share,
-        })
     }
 
     /// Whether any layer has experts.
@@ -251,12 +242,7 @@ fn check(label: &str, question: &ServingQuestionDocument, fleet: &Fleet) -> Resu
         return wrong(name, format!("`{name}` is 0"), "give at least 1");
     }
     if let Some(speculation) = question.speculation {
-        let own = Speculation {
-            drafts: speculation.drafts,
-            acceptance: speculation.acceptance,
-            draft_share: speculation.draft_share,
-        };
-        own.check(label)?;
+        Speculation::from(speculation).check(label)?;
     }
     for (name, price) in &question.prices {
         let is_of_kind = fleet.kinds.iter().any(|kind| kind.name == *name);

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::batch::{Prompt, Sequence};
 use stagewright_core::document::ServingRole;
 
+use super::batch::{Prompt, Sequence};
 use super::fleet::Group;
 use super::level::Level;
 use super::microbatch::Microbatch;

@@ -1,11 +1,10 @@
 //! The events of a simulation in their order.
 
+use stagewright_core::document::ServingRole;
 use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
-
-use stagewright_core::document::ServingRole;
 
 use super::arrivals::{Arrivals, MOST_REQUESTS, Source};
 use super::fleet::Fleet;

@@ -1,8 +1,8 @@
 //! Steps of a replica: microbatches on stages.
 
-use super::batch::Intake;
 use stagewright_core::document::ServingRole;
 
+use super::batch::Intake;
 use super::machine::Machine;
 use super::world::{Effect, Event, World};
 

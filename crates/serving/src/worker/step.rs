@@ -1,5 +1,6 @@
 //! Steps of a worker.
 
+use stagewright_core::document::SpeculationDocument;
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 
@@ -50,6 +51,13 @@ pub struct Speculation {
     pub acceptance: f64,
     /// Time of drafting a token, as a share of a decode step without drafts.
     pub draft_share: f64,
+}
+
+impl From<SpeculationDocument> for Speculation {
+    fn from(document: SpeculationDocument) -> Speculation {
+        let SpeculationDocument { drafts, acceptance, draft_share } = document;
+        Speculation { drafts, acceptance, draft_share }
+    }
 }
 
 impl Speculation {

@@ -2,7 +2,8 @@
 
 use rand::RngExt;
 use stagewright_core::document::{
-    PlanStatus, RequestClassDocument, ServingGoal, ServingMode, ServingQuestionDocument, ServingRole,
+    ClusterDocument, LinkDocument, PlanStatus, RequestClassDocument, ServerDocument, ServingGoal,
+    ServingMode, ServingQuestionDocument, ServingRole,
 };
 use stagewright_core::seed;
 use stagewright_formats::clusters;
@@ -17,7 +18,7 @@ const COMBINATIONS: u64 = 200_000;
 const CLUSTERS: [&str; 7] =
     ["1xl40s", "3xl40s", "5xa100", "2xh100+2xl40s", "1xa100+3xt4", "3xt4", "2xh100+1xa100+2xt4"];
 
-fn random(task: u64) -> (String, ServingQuestionDocument) {
+fn random(task: u64) -> (ClusterDocument, ServingQuestionDocument) {
     let mut random = seed::stream(7, task);
     let mut asked = question(random.random_range(1..3000), random.random_range(1..400));
     if random.random_bool(0.3) {
@@ -54,16 +55,21 @@ fn random(task: u64) -> (String, ServingQuestionDocument) {
     asked.max_batch = random.random_bool(0.7).then(|| random.random_range(1..6));
     asked.max_stages = random.random_range(1..4);
     asked.engine = ["vllm", "sglang", "tensorrt-llm"][random.random_range(0..3)].to_owned();
-    let cluster = CLUSTERS[random.random_range(0..CLUSTERS.len())].to_owned();
+    let mut cluster = clusters::find(CLUSTERS[random.random_range(0..CLUSTERS.len())]).expect("a cluster");
+    if random.random_bool(0.4) {
+        let link = LinkDocument { latency_s: 1e-5, bandwidth: 1e10 };
+        for kind in &mut cluster.kinds {
+            kind.server = Some(ServerDocument { devices: random.random_range(1..4), link });
+        }
+    }
     if asked.goal == ServingGoal::Price {
-        let kinds = clusters::find(&cluster).expect("a cluster").kinds;
-        asked.prices = kinds.into_iter().map(|kind| (kind.name, random.random_range(0.1..4.0))).collect();
+        let names = cluster.kinds.iter().map(|kind| kind.name.clone());
+        asked.prices = names.map(|name| (name, random.random_range(0.1..4.0))).collect();
     }
     (cluster, asked)
 }
 
-/// The best value of all plans; `None` if there is no plan, or too many combinations. Devices of the clusters are in one server a
-/// kind.
+/// The best value of all plans, `None` if there is none; nothing of too many combinations.
 fn best(problem: &Problem, solution: &Solution) -> Option<Option<f64>> {
     let mut search = Search { problem, solution, left: COMBINATIONS, best: None };
     let devices: Vec<u64> = problem.fleet.kinds.iter().map(|kind| kind.count).collect();
@@ -144,7 +150,7 @@ fn value(problem: &Problem, solution: &Solution, counts: &[u64]) -> Option<f64> 
         (_, Some(load)) if !is_throughput => rate >= load * (1.0 - slack),
         _ => true,
     };
-    if !is_kept || rate <= 0.0 {
+    if !is_kept || rate <= 0.0 || !is_packed(problem, solution, counts) {
         return None;
     }
     let used = |price: &dyn Fn(&str) -> f64| -> f64 {
@@ -165,15 +171,47 @@ fn value(problem: &Problem, solution: &Solution, counts: &[u64]) -> Option<f64> 
     })
 }
 
+/// Whether all groups of devices find servers, however they are tried.
+fn is_packed(problem: &Problem, solution: &Solution, counts: &[u64]) -> bool {
+    problem.fleet.kinds.iter().enumerate().filter(|(_, kind)| !kind.is_one_server()).all(|(index, kind)| {
+        let server = kind.device.server;
+        let mut room = vec![server; (kind.count / server) as usize];
+        room.push(kind.count % server);
+        let mut groups = Vec::new();
+        for (column, &count) in solution.space.columns.iter().zip(counts) {
+            let own =
+                solution.space.sizes[column.size].key.groups.iter().filter(|group| group.0 as usize == index);
+            for &(_, devices, number) in own {
+                // Groups of several servers are that many groups of whole ones.
+                let parts = (devices / server).max(1);
+                groups.extend(std::iter::repeat_n(devices / parts, (parts * number * count) as usize));
+            }
+        }
+        place(&groups, &mut room)
+    })
+}
+
+fn place(groups: &[u64], room: &mut [u64]) -> bool {
+    let Some((&devices, rest)) = groups.split_first() else { return true };
+    (0..room.len()).any(|server| {
+        if room[server] < devices {
+            return false;
+        }
+        room[server] -= devices;
+        let is_placed = place(rest, room);
+        room[server] += devices;
+        is_placed
+    })
+}
+
 #[test]
 fn plans_of_random_questions_are_checked_and_best() {
     let models = [dense(6, 1024, 8), mixture()];
     let (mut optimal, mut compared, mut infeasible) = (0, 0, 0);
     for task in 0..500 {
-        let (name, asked) = random(task);
+        let (cluster, asked) = random(task);
         let model = &models[usize::from(task % 4 == 3)];
-        let cluster = clusters::find(&name).expect("a cluster");
-        let shown = format!("{task}: {name} {asked:?}");
+        let shown = format!("{task}: {} {:?} {asked:?}", cluster.name, cluster.kinds[0].server);
         let problem = Problem::new("question", ("model", model), ("cluster", &cluster), asked).expect(&shown);
         let solution = solved(&problem);
         let plan = solution.document(&problem, &cluster, 0.0);

@@ -70,8 +70,9 @@ fn problem(random: &mut Random) -> Problem {
     let goal = ["throughput", "throughput", "devices", "price", "cache"][random.range(0, 4) as usize];
     let modes = [json!(["aggregated"]), json!(["disaggregated"]), json!(["aggregated", "disaggregated"])];
     let engine = ["vllm", "sglang"][random.range(0, 1) as usize];
+    let modes = &modes[random.range(0, 2) as usize];
     let mut question = json!({"engine": engine, "goal": goal,
-        "modes": modes[random.range(0, 2) as usize], "max_stages": random.range(1, 2), "max_batch": random.range(1, 2)});
+        "modes": modes, "max_stages": random.range(1, 2), "max_batch": random.range(1, 2)});
     let is_single = random.range(0, 2) > 0;
     question["classes"] = match is_single {
         true => json!([{"input": 500, "output": 50, "share": 1.0}]),
@@ -83,11 +84,15 @@ fn problem(random: &mut Random) -> Problem {
         question["ttft_s"] = json!(0.3 + random.share());
         question["tpot_s"] = json!(0.002 + 0.05 * random.share());
     }
+    // Several classes, or pools, have caches only for a load.
+    let is_plain =
+        is_single && modes.as_array().is_some_and(|modes| modes.len() == 1 && modes[0] == "aggregated");
     match (goal, random.range(0, 2)) {
         ("devices" | "price", 0) if is_single => question["concurrency"] = json!(1.0 + 6.0 * random.share()),
         ("devices" | "price", _) => question["rate"] = json!(6.0 * random.share() + 1e-3),
         ("cache", 0) if is_single => question["concurrency"] = json!(1.0 + 3.0 * random.share()),
         ("throughput", 0) => question["concurrency"] = json!(1.0 + 5.0 * random.share()),
+        ("cache", _) if !is_plain => question["rate"] = json!(4.0 * random.share() + 1e-3),
         (_, 1) => question["rate"] = json!(4.0 * random.share() + 1e-3),
         _ => {}
     }

@@ -39,7 +39,7 @@ use stagewright_formats::{is_layer_flow, is_strategies};
 use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::units::seconds;
 
-use crate::code::U013;
+use crate::code::{U013, X001};
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::solve::Options;
@@ -58,7 +58,10 @@ pub use request::{
     ObjectiveOptions, ParallelOptions, Request, SelectionOptions, SolverChoice, is_same_objective,
     objective_of,
 };
-pub use serving::ServingOptions;
+pub use serving::{
+    ServingComparison, ServingOptions, ServingRow, serving_contenders, serving_csv, serving_json,
+    serving_table,
+};
 
 /// The kind of a question, and of the plan that answers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,6 +243,14 @@ pub trait Task: Send + Sync {
     /// Those of [`Task::entrants`], or a defect of a solver. Infeasibility and limits are statuses of rows.
     fn compare(&self, _contest: Contest<'_>, _session: &mut Session<'_>) -> Result<Comparison> {
         Err(compare::incomparable(self.kind()))
+    }
+
+    /// Compares serving plans, whose values are no seconds.
+    ///
+    /// # Errors
+    /// Those of [`Task::entrants`], or a defect of a solver. A question of another kind is not ranked (X001).
+    fn rank(&self, _contest: Contest<'_>, _session: &mut Session<'_>) -> Result<ServingComparison> {
+        Err(Failure::new(X001, format!("a {} is compared by seconds", self.kind().name())))
     }
 
     /// Writes a page of the best plan of a comparison, with its table; nothing if there is no plan. `cluster` names the cluster

@@ -40,6 +40,43 @@ fn configuration() -> String {
 }
 
 #[test]
+fn rules_are_compared_with_the_best_plan() {
+    let config = configuration();
+    let question = ["--serve", "--cluster", "3xh100+5xl40s", "--input", "2000", "--output", "400"];
+    let compared = |more: &[&str]| {
+        let arguments: Vec<&str> =
+            ["compare", &config].iter().chain(&question).chain(more).copied().collect();
+        run(&arguments)
+    };
+    let all = compared(&["--json"]);
+    assert_eq!(code(&all), Some(0), "{}", stderr(&all));
+    let all = json(&all);
+    assert_eq!(all["schema"], "stagewright.serving-comparison/1");
+    let model = &all["models"][0];
+    let rows = model["rows"].as_array().expect("rows");
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert_eq!((names[0], &rows[0]["status"]), ("best", &"optimal".into()));
+    let copies = rows.iter().find(|row| row["name"] == "copies").expect("copies");
+    assert!(copies["value"].as_f64() < rows[0]["value"].as_f64(), "{copies}");
+    assert!(copies["gap"].as_f64() > Some(0.01), "{copies}");
+    let csv = compared(&["--solvers", "best,copies", "--csv"]);
+    assert_eq!(stdout(&csv).lines().count(), 3, "{}", stdout(&csv));
+    for shape in ["--markdown", "--latex"] {
+        assert!(stdout(&compared(&["--solvers", "copies", shape])).contains("copies"), "{shape}");
+    }
+    for (wrong, error) in
+        [(["--solvers", "bets"], "U003"), (["--solvers", "none"], "U001"), (["--seeds", "3"], "U013")]
+    {
+        let refused = compared(&wrong);
+        assert_eq!(code(&refused), Some(2), "{wrong:?}");
+        assert!(stderr(&refused).contains(error), "{}", stderr(&refused));
+    }
+    assert_eq!(code(&compared(&["--solvers", "copies", "--gap", "10%"])), Some(4));
+    assert_eq!(code(&compared(&["--tpot", "1ms"])), Some(5));
+}
+
+#[test]
 fn a_plan_is_checked_and_a_forged_one_refused() {
     let files = folder(&[]);
     let plan = path(&files, "plan.json");

@@ -8,8 +8,8 @@ use stagewright::core::solver::{Observer, Silent};
 use stagewright::report::comparison::{Comparison, Contender, facts};
 use stagewright::report::wrap;
 use stagewright::tasks::{
-    self, Contest, Kind, Session, Task, check_names, comparisons_csv, comparisons_json, comparisons_latex,
-    comparisons_table,
+    self, Contest, Kind, ServingComparison, Session, Task, check_names, comparisons_csv, comparisons_json,
+    comparisons_latex, comparisons_table, serving_csv, serving_json, serving_table,
 };
 use stagewright::text::markdown;
 
@@ -60,6 +60,9 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         arguments.models.iter().map(|model| entry(arguments, model, &given)).collect();
     let entries = entries?;
     let kind = check(arguments, &entries, &given)?;
+    if kind == Kind::Serving {
+        return ranked(&rules, entries);
+    }
     let mut comparisons = Vec::new();
     let mut page = None;
     for entry in entries {
@@ -86,6 +89,41 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     Ok(match comparisons.iter().all(is_reached) {
         // A comparison of placements without any plan is a result as well.
         _ if kind == Kind::Joint && !comparisons.iter().any(Comparison::is_planned) => Exit::NoPlan,
+        true => Exit::Done,
+        false => Exit::GapNotReached,
+    })
+}
+
+/// Compares serving plans.
+fn ranked(rules: &Rules<'_>, entries: Vec<Entry>) -> Result<Exit> {
+    let arguments = rules.arguments;
+    let mut comparisons = Vec::new();
+    for entry in entries {
+        let hold =
+            |task: &dyn Task, contest: Contest<'_>, session: &mut Session<'_>| task.rank(contest, session);
+        comparisons.push(rules.with_contest(entry, hold)?.0);
+    }
+    if arguments.json {
+        output::data(&serving_json(&comparisons)?)?;
+    } else if arguments.csv {
+        output::data(&serving_csv(&comparisons)?)?;
+    } else {
+        let (grid, reasons) = serving_table(&comparisons);
+        let text = match () {
+            () if arguments.latex => grid.latex(comparisons.len() > 1),
+            () if arguments.markdown => grid.markdown(),
+            () => grid.text(output::width()),
+        };
+        let reasons = if reasons.is_empty() {
+            reasons
+        } else {
+            format!("\n{}", wrap::lines(&reasons, output::width()))
+        };
+        output::result(&(text + &reasons))?;
+    }
+    let is_reached = |gap| comparisons.iter().all(|comparison| comparison.is_within(gap));
+    Ok(match rules.solving.gap.is_none_or(is_reached) {
+        _ if !comparisons.iter().any(ServingComparison::is_planned) => Exit::NoPlan,
         true => Exit::Done,
         false => Exit::GapNotReached,
     })
@@ -125,6 +163,7 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
         local: Some(&arguments.local),
+        serving: Some(&arguments.serving),
         solve: Some(&arguments.solve),
         given: vec![
             ("solvers", !arguments.solvers.is_empty()),
@@ -153,6 +192,21 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
 impl Rules<'_> {
     /// Compares the contenders on a model, and returns its task as well.
     fn compare(&self, entry: Entry) -> Result<(Comparison, Box<dyn Task>)> {
+        let (comparison, task) =
+            self.with_contest(entry, |task, contest, session| task.compare(contest, session))?;
+        Ok((comparison, task))
+    }
+
+    /// Calls a function with the contest on a model, and returns the task of the model as well.
+    fn with_contest<T>(
+        &self,
+        entry: Entry,
+        hold: impl FnOnce(
+            &dyn Task,
+            Contest<'_>,
+            &mut Session<'_>,
+        ) -> std::result::Result<T, stagewright::failure::Failure>,
+    ) -> Result<(T, Box<dyn Task>)> {
         let Rules { arguments, verbose, .. } = *self;
         let Entry { name, task, given, recorded } = entry;
         let observer = |contender: &str, seed: u64| -> Box<dyn Observer> {
@@ -176,8 +230,8 @@ impl Rules<'_> {
         let note = &mut |line: &str| output::note(line);
         let mut silent = Silent;
         let options = self.solving.options().interrupt(interrupt::watch());
-        let comparison = task.compare(contest, &mut Session::new(options, &mut silent, note))?;
-        Ok((comparison, task))
+        let held = hold(&*task, contest, &mut Session::new(options, &mut silent, note))?;
+        Ok((held, task))
     }
 }
 

@@ -8,6 +8,7 @@ pub mod grid;
 pub mod html;
 pub mod joint;
 pub mod local;
+pub mod records;
 pub mod run;
 pub mod schedule;
 pub mod steady;

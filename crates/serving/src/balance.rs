@@ -49,6 +49,22 @@ pub fn balance(
     Some(best)
 }
 
+/// Ranges of equally many layers; those that remain go to the stages before the last, from the end, as vLLM does. `None` if there
+/// are fewer layers than stages.
+pub(crate) fn equal(layers: usize, stages: usize) -> Option<Vec<Range<usize>>> {
+    if layers < stages || stages == 0 {
+        return None;
+    }
+    let (share, rest) = (layers / stages, layers % stages);
+    let mut start = 0;
+    let range = |stage: usize| {
+        let is_longer = stage + 1 < stages && stage + 1 + rest >= stages;
+        let end = start + share + usize::from(is_longer);
+        std::mem::replace(&mut start, end)..end
+    };
+    Some((0..stages).map(range).collect())
+}
+
 /// Sums over the first layers on one stage.
 struct Line<'s> {
     seconds: Vec<f64>,
@@ -132,4 +148,16 @@ fn divide(lines: &[Line], layers: usize, seconds: f64) -> Option<Vec<Range<usize
 
 fn slowest(lines: &[Line], ranges: &[Range<usize>]) -> f64 {
     lines.iter().zip(ranges).map(|(line, range)| line.seconds_of(range)).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::equal;
+
+    #[test]
+    fn layers_that_remain_are_before_the_last_stage() {
+        assert_eq!(equal(10, 4), Some(vec![0..2, 2..5, 5..8, 8..10]));
+        assert_eq!(equal(4, 4), Some(vec![0..1, 1..2, 2..3, 3..4]));
+        assert_eq!(equal(3, 4), None);
+    }
 }

@@ -9,6 +9,8 @@ mod document;
 mod linear;
 #[cfg(feature = "highs")]
 mod program;
+#[cfg(feature = "highs")]
+pub mod rules;
 mod solution;
 #[cfg(feature = "highs")]
 mod solver;
@@ -21,5 +23,5 @@ mod tree;
 pub use document::planned;
 pub use solution::{Chosen, NAME, Plan, Solution};
 #[cfg(feature = "highs")]
-pub use solver::solve;
+pub use solver::{solve, solve_within};
 pub use space::{Column, Shape, Size, Space};

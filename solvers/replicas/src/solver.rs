@@ -31,9 +31,15 @@ const MARGIN: f64 = 1e-10;
 pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
     phase("replicas", context);
     let stop = context.stop().clone();
-    let Some(space) = context.in_pool(|| Space::new(problem, &stop))? else {
-        return Ok(unknown(problem, stop.reason()));
-    };
+    match context.in_pool(|| Space::new(problem, &stop))? {
+        Some(space) => Ok(solve_within(problem, space, context)),
+        None => Ok(unknown(problem, stop.reason())),
+    }
+}
+
+/// Finds numbers of replicas of a space, and bounds the goal of every plan with these replicas. Takes what [`solve`] takes after the
+/// replicas are priced.
+pub fn solve_within(problem: &Problem, space: Space, context: &mut Context<'_>) -> Solution {
     let program = Program::new(problem, &space);
     let goal = problem.question.goal;
     let answer = if table::is_for(problem) {
@@ -51,13 +57,13 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
         None => Status::Unknown,
     };
     let is_proved = matches!(status, Status::Optimal | Status::Infeasible);
-    let stop = stop.reason().filter(|_| !is_proved);
+    let stop = context.stop().reason().filter(|_| !is_proved);
     let (bound, certificate) = (answer.bound, Some(answer.certificate));
-    Ok(Solution { status, plan, bound, certificate, stop, space })
+    Solution { status, plan, bound, certificate, stop, space }
 }
 
 /// The answer if not even the replicas were listed in time.
-fn unknown(problem: &Problem, stop: Option<StopReason>) -> Solution {
+pub(crate) fn unknown(problem: &Problem, stop: Option<StopReason>) -> Solution {
     let bound = if problem.question.goal.is_maximised() { f64::INFINITY } else { f64::NEG_INFINITY };
     Solution { status: Status::Unknown, plan: None, bound, certificate: None, stop, space: Space::default() }
 }
@@ -149,7 +155,7 @@ fn available(problem: &Problem) -> f64 {
 }
 
 /// The plan of numbers of replicas; `None` of one that serves nothing.
-fn plan(problem: &Problem, space: &Space, program: &Program, counts: &[u64]) -> Option<Plan> {
+pub(crate) fn plan(problem: &Problem, space: &Space, program: &Program, counts: &[u64]) -> Option<Plan> {
     let goal = program.goal(counts)?;
     let chosen = space.columns.iter().zip(counts).filter(|(_, count)| **count > 0);
     let replicas: Vec<Chosen> =

@@ -9,7 +9,7 @@ use stagewright_serving::fleet::{BUSIEST, UTILISATIONS};
 use stagewright_serving::{Offer, Parallel, Problem, Terms, Worker};
 
 /// The largest batch of a rank.
-const LARGEST_BATCH: u64 = 1 << 16;
+pub(crate) const LARGEST_BATCH: u64 = 1 << 16;
 
 /// A replica with its offer.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct Column {
     pub class: usize,
     /// Degrees and kinds of its stages.
     pub shape: Shape,
+    /// Stages whose layers are given; `None` if they are balanced.
+    pub given: Option<Vec<ServingStageDocument>>,
     /// Sequences of a rank; 0 for prefill.
     pub batch: u64,
     /// Requests that it serves, and their times.
@@ -33,6 +35,9 @@ pub struct Column {
 impl Column {
     /// The stages of the replica.
     pub fn stages(&self, problem: &Problem) -> Vec<ServingStageDocument> {
+        if let Some(stages) = &self.given {
+            return stages.clone();
+        }
         let kinds = &self.shape.kinds;
         let workers = kinds.iter().map(|&kind| Some((kind, problem.worker(kind, self.shape.parallel)?)));
         let workers: Option<Vec<(usize, Worker)>> = workers.collect();
@@ -116,6 +121,26 @@ impl Space {
             );
         }
         Some(space)
+    }
+}
+
+impl Space {
+    /// The part of the space with some of its replicas.
+    pub fn filtered(self, is_kept: impl Fn(&Column, &Size) -> bool) -> Space {
+        let mut kept = Space::default();
+        let mut last = None;
+        for column in self.columns {
+            let size = &self.sizes[column.size];
+            if !is_kept(&column, size) {
+                continue;
+            }
+            if last != Some(column.size) {
+                last = Some(column.size);
+                kept.sizes.push(size.clone());
+            }
+            kept.columns.push(Column { size: kept.sizes.len() - 1, ..column });
+        }
+        kept
     }
 }
 
@@ -292,7 +317,8 @@ impl Pricing<'_> {
         let with = |batch: u64, busiest: f64| {
             let (offer, cache_tokens) = self.offer(batch, busiest)?;
             let (role, class) = (self.role, self.class);
-            Some(Column { size: 0, role, class, shape: shape.clone(), batch, offer, cache_tokens })
+            let shape = shape.clone();
+            Some(Column { size: 0, role, class, shape, given: None, batch, offer, cache_tokens })
         };
         if self.role == ServingRole::Prefill {
             let has_limit = self.problem.question.concurrency.is_some();
@@ -347,7 +373,7 @@ impl Pricing<'_> {
 }
 
 /// Batches 1, 2, 3, 4, 6, 8, 12 and so on.
-fn batches() -> impl Iterator<Item = u64> {
+pub(crate) fn batches() -> impl Iterator<Item = u64> {
     let steps = (1..u64::BITS - 1).flat_map(|exponent| {
         let power = 1_u64 << exponent;
         [power, power / 2 * 3]

@@ -18,7 +18,7 @@ const COMBINATIONS: u64 = 200_000;
 const CLUSTERS: [&str; 7] =
     ["1xl40s", "3xl40s", "5xa100", "2xh100+2xl40s", "1xa100+3xt4", "3xt4", "2xh100+1xa100+2xt4"];
 
-fn random(task: u64) -> (ClusterDocument, ServingQuestionDocument) {
+pub(crate) fn random(task: u64) -> (ClusterDocument, ServingQuestionDocument) {
     let mut random = seed::stream(7, task);
     let mut asked = question(random.random_range(1..3000), random.random_range(1..400));
     if random.random_bool(0.3) {

@@ -614,7 +614,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("trace", PLACEMENT),
     of_command("html", ON_DEVICES),
     of_command("convergence", EITHER),
-    of_command("solvers", ON_DEVICES),
+    of_command("solvers", ON_CLUSTERS),
     of_command("plan", ON_DEVICES),
     of_command("baseline", ON_DEVICES),
     of_command("seeds", EITHER),

@@ -1,5 +1,6 @@
 //! Serving plans: replicas of a language model on the devices of a cluster.
 
+mod compare;
 mod explain;
 mod question;
 mod reason;
@@ -10,6 +11,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use stagewright_core::document::{ClusterDocument, PlanStatus, ServingPlanDocument};
+use stagewright_core::solver::Observer;
 use stagewright_replicas::{NAME, Solution};
 use stagewright_report::convergence::Convergence;
 use stagewright_report::wrap::facts;
@@ -17,6 +19,7 @@ use stagewright_serving::{Report, Verdict, check};
 
 use super::answer::{BoundSummary, Sheet, ViolationSummary, bound_json};
 use super::cluster::{is_same, made_for_another};
+use super::compare::{Contest, Entered};
 use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Simulating, Size,
@@ -24,6 +27,9 @@ use super::{
 };
 use crate::code::{U013, X001};
 use crate::failure::{Failure, Result};
+pub use compare::{
+    ServingComparison, ServingRow, serving_contenders, serving_csv, serving_json, serving_table,
+};
 pub use question::{Serving, ServingOptions};
 
 impl Serving {
@@ -79,6 +85,31 @@ fn solve_other(
     context: &mut stagewright_core::solver::Context<'_>,
 ) -> Option<Solution> {
     stagewright_replicas::solve(problem, context).ok()
+}
+
+/// The plan of a rule.
+#[cfg(feature = "milp")]
+fn ruled(
+    task: &Serving,
+    name: &str,
+    session: &mut Session<'_>,
+    observer: &mut dyn Observer,
+) -> Result<ServingPlanDocument> {
+    let mut context = session.options.context(observer);
+    stagewright_replicas::rules::rule(&task.problem, &task.cluster, name, &mut context)
+        .map_err(|error| error.to_string())
+        .and_then(|plan| plan.ok_or_else(|| format!("unknown rule `{name}`")))
+        .map_err(|cause| Failure::new(X001, cause).at(task.label.clone()))
+}
+
+#[cfg(not(feature = "milp"))]
+fn ruled(
+    task: &Serving,
+    name: &str,
+    _session: &mut Session<'_>,
+    _observer: &mut dyn Observer,
+) -> Result<ServingPlanDocument> {
+    Err(Failure::new(X001, format!("unknown rule `{name}`")).at(task.label.clone()))
 }
 
 #[cfg(not(feature = "milp"))]
@@ -163,6 +194,18 @@ impl Task for Serving {
         session: &mut Session<'_>,
     ) -> Result<Shown> {
         explain::explain(self, &serving(plan)?, label, asked, session)
+    }
+
+    fn entrants(
+        &self,
+        list: &[String],
+        _choice: &dyn Fn(&str) -> Result<SolverChoice>,
+    ) -> Result<Vec<Entered>> {
+        compare::entrants(self, list)
+    }
+
+    fn rank(&self, contest: Contest<'_>, session: &mut Session<'_>) -> Result<ServingComparison> {
+        compare::rank(self, contest, session)
     }
 
     fn simulate(&self, plan: Document, label: &str, asked: &Simulating<'_>) -> Result<Shown> {

@@ -73,6 +73,7 @@ pub struct Serving {
     pub(super) problem: Problem,
     pub(super) cluster: ClusterDocument,
     pub(super) options: Option<ModelOptionsDocument>,
+    pub(super) place: Place,
 }
 
 /// Reads a question, or that of a plan.
@@ -106,7 +107,7 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Ser
         }
     };
     let problem = Problem::new(&source, (&label, &structure), (&cluster_label, &cluster), question)?;
-    Ok((Serving { label, problem, cluster, options: options.kept() }, notes))
+    Ok((Serving { label, problem, cluster, options: options.kept(), place }, notes))
 }
 
 /// The question that the options pose.

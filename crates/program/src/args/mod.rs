@@ -333,6 +333,8 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) local: LocalArguments,
     #[command(flatten)]
+    pub(crate) serving: ServingArguments,
+    #[command(flatten)]
     pub(crate) solve: SolveArguments,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part", help = taking_part())]
     pub(crate) solvers: Vec<String>,

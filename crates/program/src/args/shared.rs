@@ -6,7 +6,9 @@ use clap::Args;
 use stagewright::code::U001;
 use stagewright::tasks::joint::contenders;
 use stagewright::tasks::options::read;
-use stagewright::tasks::{LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions, ServingOptions};
+use stagewright::tasks::{
+    LocalOptions, ObjectiveOptions, ParallelOptions, SelectionOptions, ServingOptions, serving_contenders,
+};
 
 use super::{
     ImportArguments, LocalArguments, ObjectiveArguments, ParallelArguments, SelectionArguments,
@@ -120,8 +122,9 @@ pub(crate) fn taking_part() -> String {
         "Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the \
          literature) and all (the first three), each optionally with its own split rule, such as bnp@free; \
          \"exec:COMMAND\" runs a solver in another program; none compares plans alone [default: auto, auto@free and \
-         baselines]. With --parallel: {}, which are the default, and the published recipes {}",
+         baselines]. With --parallel: {}, which are the default, and the published recipes {}. With --serve: {}",
         rules.join(", "),
-        recipes.join(", ")
+        recipes.join(", "),
+        serving_contenders().collect::<Vec<_>>().join(", ")
     )
 }

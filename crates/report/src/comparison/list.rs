@@ -1,6 +1,7 @@
 //! Comparisons as CSV: one line per model and contender, in SI units.
 
 use super::{Comparison, Row};
+use crate::records;
 
 /// Columns of the CSV file for placements.
 const PLACEMENTS: &str = "model,contender,status,breaks,split,value_s,bound_s,gap,seconds,memory_bytes,memory_share,\
@@ -18,20 +19,19 @@ const JOINT: &str = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch,schedu
 /// # Errors
 /// If the CSV writer fails.
 pub fn csv(comparisons: &[Comparison]) -> Result<String, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let mut rows = comparisons.iter().flat_map(|comparison| &comparison.rows);
     let is_joint = rows.any(|row| row.degrees.is_some());
     let columns: Vec<&str> = if is_joint { JOINT } else { PLACEMENTS }.split(',').collect();
-    writer.write_record(&columns)?;
-    for comparison in comparisons {
+    let rows = comparisons.iter().flat_map(|comparison| {
         let rows: Vec<_> =
             if is_joint { comparison.as_entered().collect() } else { comparison.rows.iter().collect() };
-        for row in rows {
-            writer.write_record(columns.iter().map(|column| cell(comparison, row, column)))?;
-        }
-    }
-    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+        rows.into_iter().map(move |row| (comparison, row))
+    });
+    let columns = &columns;
+    records::csv(
+        columns,
+        rows.map(|(comparison, row)| columns.iter().map(move |column| cell(comparison, row, column))),
+    )
 }
 
 /// The value of a row in a column, empty if there is none.

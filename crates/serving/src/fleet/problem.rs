@@ -9,7 +9,7 @@ use stagewright_formats::{InputError, Result};
 use stagewright_structure::{Encoding, Structure};
 
 use super::{Fleet, Terms};
-use crate::balance::balance;
+use crate::balance::{balance, equal};
 use crate::engine::{Engine, engine};
 use crate::model::Model;
 use crate::parallel::Parallel;
@@ -44,6 +44,8 @@ pub struct Problem {
     pub classes: Vec<RequestClass>,
     /// Encoding of caches.
     pub cache: Encoding,
+    /// Whether stages have equal numbers of layers, as engines divide them by default, instead of balanced ones.
+    pub has_equal_layers: bool,
 }
 
 impl Problem {
@@ -80,7 +82,8 @@ impl Problem {
                 wrong("cache", format!("unknown encoding `{name}`"), "give one such as bf16 or fp8")
             })?,
         };
-        let problem = Problem { model, engine: constants, fleet, question, classes, cache };
+        let has_equal_layers = false;
+        let problem = Problem { model, engine: constants, fleet, question, classes, cache, has_equal_layers };
         let shapes = problem.most_shapes() * problem.classes.len() as f64;
         if shapes > SHAPES {
             let message = format!("up to {shapes:.0} shapes of replicas, more than {SHAPES:.0}");
@@ -128,8 +131,8 @@ impl Problem {
         Some(worker.with_cache(self.cache))
     }
 
-    /// A replica of workers in a row, each with its kind, whose layers are balanced for a batch, or if it is 0 for prompts; `None` if
-    /// it does not fit.
+    /// A replica of workers in a row, each with its kind, whose layers are balanced for a batch, or if it is 0 for prompts, unless they
+    /// are equal; `None` if it does not fit.
     pub fn replica<'a>(
         &self,
         stages: &[(usize, Worker<'a>)],
@@ -147,7 +150,10 @@ impl Problem {
                 (Step::decode(microbatch, class.mean_context()), sequences, class.longest())
             }
         };
-        let ranges = balance(&workers, &links, &step, sequences, context)?;
+        let ranges = match self.has_equal_layers {
+            true => equal(self.model.layers.len(), workers.len())?,
+            false => balance(&workers, &links, &step, sequences, context)?,
+        };
         let divided = workers.into_iter().zip(ranges).map(|(worker, range)| worker.with_layers(range));
         let replica = Replica::new("stages", divided.collect(), links).ok()?;
         Some(self.with_speculation(replica))

@@ -4,6 +4,10 @@ use stagewright_formats::Result;
 
 use crate::replica::Replica;
 use crate::request::{Load, Prediction, RequestClass};
+use crate::tail;
+
+/// The largest share of time in which prompts are read, for their queue.
+const BUSIEST: f64 = 0.99;
 
 /// Times and rates of a replica whose steps mix prompts and decoding, under a load.
 ///
@@ -47,4 +51,21 @@ pub fn aggregated(
     let ttft = start + waiting * period / (batch * replica.data());
     let times = Prediction::from_times(class, load, ttft, tpot);
     Ok(Some(Prediction { batch, waiting, ..times }))
+}
+
+/// The 95th percentiles of the time to the first token and between tokens of a predicted replica under a steady load, if requests begin
+/// at random.
+///
+/// A prompt waits for others as in a queue with random arrivals and equal times of service (M/D/1). Beside a request begin, not B − 1
+/// others, but the 95th percentile of a Poisson number of that mean.
+pub(crate) fn slow_times(replica: &Replica, class: &RequestClass, mean: &Prediction) -> (f64, f64) {
+    let engine = replica.stages()[0].engine();
+    let others = mean.batch - 1.0;
+    let delay = replica.prompt_delay(class, others);
+    let more = tail::events(others) - others;
+    let tpot = mean.tpot + engine.prompt_share * more * delay / class.output as f64;
+    let prompt = replica.prompt_seconds(class);
+    let of_rank = mean.requests_per_s / replica.data();
+    let wait = tail::wait((of_rank * prompt).min(BUSIEST)) * prompt;
+    (mean.ttft + wait + engine.wait_steps * (tpot - mean.tpot), tpot)
 }

@@ -55,6 +55,7 @@ mod parallel;
 mod replica;
 mod request;
 pub mod simulator;
+mod tail;
 mod worker;
 
 pub use aggregated::aggregated;

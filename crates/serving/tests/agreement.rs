@@ -23,16 +23,16 @@ const PLANS: usize = 400;
 const PERIODS: [f64; 2] = [2.0, 6.0];
 
 /// A random number between two, uniform in its logarithm.
-fn spread(rng: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
+pub(crate) fn spread(rng: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
     (rng.random_range(low.ln()..high.ln())).exp()
 }
 
-fn pick<T: Copy>(rng: &mut ChaCha8Rng, items: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(rng: &mut ChaCha8Rng, items: &[T]) -> T {
     *items.choose(rng).expect("items")
 }
 
 /// A dense model or a mixture with random widths.
-fn random_model(rng: &mut ChaCha8Rng) -> Model {
+pub(crate) fn random_model(rng: &mut ChaCha8Rng) -> Model {
     let heads = pick(rng, &[4, 8, 16]);
     let (layers, keys, hidden) = (rng.random_range(3..=8), pick(rng, &[1, 2, 4]), 128 * heads);
     let shape = format!(
@@ -52,7 +52,7 @@ fn random_model(rng: &mut ChaCha8Rng) -> Model {
 }
 
 /// A device that reads all weights in 4 to 40 ms, as devices do that serve the models of their size.
-fn random_device(rng: &mut ChaCha8Rng, model: &Model) -> Device {
+pub(crate) fn random_device(rng: &mut ChaCha8Rng, model: &Model) -> Device {
     let plain = |bandwidth: f64, intensity: f64| Device {
         name: "test".into(),
         peaks: BTreeMap::from([
@@ -93,7 +93,7 @@ struct Case {
     rate: f64,
 }
 
-fn replica<'a>(
+pub(crate) fn replica<'a>(
     rng: &mut ChaCha8Rng,
     model: &'a Model,
     engine: &'a Engine,
@@ -112,7 +112,7 @@ fn replica<'a>(
     Replica::new("", stages.to_vec(), vec![device.inside]).expect("a pipeline")
 }
 
-fn group<'a>(role: ServingRole, replica: &Replica<'a>, count: u64) -> Group<'a> {
+pub(crate) fn group<'a>(role: ServingRole, replica: &Replica<'a>, count: u64) -> Group<'a> {
     Group { class: 0, role, replica: replica.clone(), count, batch: u64::MAX, weight: 1.0 }
 }
 

@@ -11,3 +11,4 @@ mod load;
 mod properties;
 mod simulator;
 mod tables;
+mod tails;

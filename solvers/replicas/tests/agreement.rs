@@ -3,7 +3,7 @@
 use rand::RngExt;
 use stagewright_core::document::{
     ClusterDocument, LinkDocument, PlanStatus, RequestClassDocument, ServerDocument, ServingGoal,
-    ServingMode, ServingQuestionDocument, ServingRole,
+    ServingMode, ServingQuestionDocument, ServingRole, ServingStatistic,
 };
 use stagewright_core::seed;
 use stagewright_formats::clusters;
@@ -61,6 +61,9 @@ pub(crate) fn random(task: u64) -> (ClusterDocument, ServingQuestionDocument) {
         for kind in &mut cluster.kinds {
             kind.server = Some(ServerDocument { devices: random.random_range(1..4), link });
         }
+    }
+    if random.random_bool(0.3) {
+        asked.limits = ServingStatistic::P95;
     }
     if asked.goal == ServingGoal::Price {
         let names = cluster.kinds.iter().map(|kind| kind.name.clone());

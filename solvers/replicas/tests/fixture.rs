@@ -40,6 +40,7 @@ pub(crate) fn question(input: u64, output: u64) -> ServingQuestionDocument {
         rate: None,
         ttft_s: None,
         tpot_s: None,
+        limits: Default::default(),
         goal: ServingGoal::Throughput,
         modes: vec![ServingMode::Aggregated, ServingMode::Disaggregated],
         cache: None,

@@ -526,10 +526,21 @@ pub const OPTIONS: &[OptionRecord] = &[
         "Requests in the system at once: at most for throughput, and to be served for other goals",
     ),
     option(Group::Serving, "rate", SERVING, Text("RATE"), "Requests per second that arrive, in place of --concurrency"),
-    option(Group::Serving, "ttft", SERVING, Text("TIME"), "Limit on the mean time to the first token: 2s, 500ms")
+    option(Group::Serving, "ttft", SERVING, Text("TIME"), "Limit on the time to the first token: 2s, 500ms")
         .by_default("none"),
-    option(Group::Serving, "tpot", SERVING, Text("TIME"), "Limit on the mean time between tokens: 50ms")
+    option(Group::Serving, "tpot", SERVING, Text("TIME"), "Limit on the time between tokens: 50ms")
         .by_default("none"),
+    option(
+        Group::Serving,
+        "limits",
+        SERVING,
+        Of(&[
+            Choice { name: "mean", help: "Mean times of requests", switch: None },
+            Choice { name: "p95", help: "Times that one request in twenty may exceed", switch: None },
+        ]),
+        "Times that --ttft and --tpot limit",
+    )
+    .by_default("mean"),
     option(
         Group::Serving,
         "modes",

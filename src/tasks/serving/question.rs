@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use stagewright_core::document::{
     ClusterDocument, ModelOptionsDocument, RequestClassDocument, ServingFactorDocument, ServingGoal,
-    ServingMode, ServingQuestionDocument, SpeculationDocument,
+    ServingMode, ServingQuestionDocument, ServingStatistic, SpeculationDocument,
 };
 use stagewright_serving::{Calibration, Problem};
 use stagewright_structure::Structure;
@@ -43,10 +43,12 @@ pub struct ServingOptions {
     pub concurrency: Option<u64>,
     /// Requests a second.
     pub rate: Option<String>,
-    /// Limit on the mean time to the first token.
+    /// Limit on the time to the first token.
     pub ttft: Option<String>,
-    /// Limit on the mean time between tokens.
+    /// Limit on the time between tokens.
     pub tpot: Option<String>,
+    /// What the limits are on.
+    pub limits: Option<ServingStatistic>,
     /// Objective.
     pub goal: Option<ServingGoal>,
     /// Roles that replicas may have.
@@ -140,6 +142,7 @@ fn posed(
         rate,
         ttft_s: time("ttft", &options.ttft)?,
         tpot_s: time("tpot", &options.tpot)?,
+        limits: options.limits.unwrap_or_default(),
         goal,
         modes,
         cache,

@@ -1,7 +1,7 @@
 //! `simulate` of a serving plan: requests through its replicas, event by event.
 
 use serde::Serialize;
-use stagewright_core::document::{ServingPlanDocument, ServingRole};
+use stagewright_core::document::{ServingPlanDocument, ServingRole, ServingStatistic};
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::units::{percent, seconds};
 use stagewright_report::wrap::facts;
@@ -32,6 +32,8 @@ struct Document {
     seconds: f64,
     /// Whether the maximum number of events ended it.
     is_cut: bool,
+    /// What planned times are.
+    planned: ServingStatistic,
     classes: Vec<Class>,
     replicas: Vec<Replicas>,
 }
@@ -46,7 +48,7 @@ struct Class {
     ttft_s: Option<Times>,
     /// Null if no request with several tokens finished.
     tpot_s: Option<Times>,
-    /// Means by the formulas of the plan, weighted by rates; null where no replica has one.
+    /// Times by the formulas of the plan, weighted by rates; null where no replica has one.
     planned_ttft_s: Option<f64>,
     planned_tpot_s: Option<f64>,
 }
@@ -243,6 +245,7 @@ fn document(plan: &ServingPlanDocument, outcome: &Outcome, arrivals: String, see
         seed,
         seconds: outcome.seconds,
         is_cut: outcome.is_cut,
+        planned: plan.question.limits,
         classes: classes.collect(),
         replicas: replicas.collect(),
     }
@@ -288,6 +291,7 @@ fn shown(document: &Document, width: Option<u16>) -> String {
         ("p99", Column::Figures),
         ("requests/s", Column::Figures),
     ]);
+    let mark = if document.planned.is_mean() { "" } else { " (p95)" };
     for (index, class) in document.classes.iter().enumerate() {
         let rows =
             [("TTFT", &class.ttft_s, class.planned_ttft_s), ("TPOT", &class.tpot_s, class.planned_tpot_s)];
@@ -299,7 +303,7 @@ fn shown(document: &Document, width: Option<u16>) -> String {
             grid.row([
                 index.to_string(),
                 name.to_owned(),
-                planned.map_or_else(String::new, seconds),
+                planned.map_or_else(String::new, |time| format!("{}{mark}", seconds(time))),
                 shown(|times| times.mean),
                 shown(|times| times.p50),
                 shown(|times| times.p95),

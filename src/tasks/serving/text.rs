@@ -46,8 +46,9 @@ fn asked(question: &ServingQuestionDocument) -> String {
     });
     let load = question.concurrency.map(|requests| format!("; {requests} in flight"));
     let rate = question.rate.map(|rate| format!("; {rate} a second"));
-    let ttft = question.ttft_s.map(|limit| format!("; TTFT {}", seconds(limit)));
-    let tpot = question.tpot_s.map(|limit| format!("; TPOT {}", seconds(limit)));
+    let limited = if question.limits.is_mean() { "" } else { "p95 " };
+    let ttft = question.ttft_s.map(|limit| format!("; {limited}TTFT {}", seconds(limit)));
+    let tpot = question.tpot_s.map(|limit| format!("; {limited}TPOT {}", seconds(limit)));
     let rest: String = [load, rate, ttft, tpot].into_iter().flatten().collect();
     format!("{} tokens{rest}", classes.collect::<Vec<_>>().join("; "))
 }

@@ -90,7 +90,7 @@ pub use serving::{
     ReplicaDocument, RequestClassDocument, SERVING_BOUND_SOURCES, SERVING_PLAN_SCHEMA, ServingBoundDocument,
     ServingCertificateDocument, ServingFactorDocument, ServingGoal, ServingMode, ServingNodeDocument,
     ServingPlanDocument, ServingQuestionDocument, ServingRole, ServingSizeDocument, ServingStageDocument,
-    SpeculationDocument,
+    ServingStatistic, SpeculationDocument,
 };
 pub use strategies::{
     FORBIDDEN_COST, STRATEGY_PLAN_SCHEMA, StrategiesDocument, StrategyBoundDocument,

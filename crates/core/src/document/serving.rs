@@ -74,12 +74,15 @@ pub struct ServingQuestionDocument {
     /// Requests per second that arrive; at most one of `rate` and `concurrency` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Limit on the mean time to the first token, in seconds.
+    /// Limit on the time to the first token, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttft_s: Option<f64>,
-    /// Limit on the mean time between tokens, in seconds.
+    /// Limit on the time between tokens, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tpot_s: Option<f64>,
+    /// The times of requests that limits are on, and that replicas state.
+    #[serde(default, skip_serializing_if = "ServingStatistic::is_mean")]
+    pub limits: ServingStatistic,
     /// Objective.
     pub goal: ServingGoal,
     /// Roles that replicas may have.
@@ -155,6 +158,32 @@ impl ServingGoal {
     }
 }
 
+/// A figure of the times of all requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ServingStatistic {
+    /// The mean.
+    #[default]
+    Mean,
+    /// The 95th percentile: one request in twenty may take longer.
+    P95,
+}
+
+impl ServingStatistic {
+    /// Name of the figure.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServingStatistic::Mean => "mean",
+            ServingStatistic::P95 => "p95",
+        }
+    }
+
+    /// Whether it is the mean.
+    pub fn is_mean(&self) -> bool {
+        *self == ServingStatistic::Mean
+    }
+}
+
 /// How replicas divide the work on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -226,10 +255,10 @@ pub struct ReplicaDocument {
     pub batch: u64,
     /// Requests per second of one replica.
     pub requests_per_s: f64,
-    /// Mean time to the first token in seconds. For prefill it includes the wait for the replica, the transfer of the cache, and
+    /// Time to the first token in seconds, the mean or what the question limits. For prefill it includes the wait for the replica, the transfer of the cache, and
     /// the steps before the first token at the limit on the time between tokens. Null for decode.
     pub ttft_s: Option<f64>,
-    /// Mean time between tokens in seconds; null for prefill.
+    /// Time between tokens in seconds, the mean or what the question limits; null for prefill.
     pub tpot_s: Option<f64>,
     /// Share of the time in which a prefill replica reads prompts; null for the others.
     pub utilisation: Option<f64>,

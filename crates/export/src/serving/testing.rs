@@ -53,6 +53,7 @@ pub(super) fn plan(engine: &str, replicas: Vec<ReplicaDocument>) -> ServingPlanD
             rate: None,
             ttft_s: None,
             tpot_s: None,
+            limits: Default::default(),
             goal: ServingGoal::Throughput,
             modes: vec![ServingMode::Aggregated, ServingMode::Disaggregated],
             cache: None,

@@ -1,11 +1,12 @@
 //! Offers: the requests a second that a replica serves within limits (`docs/serving.md`, section "Replicas").
 
-use stagewright_core::document::{LinkDocument, ServingFactorDocument};
+use stagewright_core::document::{LinkDocument, ServingFactorDocument, ServingStatistic};
 use stagewright_formats::Result;
 
-use crate::aggregated::aggregated;
+use crate::aggregated::{aggregated, slow_times};
 use crate::replica::Replica;
 use crate::request::{Load, RequestClass};
+use crate::tail;
 use crate::worker::Worker;
 
 /// The largest share of time in which a prefill replica reads prompts: beyond, queues of random arrivals grow without need.
@@ -25,10 +26,12 @@ const MOST_CACHE_TOKENS: u64 = 1 << 50;
 pub struct Terms {
     /// The class.
     pub class: RequestClass,
-    /// Limit on the mean time to the first token, in seconds; infinite without one.
+    /// Limit on the time to the first token, in seconds; infinite without one.
     pub ttft: f64,
-    /// Limit on the mean time between tokens, in seconds; infinite without one.
+    /// Limit on the time between tokens, in seconds; infinite without one.
     pub tpot: f64,
+    /// What the limits are on.
+    pub statistic: ServingStatistic,
     /// Link over which caches go from one replica to another.
     pub transfer: LinkDocument,
     /// Measured factors on times.
@@ -42,9 +45,9 @@ pub struct Offer {
     pub rate: f64,
     /// Requests in flight at that rate, rounded up for prefill replicas.
     pub in_flight: f64,
-    /// Mean time to the first token, in seconds; `None` for decode replicas.
+    /// Time to the first token, in seconds, the mean or what the limits are on; `None` for decode replicas.
     pub ttft: Option<f64>,
-    /// Mean time between tokens, in seconds; `None` for prefill replicas.
+    /// Time between tokens, in seconds, the mean or what the limits are on; `None` for prefill replicas.
     pub tpot: Option<f64>,
     /// Share of time in which prompts are read; `None` for other replicas.
     pub utilisation: Option<f64>,
@@ -63,12 +66,19 @@ impl Terms {
         let load = Load::steady(batch as f64 * replica.data());
         let Some(prediction) = aggregated("replica", replica, &self.class, &load)? else { return Ok(None) };
         let times = prediction.scaled(&self.class, &load, self.factor.ttft, self.factor.tpot);
-        let is_met = times.ttft <= self.ttft && times.tpot <= self.tpot;
+        let (ttft, tpot) = match self.statistic {
+            ServingStatistic::Mean => (times.ttft, times.tpot),
+            ServingStatistic::P95 => {
+                let (ttft, tpot) = slow_times(replica, &self.class, &prediction);
+                (self.factor.ttft * ttft, self.factor.tpot * tpot)
+            }
+        };
+        let is_met = ttft <= self.ttft && tpot <= self.tpot;
         Ok(is_met.then_some(Offer {
             rate: times.requests_per_s,
             in_flight: load.concurrency,
-            ttft: Some(times.ttft),
-            tpot: Some(times.tpot),
+            ttft: Some(ttft),
+            tpot: Some(tpot),
             utilisation: None,
         }))
     }
@@ -97,7 +107,8 @@ impl Terms {
     /// `slowest` seconds between tokens; `None` if a prompt does not fit, or its time to the first token exceeds the limit even
     /// without a queue.
     ///
-    /// Prompts wait as in a queue with random arrivals and equal times of service (M/D/1): ρ · T / (2 · (1 − ρ)).
+    /// Prompts wait as in a queue with random arrivals and equal times of service (M/D/1): ρ · T / (2 · (1 − ρ)) in the mean, and
+    /// [`wait`](tail::wait) · T for the 95th percentile.
     pub fn prefill(&self, replica: &Replica, slowest: f64, busiest: f64) -> Option<Offer> {
         if replica.largest_batch(self.class.input) == 0 {
             return None;
@@ -115,16 +126,25 @@ impl Terms {
         if slack < 0.0 || slack.is_nan() {
             return None;
         }
-        let allowed = if slack.is_finite() { 2.0 * slack / (service + 2.0 * slack) } else { 1.0 };
+        let allowed = match self.statistic {
+            _ if slack.is_infinite() => 1.0,
+            ServingStatistic::Mean => 2.0 * slack / (service + 2.0 * slack),
+            ServingStatistic::P95 => tail::busiest(slack / service),
+        };
         let seconds = service * self.factor.ttft;
         let utilisation = allowed.min(busiest.min(BUSIEST)).min(seconds * self.transfers_per_s(replica));
-        let own = self.factor.ttft * (alone + utilisation * service / (2.0 * (1.0 - utilisation)));
+        let mean_wait = utilisation * service / (2.0 * (1.0 - utilisation));
+        let own = self.factor.ttft * (alone + mean_wait);
+        let slow = match self.statistic {
+            ServingStatistic::Mean => own,
+            ServingStatistic::P95 => self.factor.ttft * (alone + service * tail::wait(utilisation)),
+        };
         let rate = utilisation / seconds;
         (rate > 0.0).then_some(Offer {
             rate,
             // In the steps before the first token, a request has its place in the batch that decodes.
             in_flight: (rate * own).ceil(),
-            ttft: Some(own + self.factor.ttft * decoded),
+            ttft: Some(slow + self.factor.ttft * decoded),
             tpot: None,
             utilisation: Some(utilisation),
         })

@@ -121,6 +121,7 @@ impl Problem {
             tpot: self.question.tpot_s.unwrap_or(f64::INFINITY),
             transfer: self.fleet.transfer(),
             factor: factor.unwrap_or(none),
+            statistic: self.question.limits,
         }
     }
 

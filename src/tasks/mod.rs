@@ -31,13 +31,14 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use stagewright_core::document::{ClusterDocument, RuntimeDocument};
+use stagewright_core::document::ClusterDocument;
 use stagewright_core::solver::{Context, Event, Observer, Stop};
-use stagewright_costs::training::Log;
+use stagewright_costs::training::{self, Log};
 use stagewright_formats::strategies::HEAD;
 use stagewright_formats::{is_layer_flow, is_strategies};
 use stagewright_report::comparison::{Comparison, Contender};
 use stagewright_report::units::seconds;
+use stagewright_serving::benchmark::{self, Benchmark};
 
 use crate::code::{U013, X001};
 use crate::failure::{Failure, Result};
@@ -191,13 +192,15 @@ pub trait Task: Send + Sync {
         Err(Failure::new(U013, cause).at(asked.place.to_owned()).help("give a serving plan"))
     }
 
-    /// The runtime of a plan, with constants that a log of training gives.
+    /// The constants of a plan's times that measurements give, as a file for the next plan: the runtime of a joint plan, or the calibration
+    /// of a serving plan.
     ///
     /// # Errors
-    /// A kind of question without runtimes (U013), a plan under the ideal runtime, or a log that no constants explain (U015).
-    fn calibrated(&self, _plan: Document, _label: &str, _log: &Log) -> Result<RuntimeDocument> {
-        let cause = format!("a {} has no runtime", self.kind().name());
-        Err(Failure::new(U013, cause).help("give a joint plan of a training graph"))
+    /// A kind of question without such constants (U013), a plan under the ideal runtime, or measurements that no constants explain
+    /// (U015, L026).
+    fn calibrated(&self, _plan: Document, _label: &str, _measured: &Measurements) -> Result<String> {
+        let cause = format!("a {} has nothing to calibrate", self.kind().name());
+        Err(Failure::new(U013, cause).help("give a joint plan of a training graph, or a serving plan"))
     }
 
     /// A given plan as a contender, evaluated by the independent checker under the rules of the question.
@@ -283,8 +286,30 @@ pub struct Explaining<'a> {
     pub what_if: bool,
     /// Share by which the sensitivity analysis changes costs.
     pub costs_off: f64,
-    /// A log of training, to show beside the prediction of a joint plan.
-    pub measured: Option<&'a Log>,
+    /// Measurements to show beside the prediction of the plan.
+    pub measured: Option<&'a Measurements>,
+}
+
+/// Measurements of what a plan predicts.
+#[derive(Debug, Clone)]
+pub enum Measurements {
+    /// A log of training, for a joint plan.
+    Training(Log),
+    /// Runs of a benchmark, for a serving plan.
+    Serving(Vec<Benchmark>),
+}
+
+impl Measurements {
+    /// Reads the measurements that a plan of a kind can be compared with. `label` names the file in errors.
+    ///
+    /// # Errors
+    /// If the file is no log of training (Q112), or no result of a benchmark of serving (L026).
+    pub fn read(kind: Kind, label: &str, bytes: &[u8]) -> Result<Measurements> {
+        Ok(match kind {
+            Kind::Serving => Measurements::Serving(benchmark::read(label, bytes)?),
+            _ => Measurements::Training(training::read(label, bytes)?),
+        })
+    }
 }
 
 /// Scope of a simulation of requests.

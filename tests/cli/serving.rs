@@ -77,6 +77,83 @@ fn rules_are_compared_with_the_best_plan() {
 }
 
 #[test]
+fn a_benchmark_calibrates_the_next_plan() {
+    let files = folder(&[]);
+    let (plan, bench, factors) =
+        (path(&files, "plan.json"), path(&files, "bench.json"), path(&files, "factors.json"));
+    planned("vllm", "aggregated", &plan);
+    let result = |ttft: f64, tpot: f64| {
+        let text = format!(
+            r#"{{"num_prompts": 128, "request_rate": "inf", "max_concurrency": 16, "duration": 60.0, "completed": 128,
+            "total_input_tokens": 131072, "total_output_tokens": 16384, "mean_ttft_ms": {ttft}, "mean_tpot_ms": {tpot}}}"#
+        );
+        std::fs::write(&bench, text).expect("room");
+    };
+    let explained = |plan: &str| {
+        let found = run(&["explain", &configuration(), plan, "--no-what-if", "--measured", &bench, "--json"]);
+        assert_eq!(code(&found), Some(0), "{}", stderr(&found));
+        json(&found)["measured"].clone()
+    };
+    result(100.0, 10.0);
+    let before = explained(&plan);
+    let time = |name: &str| before["runs"][0][name]["predicted_s"].as_f64().expect("seconds");
+    // Measured times that are twice and three quarters of those predicted.
+    result(2e3 * time("ttft"), 0.75e3 * time("tpot"));
+    let written = run(&[
+        "explain",
+        &configuration(),
+        &plan,
+        "--no-what-if",
+        "--measured",
+        &bench,
+        "--calibrate",
+        &factors,
+    ]);
+    assert_eq!(code(&written), Some(0), "{}", stderr(&written));
+    assert!(stdout(&written).contains("2.000 (TTFT) and 0.750 (TPOT)"), "{}", stdout(&written));
+    let next = path(&files, "next.json");
+    let question =
+        ["--serve", "--cluster", "4xh100", "--input", "1024", "--output", "128", "--mode", "aggregated"];
+    let config = configuration();
+    let made =
+        run(&[&["plan", config.as_str()], &question[..], &["--calibration", &factors, "--out", &next]]
+            .concat());
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    let after = explained(&next);
+    assert!((after["factors"]["ttft"].as_f64().expect("a factor")).is_finite(), "{after}");
+    let checked = run(&["check", &config, &next]);
+    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    std::fs::write(&bench, "{}").expect("room");
+    let refused = run(&["explain", &config, &plan, "--measured", &bench]);
+    assert!(code(&refused) == Some(2) && stderr(&refused).contains("L026"), "{}", stderr(&refused));
+}
+
+#[test]
+fn measured_products_price_a_plan_and_its_check() {
+    let files = folder(&[]);
+    let (plan, costs) = (path(&files, "plan.json"), path(&files, "costs.json"));
+    // The product of queries, keys and values on one device, far slower than its closed form.
+    let table = r#"{"schema": "stagewright.costs/1", "source": "test", "kernels": [{"class": "h100", "kernel": "product",
+        "precision": "bf16", "source": "test", "rows": [[1, 6144, 4096, 0.01], [4096, 6144, 4096, 0.02]]}]}"#;
+    std::fs::write(&costs, table).expect("room");
+    let config = configuration();
+    let question = ["--serve", "--cluster", "1xh100", "--input", "1024", "--output", "128"];
+    let value = |more: &[&str]| {
+        let made = run(&[&["plan", config.as_str()], &question[..], more, &["--json"]].concat());
+        assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+        (json(&made)["value"].as_f64().expect("a value"), stderr(&made))
+    };
+    let (closed, _) = value(&[]);
+    let (measured, notes) = value(&["--costs", &costs, "--out", &plan]);
+    assert!(measured < 0.5 * closed, "{measured} {closed}");
+    assert!(notes.contains("1 of 4 products of layers are measured on h100"), "{notes}");
+    let checked = run(&["check", &config, &plan, "--costs", &costs]);
+    assert_eq!(code(&checked), Some(0), "{}{}", stdout(&checked), stderr(&checked));
+    let without = run(&["check", &config, &plan]);
+    assert!(code(&without) == Some(2) && stderr(&without).contains("U002"), "{}", stderr(&without));
+}
+
+#[test]
 fn a_plan_is_checked_and_a_forged_one_refused() {
     let files = folder(&[]);
     let plan = path(&files, "plan.json");

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use stagewright::costs::training::{self, Log};
-use stagewright::formats::runtimes::write_runtime;
-use stagewright::tasks::{Explaining, Session};
+use stagewright::tasks::{Explaining, Kind, Measurements, Session};
 
 use super::args::ExplainArguments;
 use super::error::Result;
@@ -17,10 +15,10 @@ use super::{interrupt, output};
 /// Default share by which costs are off.
 const COSTS_OFF: &str = "10%";
 
-/// Reads a log of training.
-fn log(path: &Path) -> Result<Log> {
+/// Reads measurements for a plan of a kind.
+fn measurements(kind: Kind, path: &Path) -> Result<Measurements> {
     let Input { label, bytes } = files::read(path)?;
-    Ok(training::read(&label, &bytes)?)
+    Measurements::read(kind, &label, &bytes)
 }
 
 pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
@@ -39,11 +37,10 @@ pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
         ..Question::default()
     };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
-    let log = arguments.measured.as_deref().map(log).transpose()?;
-    let asked = Explaining { what_if: !arguments.no_what_if, costs_off, measured: log.as_ref() };
-    if let Some((log, path)) = log.as_ref().zip(arguments.calibrate.as_deref()) {
-        let runtime = write_runtime(&task.calibrated(plan.clone(), &label, log)?);
-        files::write(path, &runtime)?;
+    let measured = arguments.measured.as_deref().map(|path| measurements(task.kind(), path)).transpose()?;
+    let asked = Explaining { what_if: !arguments.no_what_if, costs_off, measured: measured.as_ref() };
+    if let Some((measured, path)) = measured.as_ref().zip(arguments.calibrate.as_deref()) {
+        files::write(path, &task.calibrated(plan.clone(), &label, measured)?)?;
         if files::is_standard(path) {
             return Ok(Exit::Done);
         }

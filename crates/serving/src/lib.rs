@@ -38,12 +38,14 @@
 //! | [`check()`] | an independent check of a serving plan, and of the certificate of its bound |
 //! | [`simulator`] | requests one by one through a fleet of replicas |
 //! | [`mod@calibration`] | factors of a model, a system and an engine |
+//! | [`mod@benchmark`] | results of benchmarks of running engines |
 //!
 //! `docs/serving-times.md` has the formulas with their errors; the example `judge` compares predictions with published
 //! measurements and fits the constants.
 
 pub mod aggregated;
 mod balance;
+pub mod benchmark;
 pub mod calibration;
 mod check;
 mod device;
@@ -60,6 +62,7 @@ mod worker;
 
 pub use aggregated::aggregated;
 pub use balance::balance;
+pub use benchmark::Benchmark;
 pub use calibration::{Calibration, Factor};
 pub use check::{Report, Verdict, Violation, check};
 pub use device::{DEFAULT_LINK, Device};

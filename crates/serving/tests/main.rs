@@ -2,6 +2,7 @@
 //! judge.
 
 mod agreement;
+mod benchmark;
 mod by_hand;
 mod check;
 mod edges;

@@ -51,6 +51,7 @@ pub(crate) fn question(input: u64, output: u64) -> ServingQuestionDocument {
         speculation: None,
         prices: [].into(),
         factors: [].into(),
+        costs: Vec::new(),
     }
 }
 

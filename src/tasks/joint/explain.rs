@@ -20,7 +20,7 @@ use super::{Joint, failed};
 use crate::failure::Result;
 use crate::reading::Place;
 use crate::tasks::cluster::ClusterSummary;
-use crate::tasks::{Explaining, Session, Shown, json};
+use crate::tasks::{Explaining, Measurements, Session, Shown, json};
 
 /// An explanation as JSON.
 #[derive(Serialize)]
@@ -85,8 +85,10 @@ pub(super) fn explain(
         what_ifs.push(WhatIf { change, value_s: value });
     }
     let measured = match asked.measured {
-        Some(log) => Some(Measured::new(&priced.plan, &priced.predicted(label)?, log, label)?),
-        None => None,
+        Some(Measurements::Training(log)) => {
+            Some(Measured::new(&priced.plan, &priced.predicted(label)?, log, label)?)
+        }
+        Some(Measurements::Serving(_)) | None => None,
     };
     let summary = task.cluster_summary(&priced.plan);
     let json = json(&document(&priced, &what_ifs, summary.as_ref(), measured.as_ref()))?;

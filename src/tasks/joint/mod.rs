@@ -19,11 +19,11 @@ use std::io::{self, Write};
 use stagewright_core::document::{
     ClusterDocument, CostsDocument, GraphDocument, JointBoundDocument, JointObjectiveDocument,
     JointObjectiveKind, JointPartsDocument, JointPlanDocument, ModelOptionsDocument, PiperDocument,
-    PlanStatus, RuntimeDocument, Schedule,
+    PlanStatus, Schedule,
 };
 use stagewright_core::solver::SolveError;
 use stagewright_costs::Coverage;
-use stagewright_costs::training::Log;
+use stagewright_formats::runtimes::write_runtime;
 use stagewright_formats::{Format, Imported, import_piper, is_piper};
 use stagewright_joint::iteration;
 use stagewright_report::comparison::{Comparison, Contender};
@@ -37,8 +37,8 @@ use super::cluster::{ClusterSummary, is_same, made_for_another};
 use super::compare::Contest;
 use super::options::no_effect;
 use super::{
-    Answer, Bounds, Checked, ClusterSource, Document, Entered, Explaining, Kind, PlanFile, Request, Session,
-    Shown, Size, SolverChoice, Task,
+    Answer, Bounds, Checked, ClusterSource, Document, Entered, Explaining, Kind, Measurements, PlanFile,
+    Request, Session, Shown, Size, SolverChoice, Task,
 };
 use crate::code::{U002, X001};
 use crate::failure::{Failure, Result};
@@ -328,8 +328,15 @@ impl Task for Joint {
         explain::explain(self, joint(plan)?, label, asked, session)
     }
 
-    fn calibrated(&self, plan: Document, label: &str, log: &Log) -> Result<RuntimeDocument> {
-        calibrate::calibrate(self, joint(plan)?, label, log)
+    fn calibrated(&self, plan: Document, label: &str, measured: &Measurements) -> Result<String> {
+        match measured {
+            Measurements::Training(log) => {
+                calibrate::calibrate(self, joint(plan)?, label, log).map(|runtime| write_runtime(&runtime))
+            }
+            Measurements::Serving(_) => {
+                Err(Failure::new(X001, "benchmarks of serving beside a joint plan").at(label))
+            }
+        }
     }
 
     fn given(&self, name: &str, plan: PlanFile<'_>) -> Result<Contender> {

@@ -16,6 +16,8 @@ const ON_CLUSTERS: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Local, Kind::
 const CONFIGURED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Serving];
 const ANY: &[Kind] =
     &[Kind::Placement, Kind::Joint, Kind::Local, Kind::Strategies, Kind::LayerFlow, Kind::Serving];
+/// Questions whose plans can be compared with measurements of running programs.
+const MEASURED: &[Kind] = &[Kind::Joint, Kind::Serving];
 const FLOW: &[Kind] = &[Kind::LayerFlow];
 const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
 /// Those whose solvers have tables, threads or random choices.
@@ -128,7 +130,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(
         Group::Surroundings,
         "costs",
-        ON_DEVICES,
+        ON_CLUSTERS,
         Files("FILE"),
         "Measurements that price the model instead of the roofline, in any format that `costs import` reads; for a local plan, \
          outputs of llama-bench on the machine; repeat for several files",
@@ -620,7 +622,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("flags", LOCAL),
     of_command("robust", PLACEMENT),
     of_command("costs_off", PLACEMENT),
-    of_command("measured", JOINT),
+    of_command("measured", MEASURED),
     of_command("dot", PLACEMENT),
     of_command("trace", PLACEMENT),
     of_command("html", ON_DEVICES),

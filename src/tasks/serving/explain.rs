@@ -9,11 +9,12 @@ use stagewright_report::units::{percent, seconds};
 use stagewright_report::wrap::facts;
 use stagewright_serving::Problem;
 
+use super::measured::Measured;
 use super::question::Serving;
 use super::{solve_other, text};
 use crate::code::U008;
 use crate::failure::{Failure, Result};
-use crate::tasks::{Explaining, Session, Shown, json};
+use crate::tasks::{Explaining, Measurements, Session, Shown, json};
 
 const SCHEMA: &str = "stagewright.serving-explanation/1";
 
@@ -34,6 +35,8 @@ struct Document {
     pools: Vec<Option<Pools>>,
     what_ifs: Vec<WhatIf>,
     frontier: Vec<Point>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Measured>,
 }
 
 /// A replica with what keeps it from serving more.
@@ -107,7 +110,11 @@ pub(super) fn explain(
         false => (Vec::new(), Vec::new()),
     };
     let goal = problem.question.goal;
-    let document = Document { schema: SCHEMA, goal, value, replicas, pools, what_ifs, frontier };
+    let measured = match asked.measured {
+        Some(Measurements::Serving(runs)) => Some(Measured::new(task, plan, label, runs)?),
+        Some(Measurements::Training(_)) | None => None,
+    };
+    let document = Document { schema: SCHEMA, goal, value, replicas, pools, what_ifs, frontier, measured };
     Ok(Shown::new(json(&document)?, move |width| shown(&document, width)))
 }
 
@@ -277,5 +284,6 @@ fn shown(document: &Document, width: Option<u16>) -> String {
         }
         text.push_str(&grid.text(width));
     }
+    text.extend(document.measured.as_ref().map(|measured| measured.text(width)));
     text
 }

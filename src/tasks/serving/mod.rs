@@ -2,6 +2,7 @@
 
 mod compare;
 mod explain;
+mod measured;
 mod question;
 mod reason;
 mod simulate;
@@ -22,8 +23,8 @@ use super::cluster::{is_same, made_for_another};
 use super::compare::{Contest, Entered};
 use super::options::no_effect;
 use super::{
-    Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Simulating, Size,
-    SolverChoice, Task, json,
+    Answer, Bounds, Checked, Document, Explaining, Kind, Measurements, PlanFile, Request, Session, Shown,
+    Simulating, Size, SolverChoice, Task, json,
 };
 use crate::code::{U013, X001};
 use crate::failure::{Failure, Result};
@@ -206,6 +207,19 @@ impl Task for Serving {
 
     fn rank(&self, contest: Contest<'_>, session: &mut Session<'_>) -> Result<ServingComparison> {
         compare::rank(self, contest, session)
+    }
+
+    fn calibrated(&self, plan: Document, label: &str, measured: &Measurements) -> Result<String> {
+        match measured {
+            Measurements::Serving(runs) => {
+                let plan = serving(plan)?;
+                let found = measured::Measured::new(self, &plan, label, runs)?;
+                Ok(found.calibration(self, &plan).write() + "\n")
+            }
+            Measurements::Training(_) => {
+                Err(Failure::new(X001, "a log of training beside a serving plan").at(label))
+            }
+        }
     }
 
     fn simulate(&self, plan: Document, label: &str, asked: &Simulating<'_>) -> Result<Shown> {

@@ -9,7 +9,8 @@ use stagewright_core::document::{
     ClusterDocument, ModelOptionsDocument, RequestClassDocument, ServingFactorDocument, ServingGoal,
     ServingMode, ServingQuestionDocument, ServingStatistic, SpeculationDocument,
 };
-use stagewright_serving::{Calibration, Problem};
+use stagewright_costs::Costs;
+use stagewright_serving::{Calibration, Parallel, Problem};
 use stagewright_structure::Structure;
 
 use crate::code::{U001, U002};
@@ -19,6 +20,9 @@ use crate::reading::{self, Place};
 use crate::structures;
 use crate::tasks::options::refuse;
 use crate::tasks::{Document, Kind, PlanFile, Request};
+
+/// Tokens of a step whose products are looked up in measurements for a note.
+const TOKENS: f64 = 64.0;
 
 /// Stages of a replica without `--max-stages`.
 const STAGES: u32 = 4;
@@ -80,7 +84,7 @@ pub struct Serving {
 
 /// Reads a question, or that of a plan.
 pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Serving, Vec<String>)> {
-    let Request { model, cluster, kept_cluster, options, serving, place, .. } = request;
+    let Request { model, cluster, kept_cluster, options, serving, costs, place, .. } = request;
     refuse(Kind::Serving, options.given.iter().map(String::as_str), &place)?;
     let Some((cluster_label, mut cluster)) = cluster.or(kept_cluster) else {
         return Err(Failure::new(U002, "no cluster given")
@@ -105,11 +109,35 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Ser
                     ));
                 }
             }
+            question.costs = costs.iter().map(|(label, _)| label.clone()).collect();
             (place("serve"), question)
         }
     };
-    let problem = Problem::new(&source, (&label, &structure), (&cluster_label, &cluster), question)?;
+    if costs.is_empty() && !question.costs.is_empty() {
+        let files = question.costs.join(", ");
+        return Err(Failure::new(U002, format!("the plan is priced with measured products of {files}"))
+            .at(source)
+            .help(format!("give them again: {} {}", place("costs"), question.costs[0])));
+    }
+    let mut problem = Problem::new(&source, (&label, &structure), (&cluster_label, &cluster), question)?;
+    if !costs.is_empty() {
+        problem = problem.with_costs(Costs::new(costs)?);
+        notes.extend(measured(&problem));
+    }
     Ok((Serving { label, problem, cluster, options: options.kept(), place }, notes))
+}
+
+/// Notes on how many products of the model measurements have, a line for each kind of devices.
+fn measured(problem: &Problem) -> Vec<String> {
+    let of_kind = |kind: usize| {
+        let worker = problem.worker(kind, Parallel::tensor(1))?;
+        let (known, all) = worker.measured(TOKENS);
+        let name = &problem.fleet.kinds[kind].device.name;
+        Some(format!(
+            "{known} of {all} products of layers are measured on {name}; closed forms price the others"
+        ))
+    };
+    (0..problem.fleet.kinds.len()).filter_map(of_kind).collect()
 }
 
 /// The question that the options pose.
@@ -153,6 +181,7 @@ fn posed(
         speculation: options.speculation.as_ref().map(|text| speculation(text, place)).transpose()?,
         prices: prices(&options.prices, cluster, place)?,
         factors: BTreeMap::new(),
+        costs: Vec::new(),
     })
 }
 

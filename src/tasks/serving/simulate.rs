@@ -5,6 +5,7 @@ use stagewright_core::document::{ServingPlanDocument, ServingRole, ServingStatis
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::units::{percent, seconds};
 use stagewright_report::wrap::facts;
+use stagewright_serving::Problem;
 use stagewright_serving::simulator::{
     Arrivals, Fleet, Group, MOST_REQUESTS, Outcome, Settings, Summary, TracedRequest, Traffic, simulate,
 };
@@ -19,7 +20,7 @@ use crate::tasks::{Shown, Simulating, json};
 const SCHEMA: &str = "stagewright.serving-simulation/1";
 
 /// Maximum number of events of a simulation.
-const EVENTS: u64 = 20_000_000;
+pub(super) const EVENTS: u64 = 20_000_000;
 
 /// A simulation as JSON.
 #[derive(Clone, Serialize)]
@@ -88,6 +89,29 @@ pub(super) fn run(
             .help("`plan` says why there are none"));
     }
     let problem = &task.problem;
+    let groups = groups(problem, plan, label)?;
+    let (arrivals, name) = arrivals(task, plan, asked)?;
+    // A file of requests is measured from its beginning.
+    let is_trace = arrivals.iter().any(|arrivals| matches!(arrivals, Arrivals::Trace(_)));
+    let warm_up_s = if is_trace { 0.0 } else { asked.warm_up_s };
+    let traffic = problem.classes.iter().zip(arrivals);
+    let traffic = traffic.map(|(&class, arrivals)| Traffic { class, arrivals }).collect();
+    let fleet = Fleet { traffic, groups, transfer: problem.fleet.transfer() };
+    let settings = Settings { seed: asked.seed, warm_up_s, measured_s: asked.measured_s, events: EVENTS };
+    let outcome = simulate(label, &fleet, &settings)?;
+    let document = document(plan, &outcome, name, asked.seed);
+    Ok(Shown::new(json(&document)?, move |width| shown(&document, width)))
+}
+
+/// The replicas of a plan as groups of a simulation.
+///
+/// # Errors
+/// If a replica is none of the model and the cluster (U008).
+pub(super) fn groups<'p>(
+    problem: &'p Problem,
+    plan: &ServingPlanDocument,
+    label: &str,
+) -> Result<Vec<Group<'p>>> {
     let mut groups = Vec::with_capacity(plan.replicas.len());
     for (index, document) in plan.replicas.iter().enumerate() {
         let replica =
@@ -110,17 +134,7 @@ pub(super) fn run(
             weight: document.requests_per_s,
         });
     }
-    let (arrivals, name) = arrivals(task, plan, asked)?;
-    // A file of requests is measured from its beginning.
-    let is_trace = arrivals.iter().any(|arrivals| matches!(arrivals, Arrivals::Trace(_)));
-    let warm_up_s = if is_trace { 0.0 } else { asked.warm_up_s };
-    let traffic = problem.classes.iter().zip(arrivals);
-    let traffic = traffic.map(|(&class, arrivals)| Traffic { class, arrivals }).collect();
-    let fleet = Fleet { traffic, groups, transfer: problem.fleet.transfer() };
-    let settings = Settings { seed: asked.seed, warm_up_s, measured_s: asked.measured_s, events: EVENTS };
-    let outcome = simulate(label, &fleet, &settings)?;
-    let document = document(plan, &outcome, name, asked.seed);
-    Ok(Shown::new(json(&document)?, move |width| shown(&document, width)))
+    Ok(groups)
 }
 
 /// Arrivals of every class, and their name.

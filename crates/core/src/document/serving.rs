@@ -110,6 +110,9 @@ pub struct ServingQuestionDocument {
     /// Measured factors on times, by the names of compute classes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub factors: BTreeMap<String, ServingFactorDocument>,
+    /// Files of measured products that price replicas; the plan is checked with the same ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<String>,
 }
 
 /// A class of requests.

@@ -64,6 +64,7 @@ pub(super) fn plan(engine: &str, replicas: Vec<ReplicaDocument>) -> ServingPlanD
             speculation: None,
             prices: Default::default(),
             factors: Default::default(),
+            costs: Vec::new(),
         },
         value: Some(4.0),
         bound: ServingBoundDocument { value: Some(4.0), source: "prices".into(), certificate: None },

@@ -119,5 +119,11 @@ stagewright_core::codes! {
         /// The document is no `stagewright.serving-calibration/1`, names the same model, system and engine twice, or has a factor that is
         /// not a positive number. Correct it, or fit it again from measurements.
         L025,
+
+        /// result of a benchmark of serving that cannot be used
+        ///
+        /// The file is no result of `vllm bench serve`, `sglang.bench_serving` or `aiperf profile`, or no request of it was finished, or one
+        /// of its times is not a positive number. The plan that it measured has one class of requests.
+        L026,
     }
 }

@@ -251,10 +251,12 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "SHARE", conflicts_with = "no_what_if")]
     pub(crate) costs_off: Option<String>,
     /// Log of a training run of a joint plan, to show beside its prediction: output of Megatron-LM, NeMo, torchtitan or
-    /// DeepSpeed, or a trace of PyTorch's profiler
+    /// DeepSpeed, or a trace of PyTorch's profiler. For a serving plan the result of a benchmark of its replicas: of `vllm bench serve
+    /// --save-result`, of sglang.bench_serving, or of aiperf
     #[arg(long, value_name = "LOG")]
     pub(crate) measured: Option<PathBuf>,
-    /// Write a runtime for `plan --runtime`: that of the plan, with constants fitted to the log
+    /// Write what the measurements give for the next plan: for `plan --runtime` the runtime of a joint plan, with constants fitted to
+    /// the log; for `plan --calibration` factors on the times of a serving plan
     #[arg(long, value_name = "FILE", requires = "measured")]
     pub(crate) calibrate: Option<PathBuf>,
     /// Print the result as JSON

@@ -1,9 +1,12 @@
 //! A serving question with everything that prices its replicas.
 
+use std::sync::Arc;
+
 use stagewright_core::document::{
     ClusterDocument, RequestClassDocument, ServingFactorDocument, ServingGoal, ServingMode,
     ServingQuestionDocument, ServingStageDocument,
 };
+use stagewright_costs::Costs;
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 use stagewright_structure::{Encoding, Structure};
@@ -46,6 +49,8 @@ pub struct Problem {
     pub cache: Encoding,
     /// Whether stages have equal numbers of layers, as engines divide them by default, instead of balanced ones.
     pub has_equal_layers: bool,
+    /// Measured products; closed forms price the others.
+    pub costs: Option<Arc<Costs>>,
 }
 
 impl Problem {
@@ -82,14 +87,28 @@ impl Problem {
                 wrong("cache", format!("unknown encoding `{name}`"), "give one such as bf16 or fp8")
             })?,
         };
-        let has_equal_layers = false;
-        let problem = Problem { model, engine: constants, fleet, question, classes, cache, has_equal_layers };
+        let problem = Problem {
+            model,
+            engine: constants,
+            fleet,
+            question,
+            classes,
+            cache,
+            has_equal_layers: false,
+            costs: None,
+        };
         let shapes = problem.most_shapes() * problem.classes.len() as f64;
         if shapes > SHAPES {
             let message = format!("up to {shapes:.0} shapes of replicas, more than {SHAPES:.0}");
             return Err(wrong("max_stages", message, "allow fewer stages, or give fewer kinds or classes"));
         }
         Ok(problem)
+    }
+
+    /// The problem with tables of measured products, which price those that they have.
+    #[must_use]
+    pub fn with_costs(self, costs: Costs) -> Problem {
+        Problem { costs: Some(Arc::new(costs)), ..self }
     }
 
     /// An upper bound on the number of shapes of replicas: degrees of tensors and experts times multisets of kinds.
@@ -129,7 +148,11 @@ impl Problem {
     pub fn worker(&self, kind: usize, parallel: Parallel) -> Option<Worker<'_>> {
         let device = &self.fleet.kinds[kind].device;
         let worker = Worker::new("stage", &self.model, &self.engine, device, parallel).ok()?;
-        Some(worker.with_cache(self.cache))
+        let worker = worker.with_cache(self.cache);
+        Some(match &self.costs {
+            Some(costs) => worker.with_costs(costs),
+            None => worker,
+        })
     }
 
     /// A replica of workers in a row, each with its kind, whose layers are balanced for a batch, or if it is 0 for prompts, unless they

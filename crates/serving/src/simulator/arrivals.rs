@@ -26,6 +26,14 @@ pub enum Arrivals {
         /// Requests in the system.
         concurrency: u64,
     },
+    /// A benchmark: a number of requests that all begin at time 0, each of which is followed by another when it ends, until as many as
+    /// there are to send were sent.
+    Benchmark {
+        /// Requests in the system.
+        concurrency: u64,
+        /// Requests to send.
+        requests: u64,
+    },
     /// Bursts of requests, the first at time 0.
     Bursts {
         /// Requests of a burst.
@@ -66,7 +74,12 @@ impl Arrivals {
             Arrivals::Poisson { rate } if !positive(*rate) => {
                 wrong("rate", rate.to_string(), "give a positive number of requests a second")
             }
-            Arrivals::Closed { concurrency } if !number(*concurrency) => {
+            Arrivals::Benchmark { requests, .. } if *requests == 0 => {
+                wrong("requests", requests.to_string(), help)
+            }
+            Arrivals::Closed { concurrency } | Arrivals::Benchmark { concurrency, .. }
+                if !number(*concurrency) =>
+            {
                 wrong("concurrency", concurrency.to_string(), help)
             }
             Arrivals::Bursts { size, .. } if !number(*size) => wrong("size", size.to_string(), help),
@@ -137,6 +150,9 @@ impl Iterator for Source<'_> {
             Arrivals::Closed { concurrency } => {
                 let output = self.rng.random_range(1..=self.class.output.max(1));
                 (number < *concurrency).then_some((0.0, RequestClass { output, ..self.class }))
+            }
+            Arrivals::Benchmark { concurrency, requests } => {
+                (number < *concurrency.min(requests)).then_some((0.0, self.class))
             }
             Arrivals::Bursts { size, every_s } => Some(((number / size) as f64 * every_s, self.class)),
             Arrivals::Trace(requests) => {

@@ -56,6 +56,8 @@ struct Run<'a> {
     sources: Vec<Source<'a>>,
     /// Next arrival of every class.
     arrivals: Vec<Option<RequestClass>>,
+    /// Requests of every class that arrived.
+    sent: Vec<u64>,
     records: Vec<ClassRecord>,
     world: World,
     /// Time from which on is measured.
@@ -84,6 +86,7 @@ impl<'a> Run<'a> {
             candidates,
             sources: fleet.traffic.iter().enumerate().map(source).collect(),
             arrivals: vec![None; fleet.traffic.len()],
+            sent: vec![0; fleet.traffic.len()],
             records: fleet.traffic.iter().map(|_| ClassRecord::new()).collect(),
             world: World::new(),
             start: 0.0,
@@ -175,13 +178,19 @@ impl<'a> Run<'a> {
         self.records[class].add(own.tokens.output, own.arrived, times);
         self.world.remove(request);
         let traffic = &self.fleet.traffic[class];
-        if matches!(traffic.arrivals, Arrivals::Closed { .. }) {
+        let is_followed = match traffic.arrivals {
+            Arrivals::Closed { .. } => true,
+            Arrivals::Benchmark { requests, .. } => self.sent[class] < requests,
+            Arrivals::Poisson { .. } | Arrivals::Bursts { .. } | Arrivals::Trace(_) => false,
+        };
+        if is_followed {
             self.arrive(class, traffic.class);
         }
     }
 
     /// Sends a new request to a replica.
     fn arrive(&mut self, class: usize, tokens: RequestClass) {
+        self.sent[class] += 1;
         let target = router::choose(&self.machines, &self.candidates[class][0]);
         let is_full = self.world.in_system() as u64 >= MOST_REQUESTS;
         let Some(machine) = target.filter(|_| !is_full) else {

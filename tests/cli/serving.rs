@@ -133,7 +133,7 @@ fn measured_products_price_a_plan_and_its_check() {
     let files = folder(&[]);
     let (plan, costs) = (path(&files, "plan.json"), path(&files, "costs.json"));
     // The product of queries, keys and values on one device, far slower than its closed form.
-    let table = r#"{"schema": "stagewright.costs/1", "source": "test", "kernels": [{"class": "h100", "kernel": "product",
+    let table = r#"{"schema": "stagewright.costs/1", "name": "test", "kernels": [{"class": "h100", "kernel": "product",
         "precision": "bf16", "source": "test", "rows": [[1, 6144, 4096, 0.01], [4096, 6144, 4096, 0.02]]}]}"#;
     std::fs::write(&costs, table).expect("room");
     let config = configuration();

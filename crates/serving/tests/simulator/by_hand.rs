@@ -153,3 +153,18 @@ fn outcomes_depend_on_the_seed_alone_and_warm_ups_are_cut_off() {
     let bursts = Fleet { traffic: vec![Traffic { class, arrivals: bursts }], ..early };
     assert_eq!(with(&bursts, 1).classes[0].finished, 50, "ten bursts in 20 seconds");
 }
+
+#[test]
+fn a_benchmark_sends_its_requests_and_ends() {
+    let (model, device, engine) = (model(DENSE), device(), ideal());
+    let replica = Replica::single(Worker::new("", &model, &engine, &device, Parallel::tensor(1)).unwrap());
+    let class = RequestClass::new(1000, 10);
+    let finished = |concurrency, requests| {
+        let arrivals = Arrivals::Benchmark { concurrency, requests };
+        run(&fleet(class, arrivals, vec![group(ServingRole::Aggregated, &replica)]), &ALL).classes[0]
+    };
+    let (few, many) = (finished(2, 7), finished(7, 7));
+    assert_eq!((few.finished, many.finished, finished(9, 4).finished), (7, 7, 4));
+    // Prompts of more requests wait for each other.
+    assert!(many.ttft.mean > 1.5 * few.ttft.mean, "{many:?} {few:?}");
+}

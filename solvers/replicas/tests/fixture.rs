@@ -50,6 +50,7 @@ pub(crate) fn question(input: u64, output: u64) -> ServingQuestionDocument {
         speculation: None,
         prices: [].into(),
         factors: [].into(),
+        start: None,
     }
 }
 

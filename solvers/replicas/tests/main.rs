@@ -3,3 +3,4 @@
 mod agreement;
 mod clusters;
 mod fixture;
+mod running;

@@ -3,6 +3,7 @@
 mod explain;
 mod question;
 mod reason;
+mod running;
 mod simulate;
 mod text;
 

@@ -12,6 +12,7 @@ use stagewright_core::document::{
 use stagewright_serving::{Calibration, Problem};
 use stagewright_structure::Structure;
 
+use super::running;
 use crate::code::{U001, U002};
 use crate::failure::{Failure, Result};
 use crate::files;
@@ -65,6 +66,8 @@ pub struct ServingOptions {
     pub prices: Vec<String>,
     /// Path of a calibration.
     pub calibration: Option<String>,
+    /// Price of a gigabyte of weights that replicas load which do not run yet.
+    pub move_price: Option<String>,
 }
 
 /// A serving question.
@@ -77,7 +80,7 @@ pub struct Serving {
 
 /// Reads a question, or that of a plan.
 pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Serving, Vec<String>)> {
-    let Request { model, cluster, kept_cluster, options, serving, place, .. } = request;
+    let Request { model, cluster, kept_cluster, options, serving, start, place, .. } = request;
     refuse(Kind::Serving, options.given.iter().map(String::as_str), &place)?;
     let Some((cluster_label, mut cluster)) = cluster.or(kept_cluster) else {
         return Err(Failure::new(U002, "no cluster given")
@@ -102,6 +105,8 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Ser
                     ));
                 }
             }
+            let given = (start, serving.move_price.as_deref());
+            question.start = running::start(given, (&label, &structure), (&cluster, &question), &place)?;
             (place("serve"), question)
         }
     };
@@ -149,6 +154,7 @@ fn posed(
         speculation: options.speculation.as_ref().map(|text| speculation(text, place)).transpose()?,
         prices: prices(&options.prices, cluster, place)?,
         factors: BTreeMap::new(),
+        start: None,
     })
 }
 

@@ -206,3 +206,117 @@ fn every_engine_gets_its_commands() {
     assert_eq!(code(&refused), Some(2));
     assert!(stderr(&refused).contains("E035"), "{}", stderr(&refused));
 }
+
+/// A plan after one that runs, with the price of a gigabyte of weights.
+fn after(cluster: &str, start: &[&str], more: &[&str]) -> std::process::Output {
+    let config = configuration();
+    let question = ["plan", &config, "--serve", "--cluster", cluster, "--input", "1024", "--output", "128"];
+    let load = ["--rate", "20", "--ttft", "1s", "--tpot", "40ms", "--goal", "devices", "--json"];
+    run(&[&question[..], &load, start, more].concat())
+}
+
+#[test]
+fn a_plan_after_a_running_one_keeps_replicas_and_is_checked() {
+    let files = folder(&[]);
+    let (first, second) = (path(&files, "running.json"), path(&files, "next.json"));
+    planned("vllm", "aggregated", &first);
+    let made = after("2xl40s+4xh100", &["--start", &first, "--move-price", "0.01"], &["--out", &second]);
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    let mut plan = json(&made);
+    // The kind of the devices has another name in this cluster.
+    assert_eq!(plan["moved_bytes"], 0.0, "{plan}");
+    assert_eq!(plan["replicas"][0]["kept"], plan["replicas"][0]["count"], "{plan}");
+    assert_eq!(plan["replicas"][0]["stages"][0]["kind"], "gpu-b", "{plan}");
+    let checked = run(&["check", &configuration(), &second]);
+    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    assert!(stdout(&checked).contains("verified"), "{}", stdout(&checked));
+    let explained = run(&["explain", &configuration(), &second]);
+    assert_eq!(code(&explained), Some(0), "{}", stderr(&explained));
+    let exported = run(&["export", &second, "--to", "vllm"]);
+    assert_eq!(code(&exported), Some(0), "{}", stderr(&exported));
+
+    let count = plan["replicas"][0]["count"].as_u64().expect("a count");
+    for (name, value) in [("kept", count + 1), ("batch", 1)] {
+        let right = plan.clone();
+        plan["replicas"][0][name] = value.into();
+        let forged = path(&files, "forged.json");
+        std::fs::write(&forged, plan.to_string()).expect("room");
+        let checked = run(&["check", &configuration(), &forged]);
+        assert_eq!(code(&checked), Some(1), "{}", stdout(&checked));
+        assert!(stdout(&checked).contains("replicas[0].kept"), "{}", stdout(&checked));
+        plan = right;
+    }
+}
+
+#[test]
+fn a_start_that_does_not_fit_the_question_is_refused() {
+    let files = folder(&[]);
+    let first = path(&files, "running.json");
+    let plan = planned("vllm", "aggregated", &first);
+    let refused = |start: &[&str], more: &[&str], expected: &str, text: &str| {
+        let made = after("4xh100", start, more);
+        assert_eq!(code(&made), Some(2), "{start:?} {more:?}: {}", stdout(&made));
+        let shown = stderr(&made);
+        assert!(shown.contains(expected) && shown.contains(text), "{start:?} {more:?}: {shown}");
+    };
+    refused(&["--start", &first], &[], "U001", "--move-price");
+    refused(&["--move-price", "1"], &[], "U001", "--start");
+    refused(&["--start", &first, "--move-price", "cheap"], &[], "U001", "--move-price");
+    for price in ["nan", "-1", "inf", "1e300"] {
+        let price = format!("--move-price={price}");
+        refused(&["--start", &first, &price], &[], "L024", "price_per_gb");
+    }
+    let price = ["--move-price", "1"];
+    let with = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let (mut plan, file) = (plan.clone(), path(&files, name));
+        change(&mut plan);
+        std::fs::write(&file, plan.to_string()).expect("room");
+        file
+    };
+    let other =
+        |more: &[&str], text: &str| refused(&[&["--start", &first][..], &price].concat(), more, "U001", text);
+    other(&["--engine", "sglang"], "--engine");
+    other(&["--chunk", "512"], "--chunk");
+    other(&["--memory-share", "80%"], "--memory-share");
+    other(&["--speculation", "3:0.7"], "--speculation");
+    let start = |file: &str, expected: &str, text: &str| {
+        refused(&[&["--start", file][..], &price].concat(), &[], expected, text);
+    };
+    start(&with("none.json", &|plan| plan["replicas"] = serde_json::json!([])), "U008", "no replicas");
+    start(&with("zero.json", &|plan| plan["replicas"][0]["count"] = 0.into()), "L024", "replicas[0]");
+    start(
+        &with("layers.json", &|plan| plan["replicas"][0]["stages"][0]["layers"] = 31.into()),
+        "U001",
+        "replicas[0]",
+    );
+    start(&with("class.json", &|plan| plan["replicas"][0]["class"] = 7.into()), "U001", "replicas[0]");
+    start(
+        &with("tokens.json", &|plan| plan["replicas"][0]["cache_tokens"] = 7.into()),
+        "U001",
+        "replicas[0]",
+    );
+    start(&with("schema.json", &|plan| plan["schema"] = "stagewright.plan/1".into()), "", "schema");
+    let many = with("many.json", &|plan| plan["replicas"][0]["count"] = u64::MAX.into());
+    let made = after("4xh100", &["--start", &many, "--move-price", "0"], &[]);
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    // The plan of another model has other caches.
+    let config = root().join("data/configurations/deepseek-v3/config.json");
+    assert!(config.exists(), "{}", config.display());
+    let made = run(&[
+        "plan",
+        &config.display().to_string(),
+        "--serve",
+        "--cluster",
+        "4xh100",
+        "--input",
+        "1024",
+        "--output",
+        "128",
+        "--start",
+        &first,
+        "--move-price",
+        "1",
+    ]);
+    assert_eq!(code(&made), Some(2), "{}", stdout(&made));
+    assert!(stderr(&made).contains("no replica of the model"), "{}", stderr(&made));
+}

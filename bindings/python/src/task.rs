@@ -138,7 +138,7 @@ impl Asked {
             local: self.is_local().then(|| read(self.of(Group::Local), &place)).transpose()?,
             serving: self.is_serving().then(|| self.serving(&place)).transpose()?,
             benches,
-            start: None,
+            start: self.start()?,
             solver: match self.solver.as_str() {
                 "auto" => SolverChoice::Auto,
                 name => SolverChoice::Named(name.into()),
@@ -161,6 +161,12 @@ impl Asked {
     /// Whether a serving plan is requested.
     fn is_serving(&self) -> bool {
         self.given.contains_key("serve")
+    }
+
+    /// The plan that runs before a serving plan.
+    fn start(&self) -> Result<Option<files::Input>, Failure> {
+        let path = self.given.get("start").and_then(Value::as_str).filter(|_| self.is_serving());
+        path.map(|path| files::read(path.as_ref())).transpose()
     }
 
     /// The options of a serving plan, which has goal and output in common with local plans.

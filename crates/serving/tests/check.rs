@@ -1,6 +1,7 @@
 //! The check of serving plans: right plans pass, and each wrong thing is found.
 
 mod certificates;
+mod kept;
 mod plans;
 
 use serde_json::json;

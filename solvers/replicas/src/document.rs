@@ -4,7 +4,7 @@ use stagewright_core::document::{
     ClusterDocument, OriginDocument, PlanStatus, ReplicaDocument, SERVING_PLAN_SCHEMA, ServingBoundDocument,
     ServingGoal, ServingPlanDocument, ServingRole,
 };
-use stagewright_core::tolerance;
+use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 use stagewright_serving::Problem;
 
 use crate::solution::{Chosen, NAME, Plan, Solution};
@@ -53,6 +53,7 @@ pub fn planned(
         requests_per_s: plan.map(|plan| plan.rate),
         tokens_per_s: plan.map(|plan| plan.rate * generated),
         devices: plan.map(|_| replicas.iter().map(devices).sum()),
+        moved_bytes: plan.filter(|_| question.start.is_some()).map(moved_bytes),
         seconds: took,
         origin: Some(OriginDocument::of_library()),
         stop: None,
@@ -62,6 +63,10 @@ pub fn planned(
     }
 }
 
+fn moved_bytes(plan: &Plan) -> f64 {
+    plan.replicas.iter().map(|chosen| chosen.count as f64 * chosen.column.moved_bytes).sum()
+}
+
 fn replica(problem: &Problem, Chosen { column, count }: &Chosen) -> ReplicaDocument {
     let (role, class) = (column.role, column.class);
     let offer = &column.offer;
@@ -69,6 +74,7 @@ fn replica(problem: &Problem, Chosen { column, count }: &Chosen) -> ReplicaDocum
         role,
         class: class as u32,
         count: *count,
+        kept: if column.kept.is_some() { *count } else { 0 },
         stages: column.stages(problem),
         batch: if role == ServingRole::Prefill { 0 } else { column.batch },
         requests_per_s: offer.rate,
@@ -79,7 +85,13 @@ fn replica(problem: &Problem, Chosen { column, count }: &Chosen) -> ReplicaDocum
     }
 }
 
-/// Distance of value and bound, as a share of the larger.
-fn gap(goal: ServingGoal, value: f64, bound: f64) -> f64 {
-    if goal.is_maximised() { tolerance::gap(bound, value) } else { tolerance::gap(value, bound) }
+/// Distance of value and bound, as a share of the larger; 0 if that is rounding, and infinite if either is. Values with a price of
+/// weights may be negative.
+pub(crate) fn gap(goal: ServingGoal, value: f64, bound: f64) -> f64 {
+    let (larger, smaller) = if goal.is_maximised() { (bound, value) } else { (value, bound) };
+    if larger.is_infinite() || smaller.is_infinite() {
+        return f64::INFINITY;
+    }
+    let gap = (larger - smaller) / larger.abs().max(smaller.abs());
+    if gap <= 2.0 * OPTIMAL_RELATIVE || gap.is_nan() { 0.0 } else { gap }
 }

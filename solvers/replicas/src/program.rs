@@ -3,10 +3,15 @@
 use stagewright_core::document::{ServingGoal, ServingRole};
 use stagewright_serving::Problem;
 
-use crate::space::Space;
+use crate::column::Column;
+use crate::rows::Rows;
+use crate::space::{Size, Space};
 
 /// Share of a limit or of a sum, whichever is larger, by which sums may exceed the limit through rounding.
 const KEPT: f64 = 1e-9;
+
+/// Bytes of a gigabyte.
+const GIGABYTE: f64 = 1e9;
 
 /// A column of the program: its part of the goal, and its entries by row.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +84,8 @@ impl Program {
             limits.push(-concurrency);
             (decode, limits.len() - 1)
         });
-        let column = |column: &crate::space::Column| {
+        let byte = question.start.as_ref().map_or(0.0, |start| start.price_per_gb / GIGABYTE);
+        let column = |column: &Column| {
             let size = &space.sizes[column.size];
             let (role, class) = (size.key.role, size.key.class as usize);
             let mut entries = rows.of_size(problem, size);
@@ -113,7 +119,7 @@ impl Program {
                 ServingGoal::Cache if role == ServingRole::Prefill => 0.0,
                 ServingGoal::Cache => column.cache_tokens as f64,
             };
-            Entries { goal, rows: entries }
+            Entries { goal: goal - byte * column.moved_bytes, rows: entries }
         };
         let replicas = space.columns.iter().map(column).collect();
         let mut sizes = vec![0..0; space.sizes.len()];
@@ -121,7 +127,7 @@ impl Program {
             let range = &mut sizes[column.size];
             *range = if range.end == 0 { index..index + 1 } else { range.start..index + 1 };
         }
-        let largest = |(size, range): (&crate::space::Size, &std::ops::Range<usize>)| {
+        let largest = |(size, range): (&Size, &std::ops::Range<usize>)| {
             let rates = space.columns[range.clone()].iter().map(|column| column.offer.rate);
             size.most as f64 * rates.fold(0.0, f64::max)
         };
@@ -247,71 +253,5 @@ impl Rounded {
     /// The sum and twice the rounding of as many terms, each of up to some twenty operations.
     fn rounded_up(&self) -> f64 {
         self.sum + 2.0 * f64::EPSILON * (self.terms + 20.0) * self.size
-    }
-}
-
-/// Rows of devices and of servers.
-struct Rows {
-    limits: Vec<f64>,
-    /// For every kind with several servers: the first of its rows.
-    servers: Vec<Option<usize>>,
-}
-
-impl Rows {
-    fn new(problem: &Problem) -> Rows {
-        let kinds = &problem.fleet.kinds;
-        let mut limits: Vec<f64> = kinds.iter().map(|kind| kind.count as f64).collect();
-        let mut servers = Vec::with_capacity(kinds.len());
-        for kind in kinds {
-            if kind.is_one_server() {
-                servers.push(None);
-                continue;
-            }
-            servers.push(Some(limits.len()));
-            let server = kind.device.server;
-            let (whole, rest) = (kind.count / server, kind.count % server);
-            for power in powers_below(server) {
-                limits.push((whole * (server / power) + rest / power) as f64);
-            }
-            limits.push(whole as f64);
-        }
-        Rows { limits, servers }
-    }
-
-    /// Entries of the replicas of a size.
-    fn of_size(&self, problem: &Problem, size: &crate::space::Size) -> Vec<(usize, f64)> {
-        let used = size.devices.iter().enumerate().filter(|(_, devices)| **devices > 0);
-        let mut entries: Vec<(usize, f64)> = used.map(|(kind, &devices)| (kind, devices as f64)).collect();
-        for &(kind, devices, count) in &size.key.groups {
-            let Some(first) = self.servers[kind as usize] else { continue };
-            let server = problem.fleet.kinds[kind as usize].device.server;
-            let powers: Vec<u64> = powers_below(server).collect();
-            let is_whole = devices >= server;
-            let whole = devices / server;
-            for (index, &power) in powers.iter().enumerate() {
-                let pieces = if is_whole { whole * (server / power) } else { devices / power };
-                add(&mut entries, first + index, (pieces * count) as f64);
-            }
-            if is_whole {
-                add(&mut entries, first + powers.len(), (whole * count) as f64);
-            }
-        }
-        entries
-    }
-}
-
-/// Powers of two from 2 on that are less than a number.
-fn powers_below(server: u64) -> impl Iterator<Item = u64> {
-    (1..u64::BITS).map(|exponent| 1_u64 << exponent).take_while(move |&power| power < server)
-}
-
-/// Adds to the entry of a row.
-fn add(entries: &mut Vec<(usize, f64)>, row: usize, entry: f64) {
-    if entry <= 0.0 {
-        return;
-    }
-    match entries.iter_mut().find(|(known, _)| *known == row) {
-        Some((_, known)) => *known += entry,
-        None => entries.push((row, entry)),
     }
 }

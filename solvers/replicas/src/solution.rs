@@ -3,7 +3,8 @@
 use stagewright_core::document::ServingCertificateDocument;
 use stagewright_core::solver::{Status, StopReason};
 
-use crate::space::{Column, Space};
+use crate::column::Column;
+use crate::space::Space;
 
 /// Name of the solver.
 pub const NAME: &str = "replicas";
@@ -24,7 +25,7 @@ pub struct Plan {
     pub replicas: Vec<Chosen>,
     /// Requests a second of all classes together.
     pub rate: f64,
-    /// Value of the goal: requests a second, devices, price of an hour, or tokens of caches.
+    /// Value of the goal: requests a second, devices, price of an hour, or tokens of caches, with the price of moved weights.
     pub value: f64,
 }
 

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use stagewright_core::document::{ServingCertificateDocument, ServingGoal};
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
-use stagewright_core::tolerance;
 use stagewright_serving::Problem;
 
+use crate::document::gap;
+use crate::exchange::exchanged;
 use crate::linear::whole;
 use crate::program::Program;
+use crate::proof::{available, claimed, is_impossible, is_whole, is_worth_it};
 use crate::solution::{Chosen, Plan, Solution};
 use crate::space::Space;
 use crate::table::{self, Table};
@@ -17,9 +19,6 @@ use crate::tree::Tree;
 /// The longest time for whole numbers, and its share of the time that is left.
 const WHOLE_TIME: Duration = Duration::from_secs(20);
 const WHOLE_SHARE: f64 = 0.5;
-
-/// By how much, relatively, a bound is weakened, so that other orders of its sums prove it too.
-const MARGIN: f64 = 1e-10;
 
 /// Finds numbers of replicas, and bounds the goal of every plan.
 ///
@@ -41,7 +40,6 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
 /// replicas are priced.
 pub fn solve_within(problem: &Problem, space: Space, context: &mut Context<'_>) -> Solution {
     let program = Program::new(problem, &space);
-    let goal = problem.question.goal;
     let answer = if table::is_for(problem) {
         phase("tables", context);
         tabled(problem, &space, &program)
@@ -49,9 +47,10 @@ pub fn solve_within(problem: &Problem, space: Space, context: &mut Context<'_>) 
         phase("counts", context);
         grown(problem, &space, &program, context)
     };
-    let plan = answer.counts.and_then(|counts| plan(problem, &space, &program, &counts));
+    let counts = answer.counts.map(|counts| exchanged(problem, &space, counts));
+    let plan = counts.and_then(|counts| plan(problem, &space, &program, &counts));
     let status = match &plan {
-        Some(plan) if is_reached(goal, plan.value, answer.bound) => Status::Optimal,
+        Some(plan) if gap(problem.question.goal, plan.value, answer.bound) == 0.0 => Status::Optimal,
         Some(_) => Status::Feasible,
         None if is_impossible(problem, &program, answer.bound) => Status::Infeasible,
         None => Status::Unknown,
@@ -84,7 +83,7 @@ fn tabled(problem: &Problem, space: &Space, program: &Program) -> Counted {
         ServingGoal::Throughput | ServingGoal::Cache => 0.0,
         ServingGoal::Devices | ServingGoal::Price => -available(problem) - 1.0,
     };
-    let bound = claimed(problem.question.goal, goal.unwrap_or(beyond));
+    let bound = claimed(problem, goal.unwrap_or(beyond));
     Counted { counts, bound, certificate: ServingCertificateDocument::Table {} }
 }
 
@@ -101,11 +100,13 @@ fn grown(problem: &Problem, space: &Space, program: &Program, context: &mut Cont
         let own = tree.best.as_ref().map(|(goal, _)| *goal);
         whole.into_iter().chain(own).fold(f64::NEG_INFINITY, f64::max)
     };
-    let step = if problem.question.goal == ServingGoal::Devices { 1.0 - 1e-6 } else { 0.0 };
-    let is_maximised = problem.question.goal.is_maximised();
+    let step = if is_whole(problem) { 1.0 - 1e-6 } else { 0.0 };
+    let goal = problem.question.goal;
+    let sign = if goal.is_maximised() { 1.0 } else { -1.0 };
+    // Values may be negative, so that the gap is given as that of 1.
     let is_enough = |value: f64, bound: f64| {
-        let (larger, smaller) = if is_maximised { (bound, value) } else { (-value, -bound) };
-        bound < value + step || context.gap_reached(larger, smaller)
+        let gap = gap(goal, sign * value, sign * bound);
+        bound < value + step || context.gap_reached(1.0, 1.0 - gap)
     };
     tree.grow(best, is_enough, &stop);
     let counts = match (found, tree.best.take()) {
@@ -113,7 +114,7 @@ fn grown(problem: &Problem, space: &Space, program: &Program, context: &mut Cont
         (Some(whole), _) => Some(whole.1),
         (None, own) => own.map(|(_, counts)| counts),
     };
-    let bound = claimed(problem.question.goal, tree.bound());
+    let bound = claimed(problem, tree.bound());
     Counted { counts, bound, certificate: tree.certificate(space) }
 }
 
@@ -121,49 +122,14 @@ fn phase(name: &str, context: &mut Context<'_>) {
     context.emit(Event::Phase { name: name.into() });
 }
 
-/// The bound in the direction of the goal, weakened by the margin; whole for devices.
-fn claimed(goal: ServingGoal, most: f64) -> f64 {
-    let weaker = most + MARGIN * most.abs();
-    match goal {
-        ServingGoal::Throughput | ServingGoal::Cache => weaker,
-        ServingGoal::Price => -weaker,
-        ServingGoal::Devices => (-weaker - 1e-6).ceil(),
-    }
-}
-
-fn is_reached(goal: ServingGoal, value: f64, bound: f64) -> bool {
-    let (larger, smaller) = if goal.is_maximised() { (bound, value) } else { (value, bound) };
-    tolerance::gap(larger, smaller) == 0.0
-}
-
-/// Whether a bound is beyond what any plan has. An upper bound of R is 0 up to the rounding of the largest rates.
-fn is_impossible(problem: &Problem, program: &Program, bound: f64) -> bool {
-    match problem.question.goal {
-        ServingGoal::Throughput => bound <= tolerance::VALUE_RELATIVE * program.most_flow,
-        ServingGoal::Cache => bound < 0.0,
-        ServingGoal::Devices | ServingGoal::Price => bound > available(problem),
-    }
-}
-
-/// All devices, or their price.
-fn available(problem: &Problem) -> f64 {
-    let price = |name: &str| match problem.question.goal {
-        ServingGoal::Price => problem.question.prices.get(name).copied().unwrap_or(0.0),
-        _ => 1.0,
-    };
-    problem.fleet.kinds.iter().map(|kind| kind.count as f64 * price(&kind.name)).sum()
-}
-
-/// The plan of numbers of replicas; `None` of one that serves nothing.
+/// The plan of numbers of replicas; `None` of one that serves nothing, or is worth no more than none.
 pub(crate) fn plan(problem: &Problem, space: &Space, program: &Program, counts: &[u64]) -> Option<Plan> {
     let goal = program.goal(counts)?;
     let chosen = space.columns.iter().zip(counts).filter(|(_, count)| **count > 0);
     let replicas: Vec<Chosen> =
         chosen.map(|(column, &count)| Chosen { column: column.clone(), count }).collect();
     let rate = program.rate(counts);
-    (!replicas.is_empty() && rate > 0.0).then(|| Plan {
-        replicas,
-        rate,
-        value: if problem.question.goal.is_maximised() { goal } else { -goal },
-    })
+    let is_plan = !replicas.is_empty() && rate > 0.0 && is_worth_it(problem, program, goal);
+    let value = if problem.question.goal.is_maximised() { goal } else { -goal };
+    is_plan.then_some(Plan { replicas, rate, value })
 }

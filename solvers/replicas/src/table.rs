@@ -44,7 +44,9 @@ pub(crate) fn is_for(problem: &Problem) -> bool {
     };
     let pairs: f64 =
         limits(problem).iter().map(|&limit| (limit as f64 + 1.0) * (limit as f64 + 2.0) / 2.0).product();
-    question.classes.len() == 1 && is_goal && problem.fleet.kinds.iter().all(is_packed) && pairs <= PAIRS
+    // Numbers of replicas that run already are limits that tables do not have.
+    let is_plain = question.classes.len() == 1 && question.start.is_none();
+    is_plain && is_goal && problem.fleet.kinds.iter().all(is_packed) && pairs <= PAIRS
 }
 
 /// Devices by kind, and requests in flight if they are limited.

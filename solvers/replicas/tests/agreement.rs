@@ -7,7 +7,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::seed;
 use stagewright_formats::clusters;
-use stagewright_replicas::Solution;
+use stagewright_replicas::{Column, Solution};
 use stagewright_serving::{Problem, Verdict, check};
 
 use crate::fixture::{dense, mixture, question, solved};
@@ -18,8 +18,8 @@ const COMBINATIONS: u64 = 200_000;
 const CLUSTERS: [&str; 7] =
     ["1xl40s", "3xl40s", "5xa100", "2xh100+2xl40s", "1xa100+3xt4", "3xt4", "2xh100+1xa100+2xt4"];
 
-pub(crate) fn random(task: u64) -> (ClusterDocument, ServingQuestionDocument) {
-    let mut random = seed::stream(7, task);
+pub(crate) fn random(stream: u64, task: u64) -> (ClusterDocument, ServingQuestionDocument) {
+    let mut random = seed::stream(stream, task);
     let mut asked = question(random.random_range(1..3000), random.random_range(1..400));
     if random.random_bool(0.3) {
         let share = random.random_range(0.1..0.9);
@@ -73,7 +73,7 @@ pub(crate) fn random(task: u64) -> (ClusterDocument, ServingQuestionDocument) {
 }
 
 /// The best value of all plans, `None` if there is none; nothing of too many combinations.
-fn best(problem: &Problem, solution: &Solution) -> Option<Option<f64>> {
+pub(crate) fn best(problem: &Problem, solution: &Solution) -> Option<Option<f64>> {
     let mut search = Search { problem, solution, left: COMBINATIONS, best: None };
     let devices: Vec<u64> = problem.fleet.kinds.iter().map(|kind| kind.count).collect();
     let mut counts = vec![0; solution.space.columns.len()];
@@ -89,6 +89,14 @@ struct Search<'s> {
 }
 
 impl Search<'_> {
+    /// The largest number of a column beside those before it: replicas that run already are only as many as that.
+    fn free(&self, column: usize, counts: &[u64]) -> u64 {
+        let columns = &self.solution.space.columns;
+        let Some(running) = columns[column].running(self.problem) else { return u64::MAX };
+        let others = (0..column).filter(|&other| columns[other].kept == columns[column].kept);
+        running.count - others.map(|other| counts[other]).sum::<u64>()
+    }
+
     fn extend(&mut self, column: usize, devices: &[u64], counts: &mut Vec<u64>) {
         if self.left == 0 {
             return;
@@ -110,7 +118,9 @@ impl Search<'_> {
         let mut rest = devices.to_vec();
         loop {
             self.extend(column + 1, &rest, counts);
-            if rest.iter().zip(&size.devices).any(|(rest, used)| used > rest) {
+            if counts[column] == self.free(column, counts)
+                || rest.iter().zip(&size.devices).any(|(rest, used)| used > rest)
+            {
                 break;
             }
             rest.iter_mut().zip(&size.devices).for_each(|(rest, used)| *rest -= used);
@@ -163,7 +173,7 @@ fn value(problem: &Problem, solution: &Solution, counts: &[u64]) -> Option<f64> 
         });
         each.sum()
     };
-    Some(match question.goal {
+    let goal = match question.goal {
         ServingGoal::Throughput => rate.min(question.rate.unwrap_or(f64::INFINITY)),
         ServingGoal::Devices => used(&|_| 1.0),
         ServingGoal::Price => used(&|name| question.prices[name]),
@@ -171,7 +181,21 @@ fn value(problem: &Problem, solution: &Solution, counts: &[u64]) -> Option<f64> 
             let kept = counts.iter().zip(columns).filter(|(_, column)| column.role != ServingRole::Prefill);
             kept.map(|(&count, column)| (count * column.cache_tokens) as f64).sum()
         }
-    })
+    };
+    let Some(start) = &question.start else { return Some(goal) };
+    let moved = counts.iter().zip(columns).filter(|(count, column)| **count > 0 && column.kept.is_none());
+    let bytes: f64 = moved.map(|(&count, column)| count as f64 * weights(problem, column)).sum();
+    let price = start.price_per_gb * bytes / 1e9;
+    let has_load = !is_throughput && (question.concurrency.is_some() || question.rate.is_some());
+    let value = if question.goal.is_maximised() { goal - price } else { goal + price };
+    // Where nothing has to be served, plans are worth more than none.
+    (has_load || value > 0.0).then_some(value)
+}
+
+/// Bytes of the weights of a replica.
+pub(crate) fn weights(problem: &Problem, column: &Column) -> f64 {
+    let replica = problem.given(&column.stages(problem)).expect("stages of the model");
+    replica.stages().iter().map(|stage| stage.parallel().devices() as f64 * stage.weight_bytes()).sum()
 }
 
 /// Whether all groups of devices find servers, however they are tried.
@@ -212,7 +236,7 @@ fn plans_of_random_questions_are_checked_and_best() {
     let models = [dense(6, 1024, 8), mixture()];
     let (mut optimal, mut compared, mut infeasible) = (0, 0, 0);
     for task in 0..500 {
-        let (cluster, asked) = random(task);
+        let (cluster, asked) = random(7, task);
         let model = &models[usize::from(task % 4 == 3)];
         let shown = format!("{task}: {} {:?} {asked:?}", cluster.name, cluster.kinds[0].server);
         let problem = Problem::new("question", ("model", model), ("cluster", &cluster), asked).expect(&shown);

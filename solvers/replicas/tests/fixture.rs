@@ -52,6 +52,7 @@ pub(crate) fn question(input: u64, output: u64) -> ServingQuestionDocument {
         prices: [].into(),
         factors: [].into(),
         costs: Vec::new(),
+        start: None,
     }
 }
 

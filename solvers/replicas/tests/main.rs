@@ -4,3 +4,4 @@ mod agreement;
 mod clusters;
 mod fixture;
 mod rules;
+mod running;

@@ -13,7 +13,7 @@ fn plans_of_rules_are_valid_and_no_better_than_the_best() {
     let mut planned = vec![0; RULES.len()];
     let mut worse = vec![0; RULES.len()];
     for task in 0..150 {
-        let (cluster, mut asked) = random(1000 + task);
+        let (cluster, mut asked) = random(7, 1000 + task);
         // A ring has a stage of every device.
         asked.max_stages = 8;
         let model = &models[usize::from(task % 4 == 3)];
@@ -52,7 +52,7 @@ fn plans_of_rules_are_valid_and_no_better_than_the_best() {
 
 #[test]
 fn no_rule_has_an_unknown_name() {
-    let (cluster, asked) = random(1);
+    let (cluster, asked) = random(7, 1);
     let model = dense(6, 1024, 8);
     let problem =
         Problem::new("question", ("model", &model), ("cluster", &cluster), asked).expect("a question");

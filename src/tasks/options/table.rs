@@ -19,7 +19,7 @@ const ANY: &[Kind] =
 /// Questions whose plans can be compared with measurements of running programs.
 const MEASURED: &[Kind] = &[Kind::Joint, Kind::Serving];
 const FLOW: &[Kind] = &[Kind::LayerFlow];
-const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
+const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies, Kind::Serving];
 /// Those whose solvers have tables, threads or random choices.
 const SEARCHED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies, Kind::LayerFlow];
 const THREADED: &[Kind] = &[Kind::Placement, Kind::Joint, Kind::Strategies, Kind::LayerFlow, Kind::Serving];
@@ -586,6 +586,14 @@ pub const OPTIONS: &[OptionRecord] = &[
         SERVING,
         Text("FILE"),
         "File of measured factors on times, as `make judge-serving OPTIONS=--calibration` writes them",
+    ),
+    option(
+        Group::Serving,
+        "move_price",
+        SERVING,
+        Text("PRICE"),
+        "Price of a gigabyte (10⁹ bytes) of weights that replicas load which do not run in the plan of --start, in the unit of the \
+         goal: 0.05",
     ),
     option(
         Group::Solving,

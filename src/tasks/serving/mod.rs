@@ -5,6 +5,7 @@ mod explain;
 mod measured;
 mod question;
 mod reason;
+mod running;
 mod simulate;
 mod text;
 

@@ -13,6 +13,7 @@ use stagewright_costs::Costs;
 use stagewright_serving::{Calibration, Parallel, Problem};
 use stagewright_structure::Structure;
 
+use super::running;
 use crate::code::{U001, U002};
 use crate::failure::{Failure, Result};
 use crate::files;
@@ -71,6 +72,8 @@ pub struct ServingOptions {
     pub prices: Vec<String>,
     /// Path of a calibration.
     pub calibration: Option<String>,
+    /// Price of a gigabyte of weights that replicas load which do not run yet.
+    pub move_price: Option<String>,
 }
 
 /// A serving question.
@@ -84,7 +87,7 @@ pub struct Serving {
 
 /// Reads a question, or that of a plan.
 pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Serving, Vec<String>)> {
-    let Request { model, cluster, kept_cluster, options, serving, costs, place, .. } = request;
+    let Request { model, cluster, kept_cluster, options, serving, costs, start, place, .. } = request;
     refuse(Kind::Serving, options.given.iter().map(String::as_str), &place)?;
     let Some((cluster_label, mut cluster)) = cluster.or(kept_cluster) else {
         return Err(Failure::new(U002, "no cluster given")
@@ -110,6 +113,8 @@ pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Ser
                 }
             }
             question.costs = costs.iter().map(|(label, _)| label.clone()).collect();
+            let given = (start, serving.move_price.as_deref());
+            question.start = running::start(given, (&label, &structure), (&cluster, &question), &place)?;
             (place("serve"), question)
         }
     };
@@ -182,6 +187,7 @@ fn posed(
         prices: prices(&options.prices, cluster, place)?,
         factors: BTreeMap::new(),
         costs: Vec::new(),
+        start: None,
     })
 }
 

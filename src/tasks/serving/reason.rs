@@ -1,6 +1,6 @@
 //! Why a serving question has no plan, and what would do.
 
-use stagewright_core::document::{ServingGoal, ServingMode, ServingRole};
+use stagewright_core::document::{ServingGoal, ServingMode, ServingQuestionDocument, ServingRole};
 use stagewright_replicas::{Column, Solution, Space};
 use stagewright_report::units::{bytes, seconds};
 use stagewright_serving::Problem;
@@ -25,6 +25,7 @@ pub(super) fn reason(
     // Single sequences and idle prefill replicas are the fastest; a limit in flight keeps the latter in the space.
     free.question.max_batch = Some(1);
     free.question.concurrency = Some(UNLIMITED);
+    free.question.start = None;
     // Listing replicas again takes as long as before, for which there was time.
     let Some(space) = Space::new(&free, session.context().stop()) else {
         return "the time was too short to find the cause".into();
@@ -41,7 +42,16 @@ pub(super) fn reason(
             return text;
         }
     }
-    free.question = problem.question.clone();
+    free.question = ServingQuestionDocument { start: None, ..problem.question.clone() };
+    if problem.question.start.is_some()
+        && let Some(plan) = solve(&free, session).and_then(|solution| solution.plan)
+        && problem.question.goal.is_maximised()
+    {
+        let worth = text::amount(problem.question.goal, plan.value);
+        return format!(
+            "no replicas are worth the weights that they load; without their price these devices reach {worth}: give a lower one"
+        );
+    }
     free.question.goal = ServingGoal::Throughput;
     free.question.rate = None;
     free.question.concurrency = None;

@@ -15,6 +15,8 @@ use crate::tasks::answer::checked_text;
 pub(super) fn amount(goal: ServingGoal, value: f64) -> String {
     match goal {
         ServingGoal::Throughput => format!("{} requests/s", rate(value)),
+        // With a price of weights, numbers of devices are not whole.
+        ServingGoal::Devices if (value - value.round()).abs() > 1e-6 => format!("{value:.3} devices"),
         ServingGoal::Devices => format!("{value:.0} devices"),
         ServingGoal::Price => format!("{value:.2} an hour"),
         ServingGoal::Cache => format!("{value:.0} tokens"),
@@ -23,7 +25,7 @@ pub(super) fn amount(goal: ServingGoal, value: f64) -> String {
 
 /// Requests a second in three digits at least.
 pub(super) fn rate(value: f64) -> String {
-    if value == 0.0 || value >= 0.1 { format!("{value:.3}") } else { format!("{value:.2e}") }
+    if value == 0.0 || value.abs() >= 0.1 { format!("{value:.3}") } else { format!("{value:.2e}") }
 }
 
 pub(super) fn shown(goal: ServingGoal, bound: &ServingBoundDocument) -> String {
@@ -72,6 +74,7 @@ pub(super) fn text(plan: &ServingPlanDocument, width: Option<u16>) -> String {
             format!("{} requests/s, {tokens:.0} tokens/s, {devices} devices", self::rate(rate)),
         ));
     }
+    rows.extend(moved(plan).map(|moved| ("moved", moved)));
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
     rows.push(("status", format!("{}{stopped}", plan.status.name())));
     rows.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
@@ -87,10 +90,22 @@ pub(super) fn text(plan: &ServingPlanDocument, width: Option<u16>) -> String {
     text
 }
 
+/// Replicas that stay, and the price of weights that others load; `None` if the question has no start, or there is no plan.
+fn moved(plan: &ServingPlanDocument) -> Option<String> {
+    let (start, bytes) = (plan.question.start.as_ref()?, plan.moved_bytes?);
+    let running = start.replicas.iter().fold(0_u64, |sum, replica| sum.saturating_add(replica.count));
+    let kept: u64 = plan.replicas.iter().map(|replica| replica.kept).sum();
+    let gigabytes = bytes / 1e9;
+    let paid = amount(plan.question.goal, gigabytes * start.price_per_gb);
+    Some(format!("{kept} of {running} replicas stay, {gigabytes:.1} GB of weights are loaded for {paid}"))
+}
+
 /// Replicas as a table.
 fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
-    let mut grid = Grid::new([
-        ("replicas", Column::Figures),
+    let has_start = plan.question.start.is_some();
+    let mut columns = vec![("replicas", Column::Figures)];
+    columns.extend(has_start.then_some(("stay", Column::Figures)));
+    columns.extend([
         ("role", Column::Words),
         ("stages", Column::Words),
         ("batch", Column::Figures),
@@ -98,12 +113,14 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
         ("TTFT", Column::Figures),
         ("TPOT", Column::Figures),
     ]);
+    let mut grid = Grid::new(columns);
     let several = plan.question.classes.len() > 1;
     for replica in &plan.replicas {
         let class = if several { format!(", class {}", replica.class) } else { String::new() };
         let batch = if replica.batch == 0 { String::new() } else { replica.batch.to_string() };
-        grid.row([
-            replica.count.to_string(),
+        let mut cells = vec![replica.count.to_string()];
+        cells.extend(has_start.then(|| replica.kept.to_string()));
+        cells.extend([
             format!("{}{class}", replica.role.name()),
             stages(replica, &plan.cluster),
             batch,
@@ -111,6 +128,7 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
             replica.ttft_s.map_or_else(String::new, seconds),
             replica.tpot_s.map_or_else(String::new, seconds),
         ]);
+        grid.row(cells);
     }
     grid.text(width)
 }

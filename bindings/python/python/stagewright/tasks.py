@@ -12,7 +12,7 @@ from .comparison import Comparison, chosen_seeds, now
 from .models import _plain
 
 
-_TEXTS = ("rate", "ttft", "tpot", "memory_share")
+_TEXTS = ("rate", "ttft", "tpot", "memory_share", "move_price")
 """Options of serving plans that the program reads as texts with units."""
 
 
@@ -50,7 +50,8 @@ class Task:
         serving: Options of a serving plan by their names in the program, such as
             ``{"input": 4096, "output": 512, "concurrency": 64, "ttft": "2s", "tpot": "50ms"}``; also ``engine``,
             ``rate``, ``goal``, ``classes``, ``modes``, ``prices``, ``shared_prefix``, ``chunk``, ``memory_share``,
-            ``max_batch``, ``max_stages``, ``speculation`` and ``calibration``. Times without a unit are seconds.
+            ``max_batch``, ``max_stages``, ``speculation``, ``calibration``, and for a new plan after one that runs ``start``,
+            its file, and ``move_price``. Times without a unit are seconds.
         schedule: A pipeline schedule; for a joint plan also a list of schedules from which to choose.
         objective: ``throughput``, ``latency`` or ``makespan`` (placements).
         split: ``contiguous``, ``convex`` or ``free`` (placements).

@@ -38,6 +38,7 @@ mod piper;
 mod plan;
 mod problem;
 mod role;
+mod running;
 mod runtime;
 mod selection;
 mod serving;
@@ -84,6 +85,7 @@ pub use plan::{
 };
 pub use problem::{PROBLEM_SCHEMA, ProblemDocument};
 pub use role::{Role, role};
+pub use running::{RunningReplicaDocument, ServingStartDocument};
 pub use runtime::RuntimeDocument;
 pub use selection::{RequirementsDocument, SecondGoal, SecondGoalDocument};
 pub use serving::{

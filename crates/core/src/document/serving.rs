@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterDocument, ModelOptionsDocument, OriginDocument, PlanStatus};
+use super::{ClusterDocument, ModelOptionsDocument, OriginDocument, PlanStatus, ServingStartDocument};
 
 /// The value of `schema` in a serving plan.
 pub const SERVING_PLAN_SCHEMA: &str = "stagewright.serving-plan/1";
@@ -32,7 +32,8 @@ pub struct ServingPlanDocument {
     pub cluster: ClusterDocument,
     /// The question.
     pub question: ServingQuestionDocument,
-    /// Value of the goal: requests per second, devices, price of an hour, or tokens of cache; null without a plan.
+    /// Value of the goal: requests per second, devices, price of an hour, or tokens of cache; null without a plan. If the question has a
+    /// start, the price of moved weights is subtracted from a goal that is maximised, and added to one that is minimised.
     pub value: Option<f64>,
     /// Bound on the value of every plan.
     pub bound: ServingBoundDocument,
@@ -44,6 +45,10 @@ pub struct ServingPlanDocument {
     pub tokens_per_s: Option<f64>,
     /// Devices that the replicas take; null without a plan.
     pub devices: Option<u64>,
+    /// Bytes of the weights that replicas load, on all devices together: those of replicas that do not run yet. Absent without a plan,
+    /// or if the question has no start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_bytes: Option<f64>,
     /// Solve time in seconds.
     pub seconds: f64,
     /// The program that wrote the plan.
@@ -113,6 +118,9 @@ pub struct ServingQuestionDocument {
     /// Files of measured products that price replicas; the plan is checked with the same ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<String>,
+    /// Replicas that run already; absent if none do, and weights have no price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<ServingStartDocument>,
 }
 
 /// A class of requests.
@@ -252,6 +260,9 @@ pub struct ReplicaDocument {
     pub class: u32,
     /// Number of these replicas.
     pub count: u64,
+    /// Number of those among them that run already, and keep their weights.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub kept: u64,
     /// Stages in order.
     pub stages: Vec<ServingStageDocument>,
     /// Sequences of a rank that are decoded at once; 0 for prefill.
@@ -269,8 +280,12 @@ pub struct ReplicaDocument {
     pub cache_tokens: u64,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 /// A stage of a replica: a group of equal devices with a range of layers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServingStageDocument {
     /// Name of the kind of its devices.
@@ -332,7 +347,7 @@ pub enum ServingNodeDocument {
     },
 }
 
-/// Size of a replica: all replicas of a class and a role with the same devices are of one size.
+/// Size of a replica: all replicas of a class and a role with the same devices are of one size, apart from those that run already.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServingSizeDocument {
@@ -343,4 +358,7 @@ pub struct ServingSizeDocument {
     /// Groups of devices that each stay on one server or take whole servers: the index of the kind, the number of devices, and
     /// the number of such groups, in increasing order.
     pub groups: Vec<(u32, u64, u64)>,
+    /// Index of the replica of the start that keeps its weights; absent for replicas that load them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<u32>,
 }

@@ -143,7 +143,7 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
     /// Plan to start from, for solvers that use one: a plan of the same model, or of the same architecture with another length,
-    /// depth or batch; for a strategy problem, a plan with a certificate
+    /// depth or batch; for a strategy problem, a plan with a certificate; for a serving plan, the one that runs, with --move-price
     #[arg(long, value_name = "PLAN", help_heading = "Solving")]
     pub(crate) start: Option<PathBuf>,
     /// Maximum number of simulations of plans after the initial schedules, for a solver that counts them

@@ -7,7 +7,7 @@ use super::program::Program;
 use super::report::{Findings, Verdict};
 use super::space::Space;
 use super::totals::price;
-use super::{certificate, table, witness};
+use super::{certificate, moves, table, witness};
 use crate::fleet::Problem;
 
 /// Judges the claimed bound. `value` is that of the plan, if it holds.
@@ -42,9 +42,9 @@ pub(super) fn judge(
         Some(ServingCertificateDocument::Table {}) => table::bound(problem, space),
         None => None,
     };
-    // Numbers of devices are whole, so a lower bound on them is rounded up.
+    // Numbers of devices are whole, so a lower bound on them is rounded up, unless it has a price of weights.
     let proved = match problem.question.goal {
-        ServingGoal::Devices => proved.map(f64::floor),
+        ServingGoal::Devices if problem.question.start.is_none() => proved.map(f64::floor),
         _ => proved,
     };
     // An upper bound of R is 0 up to the rounding of the largest rate that the program allows.
@@ -56,11 +56,13 @@ pub(super) fn judge(
         Some(claimed) => proved <= sign * claimed + VALUE_RELATIVE * claimed.abs() + rounding,
         None => true,
     };
+    let has_load = problem.question.concurrency.is_some() || problem.question.rate.is_some();
     let is_empty = |proved: f64| match problem.question.goal {
         ServingGoal::Throughput => proved <= rounding,
-        ServingGoal::Cache => proved < 0.0,
-        ServingGoal::Devices => -proved > problem.fleet.devices() as f64,
-        ServingGoal::Price => -proved > highest_price(problem),
+        ServingGoal::Cache if has_load => proved < -moves::highest_price(problem),
+        ServingGoal::Cache => proved <= 1.0 + VALUE_RELATIVE,
+        ServingGoal::Devices => -proved > problem.fleet.devices() as f64 + moves::highest_price(problem),
+        ServingGoal::Price => -proved > highest_price(problem) + moves::highest_price(problem),
     };
     match proved {
         Some(proved) if is_claimed(proved) && (!is_infeasible || is_empty(proved)) => {

@@ -56,17 +56,18 @@ pub(super) fn figures(
     let has_plan = !plan.replicas.is_empty();
     if sums.is_some() || !has_plan {
         let found = |read: fn(&Totals) -> f64| sums.map(read);
-        figure("value", plan.value, found(|sums| sums.value), findings);
+        value(plan.value, sums, findings);
+        let moved = found(|sums| sums.moved).filter(|_| problem.question.start.is_some());
+        figure("moved_bytes", plan.moved_bytes, moved, findings);
         figure("requests_per_s", plan.requests_per_s, found(|sums| sums.rate), findings);
         figure("tokens_per_s", plan.tokens_per_s, found(|sums| sums.tokens_per_s), findings);
         let stated = plan.devices.map(|devices| devices as f64);
         figure("devices", stated, found(|sums| sums.devices as f64), findings);
     }
-    let distance =
-        sums.zip(plan.bound.value).map(|(sums, bound)| match problem.question.goal.is_maximised() {
-            true => tolerance::gap(bound, sums.value),
-            false => tolerance::gap(sums.value, bound),
-        });
+    let distance = sums.zip(plan.bound.value).map(|(sums, bound)| {
+        let sign = if problem.question.goal.is_maximised() { 1.0 } else { -1.0 };
+        distance(sign * bound, sign * sums.value)
+    });
     if sums.is_some() || !has_plan {
         gap(plan.gap, distance, findings);
     }
@@ -81,6 +82,23 @@ pub(super) fn figures(
     if plan.status == PlanStatus::Optimal && plan.bound.value.is_none() {
         findings.wrong("status", "status", "it is `optimal`, and there is no bound");
     }
+}
+
+/// Compares a stated value with the right one, in which a price may take nearly all of the goal.
+fn value(stated: Option<f64>, sums: Option<&Totals>, findings: &mut Findings) {
+    let found = sums.map(|sums| sums.value);
+    let is_right = sums.zip(stated).is_some_and(|(sums, stated)| {
+        (stated - sums.value).abs() <= tolerance::VALUE_RELATIVE * sums.value.abs().max(sums.move_price)
+    });
+    if !is_right {
+        figure("value", stated, found, findings);
+    }
+}
+
+/// How far a bound is above a value, both in maximised form, as a share of the larger; 0 if that is rounding.
+fn distance(bound: f64, value: f64) -> f64 {
+    let share = (bound - value) / bound.abs().max(value.abs());
+    if share <= 2.0 * tolerance::OPTIMAL_RELATIVE || share.is_nan() { 0.0 } else { share }
 }
 
 /// Compares a stated gap with the right one. Gaps are shares, so that value and bound may each be wrong by their tolerance.

@@ -8,8 +8,10 @@
 //! | --- | --- |
 //! | `shapes` | kinds of stages and degrees, and the groups of devices that they take |
 //! | `space` | replicas of all shapes at all batches, by sizes |
+//! | `kept` | replicas that run already, and claims of a plan to keep them |
 //! | `servers` | groups on servers |
 //! | `totals` | sums of replicas, and the rows that they break |
+//! | `moves` | the price of weights that are loaded |
 //! | `replicas` | replicas of a plan |
 //! | `claims` | figures, gap and status of a plan |
 //! | `program` | rows, columns and the bound of prices |
@@ -21,6 +23,8 @@
 mod bound;
 mod certificate;
 mod claims;
+mod kept;
+mod moves;
 mod program;
 mod replicas;
 mod report;
@@ -46,7 +50,8 @@ use space::Space;
 /// Takes a prediction for every replica of the space, for every leaf of a tree time proportional to replicas times rows, and for tables
 /// time proportional to the pairs of their vectors, which are at most 3 · 10⁸.
 pub fn check(problem: &Problem, plan: &ServingPlanDocument) -> Report {
-    let (space, mut findings) = (Space::new(problem), Findings::default());
+    let (mut space, mut findings) = (Space::new(problem), Findings::default());
+    kept::extend(problem, &mut space);
     claims::names(problem, plan, &mut findings);
     let mut parts = Vec::with_capacity(plan.replicas.len());
     for (index, document) in plan.replicas.iter().enumerate() {
@@ -57,6 +62,7 @@ pub fn check(problem: &Problem, plan: &ServingPlanDocument) -> Report {
             &mut findings,
         ));
     }
+    kept::judge(problem, plan, &mut findings);
     // Sums of a plan with replicas outside of the space say nothing.
     let is_whole = !parts.is_empty() && parts.len() == plan.replicas.len();
     let sums = is_whole.then(|| totals::totals(problem, &parts, &mut findings));

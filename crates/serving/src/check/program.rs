@@ -3,6 +3,7 @@
 
 use stagewright_core::document::{ServingGoal, ServingRole};
 
+use super::moves;
 use super::space::{Size, Space, devices_of};
 use super::totals::price;
 use crate::fleet::{FleetKind, Problem};
@@ -24,6 +25,8 @@ pub(super) struct Variable {
     by_flight: Coefficients,
     /// Objective of a replica, and of a token in its caches.
     goal: (f64, f64),
+    /// Price of a byte of weights that a replica loads.
+    byte: f64,
     /// Largest rate of a replica.
     rate: f64,
 }
@@ -93,7 +96,7 @@ impl<'s> Program<'s> {
                 ServingGoal::Cache => (0.0, 1.0),
             };
             let rate = size.columns.iter().map(|column| column.rate).fold(0.0, f64::max);
-            Variable { fixed, by_rate, by_flight, goal, rate }
+            Variable { fixed, by_rate, by_flight, goal, byte: moves::byte_price(problem), rate }
         });
         let variables = variables.collect();
 
@@ -164,6 +167,7 @@ impl Variable {
         let worth = size.columns.iter().map(|column| {
             let mut sum = fixed.plus(rate.times(column.rate)).plus(flight.times(column.in_flight));
             sum.add(self.goal.1 * column.tokens as f64);
+            sum.add(-self.byte * column.moved);
             sum.upper()
         });
         worth.fold(f64::NEG_INFINITY, f64::max)

@@ -3,13 +3,32 @@
 use stagewright_core::document::{ReplicaDocument, ServingRole, ServingStageDocument};
 use stagewright_core::tolerance;
 
+use super::moves::weights;
 use super::report::Findings;
-use super::shapes::{allows, expert_degrees, groups, is_placeable, is_together, speculation};
+use super::shapes::{Groups, allows, expert_degrees, groups, is_placeable, is_together, speculation};
 use super::space::{Space, largest_batch, offer};
 use super::totals::Part;
 use crate::fleet::{BUSIEST, Offer, Problem};
 use crate::parallel::Parallel;
 use crate::replica::Replica;
+
+/// A replica without figures.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stated<'d> {
+    pub(super) role: ServingRole,
+    pub(super) class: u32,
+    pub(super) stages: &'d [ServingStageDocument],
+    pub(super) batch: u64,
+}
+
+/// Figures of a replica of the space.
+pub(super) struct Found {
+    pub(super) offer: Offer,
+    pub(super) tokens: u64,
+    pub(super) groups: Groups,
+    /// Bytes of its weights.
+    pub(super) bytes: f64,
+}
 
 /// Checks a replica of a plan; `None` if it is not in the space.
 pub(super) fn part(
@@ -18,12 +37,38 @@ pub(super) fn part(
     (place, document): (&str, &ReplicaDocument),
     findings: &mut Findings,
 ) -> Option<Part> {
-    let question = &problem.question;
-    let class = document.class as usize;
-    let before = findings.violations.len();
+    let ReplicaDocument { role, class, batch, .. } = *document;
     if document.count == 0 {
         findings.broken("replica", place, "there are 0 of these replicas");
     }
+    let stated = Stated { role, class, stages: &document.stages, batch };
+    // A replica may read prompts in a smaller share of its time than the queue allows.
+    let busiest = document.utilisation.unwrap_or(BUSIEST);
+    let found = found(problem, space, (place, stated), busiest, findings)?;
+    figures(place, document, &found.offer, found.tokens, findings);
+    Some(Part {
+        role,
+        class: class as usize,
+        count: document.count,
+        groups: found.groups,
+        rate: found.offer.rate,
+        in_flight: found.offer.in_flight,
+        tokens: found.tokens,
+        moved: found.bytes * document.count.saturating_sub(document.kept) as f64,
+    })
+}
+
+/// Figures of a replica that reads prompts in at most the share `busiest` of its time; `None` if it is not in the space.
+pub(super) fn found(
+    problem: &Problem,
+    space: &Space,
+    (place, document): (&str, Stated<'_>),
+    busiest: f64,
+    findings: &mut Findings,
+) -> Option<Found> {
+    let question = &problem.question;
+    let class = document.class as usize;
+    let before = findings.violations.len();
     if !allows(question, document.role) {
         let message = format!("the question does not allow the role `{}`", document.role.name());
         findings.broken("replica", place, message);
@@ -44,12 +89,12 @@ pub(super) fn part(
             format!("the replica has {} stages of 1 to {}", document.stages.len(), question.max_stages);
         findings.broken("replica", place, message);
     }
-    let kinds = stages(problem, place, &document.stages, findings);
+    let kinds = stages(problem, place, document.stages, findings);
     if findings.violations.len() > before {
         return None;
     }
     let (kinds, step) = (kinds?, space.steps.get(class).copied().flatten());
-    let replica = replica(problem, (place, &document.stages), &kinds, findings)?;
+    let replica = replica(problem, (place, document.stages), &kinds, findings)?;
     let terms = problem.terms(class, kinds.iter().copied());
     let longest = if is_prefill { terms.class.input } else { terms.class.longest() };
     let largest = replica.largest_batch(longest);
@@ -66,8 +111,6 @@ pub(super) fn part(
         return None;
     }
     let step = step.unwrap_or(f64::INFINITY);
-    // A replica may read prompts in a smaller share of its time than the queue allows.
-    let busiest = document.utilisation.unwrap_or(BUSIEST);
     let Some(offer) = offer(&terms, document.role, &replica, batch, (step, busiest)) else {
         findings.broken("limit", place, "its times are above the limits of the question");
         return None;
@@ -80,17 +123,12 @@ pub(super) fn part(
             format!("it takes {:?} seconds between tokens, and prefill counts on {step}", offer.tpot);
         findings.broken("pools", place, message);
     }
-    let tokens = terms.cache_tokens(&replica);
-    figures(place, document, &offer, tokens, findings);
     let devices = document.stages.first()?.tensor.saturating_mul(document.stages.first()?.data);
-    Some(Part {
-        role: document.role,
-        class,
-        count: document.count,
+    Some(Found {
+        offer,
+        tokens: terms.cache_tokens(&replica),
         groups: groups(&problem.fleet, &kinds, devices),
-        rate: offer.rate,
-        in_flight: offer.in_flight,
-        tokens,
+        bytes: weights(&replica),
     })
 }
 

@@ -23,7 +23,7 @@ impl Report {
 /// A constraint or a claim that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Stable name. Constraints: `replica`, `layers`, `memory`, `limit`, `pools`, `devices`, `servers`, `concurrency` or `load`. Claims:
+    /// Stable name. Constraints: `replica`, `layers`, `memory`, `limit`, `pools`, `devices`, `servers`, `concurrency`, `load` or `kept`. Claims:
     /// `question`, `figure`, `gap`, `status`, `bound` or `name`.
     pub kind: &'static str,
     /// Place in the plan, such as `replicas[2].stages[0]`.

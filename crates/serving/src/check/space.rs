@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{ServingQuestionDocument, ServingRole, ServingSizeDocument};
 
+use super::moves::weights;
 use super::shapes::{Groups, Shape, allows, groups, replica, shapes};
 use crate::fleet::{BUSIEST, Fleet, Offer, Problem, Terms, UTILISATIONS};
 use crate::replica::Replica;
@@ -21,6 +22,8 @@ pub(super) struct Column {
     pub(super) in_flight: f64,
     /// Tokens in caches; 0 for prefill.
     pub(super) tokens: u64,
+    /// Bytes of weights that it loads; 0 if it runs already, or if they have no price.
+    pub(super) moved: f64,
 }
 
 /// Replicas of one role and class with equal groups.
@@ -32,6 +35,8 @@ pub(super) struct Size {
     pub(super) class: usize,
     /// Groups.
     pub(super) groups: Groups,
+    /// Index of the replica of the start that keeps its weights.
+    pub(super) kept: Option<u32>,
     /// Largest number of replicas that the devices of each kind allow.
     pub(super) most: u64,
     /// Replicas that differ, at least one.
@@ -74,7 +79,8 @@ impl Space {
                     }
                     if !found.is_empty() {
                         let (class, groups) = (class as u32, candidate.groups.clone());
-                        let columns = sizes.entry(ServingSizeDocument { role, class, groups }).or_default();
+                        let size = ServingSizeDocument { role, class, groups, kept: None };
+                        let columns = sizes.entry(size).or_default();
                         columns.extend(found.into_iter().map(|(column, _)| column));
                     }
                 }
@@ -87,15 +93,17 @@ impl Space {
 
     /// The number of a size; `None` if no replica has it. Takes logarithmic time.
     pub(super) fn position(&self, size: &ServingSizeDocument) -> Option<usize> {
-        let key = |known: &Size| (known.role, known.class as u64, known.groups.clone());
-        let wanted = (size.role, u64::from(size.class), size.groups.clone());
+        let key = |known: &Size| (known.role, known.class as u64, known.groups.clone(), known.kept);
+        let wanted = (size.role, u64::from(size.class), size.groups.clone(), size.kept);
         self.sizes.binary_search_by(|known| key(known).cmp(&wanted)).ok()
     }
 }
 
 impl Size {
-    fn new(fleet: &Fleet, document: ServingSizeDocument, mut columns: Vec<Column>) -> Size {
-        let bits = |column: &Column| (column.in_flight.to_bits(), column.rate.to_bits(), column.tokens);
+    pub(super) fn new(fleet: &Fleet, document: ServingSizeDocument, mut columns: Vec<Column>) -> Size {
+        let bits = |column: &Column| {
+            (column.in_flight.to_bits(), column.rate.to_bits(), column.tokens, column.moved.to_bits())
+        };
         columns.sort_by_key(bits);
         columns.dedup_by_key(|column| bits(column));
         let most = |kind: usize| {
@@ -107,6 +115,7 @@ impl Size {
             class: document.class as usize,
             most: (0..fleet.kinds.len()).filter_map(most).min().unwrap_or(0),
             groups: document.groups,
+            kept: document.kept,
             columns,
         }
     }
@@ -167,7 +176,8 @@ impl<'p> Candidate<'p> {
             let replica = replica(problem, &self.workers, &terms.class, batch)?;
             let offer = offer(&terms, role, &replica, batch, (step, busiest))?;
             let tokens = if role == ServingRole::Prefill { 0 } else { terms.cache_tokens(&replica) };
-            Some((Column { rate: offer.rate, in_flight: offer.in_flight, tokens }, offer))
+            let moved = if problem.question.start.is_some() { weights(&replica) } else { 0.0 };
+            Some((Column { rate: offer.rate, in_flight: offer.in_flight, tokens, moved }, offer))
         };
         if role == ServingRole::Prefill {
             // Only a limit on requests in flight makes shorter queues worth anything.

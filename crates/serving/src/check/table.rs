@@ -98,7 +98,9 @@ impl Grid {
         };
         // Elsewhere devices may be enough, and servers too few.
         let is_packed = |kind: &FleetKind| kind.is_one_server() || kind.device.server.is_power_of_two();
-        let is_for = is_answered && question.classes.len() == 1 && problem.fleet.kinds.iter().all(is_packed);
+        // Tables have no numbers of replicas that run already.
+        let is_plain = question.classes.len() == 1 && question.start.is_none();
+        let is_for = is_answered && is_plain && problem.fleet.kinds.iter().all(is_packed);
         if !is_for {
             return None;
         }

@@ -3,6 +3,7 @@
 use stagewright_core::document::{ServingGoal, ServingRole};
 use stagewright_core::tolerance;
 
+use super::moves;
 use super::report::Findings;
 use super::servers::crowded;
 use super::shapes::Groups;
@@ -19,6 +20,8 @@ pub(super) struct Part {
     pub(super) rate: f64,
     pub(super) in_flight: f64,
     pub(super) tokens: u64,
+    /// Bytes of weights that these replicas load together.
+    pub(super) moved: f64,
 }
 
 /// Sums over all replicas.
@@ -30,7 +33,11 @@ pub(super) struct Totals {
     pub(super) tokens_per_s: f64,
     /// Devices.
     pub(super) devices: u64,
-    /// Value of the goal.
+    /// Bytes of weights that are loaded.
+    pub(super) moved: f64,
+    /// Price of these bytes.
+    pub(super) move_price: f64,
+    /// Value of the goal, with the price of moved weights.
     pub(super) value: f64,
 }
 
@@ -92,18 +99,28 @@ pub(super) fn totals(problem: &Problem, parts: &[Part], findings: &mut Findings)
     }
     let generated = question.classes.iter().map(|class| class.share * class.output as f64);
     let tokens = parts.iter().filter(|part| part.role != ServingRole::Prefill);
+    let goal = match question.goal {
+        ServingGoal::Throughput => rate,
+        ServingGoal::Devices => taken.iter().map(|devices| *devices as f64).sum(),
+        ServingGoal::Price => {
+            taken.iter().enumerate().map(|(kind, devices)| *devices as f64 * price(problem, kind)).sum()
+        }
+        ServingGoal::Cache => tokens.map(|part| part.count as f64 * part.tokens as f64).sum(),
+    };
+    let moved: f64 = parts.iter().map(|part| part.moved).sum();
+    let move_price = moves::byte_price(problem) * moved;
+    let value = if question.goal.is_maximised() { goal - move_price } else { goal + move_price };
+    if question.start.is_some() && !moves::is_worth_it(question, value) {
+        let message = format!("the plan is worth {value}, which is no more than without replicas");
+        findings.broken("load", all, message);
+    }
     Totals {
         rate,
         tokens_per_s: rate * generated.sum::<f64>(),
         devices: taken.iter().fold(0, |sum, devices| sum.saturating_add(*devices)),
-        value: match question.goal {
-            ServingGoal::Throughput => rate,
-            ServingGoal::Devices => taken.iter().map(|devices| *devices as f64).sum(),
-            ServingGoal::Price => {
-                taken.iter().enumerate().map(|(kind, devices)| *devices as f64 * price(problem, kind)).sum()
-            }
-            ServingGoal::Cache => tokens.map(|part| part.count as f64 * part.tokens as f64).sum(),
-        },
+        moved,
+        move_price,
+        value,
     }
 }
 

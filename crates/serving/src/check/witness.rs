@@ -92,6 +92,7 @@ fn extremes(size: &Size) -> impl Iterator<Item = (Part, u64)> {
         rate: column.rate,
         in_flight: column.in_flight,
         tokens: column.tokens,
+        moved: column.moved,
     };
     fastest.into_iter().chain(emptiest).map(move |column| (part(column), size.most))
 }
@@ -100,5 +101,5 @@ fn extremes(size: &Size) -> impl Iterator<Item = (Part, u64)> {
 fn copies(part: Part, needed: f64, most: u64) -> Option<Part> {
     // Conversions of numbers beyond all integers saturate.
     let count = needed.ceil().max(1.0) as u64;
-    (count <= most).then_some(Part { count, ..part })
+    (count <= most).then_some(Part { count, moved: part.moved * count as f64, ..part })
 }

@@ -3,6 +3,7 @@
 mod given;
 mod offer;
 mod problem;
+mod running;
 
 use stagewright_core::document::{ClusterDocument, LinkDocument};
 use stagewright_formats::code::L;

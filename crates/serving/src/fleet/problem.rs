@@ -11,7 +11,7 @@ use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 use stagewright_structure::{Encoding, Structure};
 
-use super::{Fleet, Terms};
+use super::{Fleet, Terms, running};
 use crate::balance::{balance, equal};
 use crate::engine::{Engine, engine};
 use crate::model::Model;
@@ -291,5 +291,5 @@ fn check(label: &str, question: &ServingQuestionDocument, fleet: &Fleet) -> Resu
             return wrong("factors", message, "give positive numbers");
         }
     }
-    Ok(())
+    question.start.as_ref().map_or(Ok(()), |start| running::check(label, start))
 }

@@ -31,7 +31,8 @@ fn leaf(prices: &[f64]) -> ServingNodeDocument {
 }
 
 fn branch(devices: u64, most: u64, children: [u32; 2]) -> ServingNodeDocument {
-    let size = ServingSizeDocument { role: ServingRole::Aggregated, class: 0, groups: vec![(0, devices, 1)] };
+    let (role, groups) = (ServingRole::Aggregated, vec![(0, devices, 1)]);
+    let size = ServingSizeDocument { role, class: 0, groups, kept: None };
     ServingNodeDocument::Branch { size, most, children }
 }
 

@@ -69,7 +69,7 @@ impl Copies {
         layers.iter().map(range).collect()
     }
 
-    fn replica<'p>(&self, problem: &'p Problem) -> Replica<'p> {
+    pub(super) fn replica<'p>(&self, problem: &'p Problem) -> Replica<'p> {
         let ranges = self.ranges(problem);
         let devices = self.tensor * self.data;
         let parallel = Parallel {

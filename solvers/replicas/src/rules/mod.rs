@@ -8,10 +8,11 @@ use stagewright_core::document::{ClusterDocument, PlanStatus, ServingBoundDocume
 use stagewright_core::solver::{Context, SolveError};
 use stagewright_serving::Problem;
 
+use crate::column::Column;
 use crate::document::planned;
 use crate::solution::Plan;
 use crate::solver::{solve, solve_within};
-use crate::space::{Column, Size, Space};
+use crate::space::{Size, Space};
 
 /// A rule by which people choose replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

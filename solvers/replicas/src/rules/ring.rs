@@ -4,8 +4,10 @@
 use stagewright_core::document::{ServingGoal, ServingMode, ServingRole, ServingStageDocument};
 use stagewright_serving::{Parallel, Problem};
 
+use crate::column::Column;
+use crate::pricing::{LARGEST_BATCH, batches, weight_bytes};
+use crate::shape::Shape;
 use crate::solution::{Chosen, Plan};
-use crate::space::{Column, LARGEST_BATCH, Shape, batches};
 
 /// Digits after the point to which the ends of parts are rounded.
 const DIGITS: f64 = 1e5;
@@ -40,7 +42,18 @@ pub(super) fn ring(problem: &Problem) -> Option<Plan> {
     let parallel = Parallel { tensor: 1, data: 1, expert_tensor: 1, experts: 1 };
     let (shape, given) = (Shape { kinds, parallel }, Some(stages));
     let role = ServingRole::Aggregated;
-    let column = Column { size: 0, role, class: 0, shape, given, batch, offer, cache_tokens };
+    let column = Column {
+        size: 0,
+        role,
+        class: 0,
+        shape,
+        given,
+        batch,
+        offer,
+        cache_tokens,
+        kept: None,
+        moved_bytes: weight_bytes(&replica),
+    };
     let rate = if is_limit { value } else { offer.rate };
     is_served.then(|| Plan { replicas: vec![Chosen { column, count: 1 }], rate, value })
 }

@@ -39,7 +39,8 @@ impl Search<'_> {
             if free.contains(&u64::MAX) {
                 break;
             }
-            parts.push((size, Part { count, ..part.clone() }));
+            let moved = count as f64 * part.moved;
+            parts.push((size, Part { count, moved, ..part.clone() }));
             self.run(next + 1, free, parts);
             parts.pop();
         }
@@ -75,6 +76,7 @@ pub(super) fn brute(problem: &Problem, space: &Space, cut: (usize, u64)) -> [f64
                 rate: column.rate,
                 in_flight: column.in_flight,
                 tokens: column.tokens,
+                moved: column.moved,
             };
             (index, part)
         })

@@ -53,7 +53,8 @@ fn rows_of_servers_hold_exactly_if_brute_force_packs_the_groups() {
         }
         groups.sort_unstable();
         let own = groups.iter().map(|&devices| (0, devices, 1)).collect();
-        let size = Size { role: ServingRole::Decode, class: 0, groups: own, most: 1, columns: Vec::new() };
+        let (role, columns) = (ServingRole::Decode, Vec::new());
+        let size = Size { role, class: 0, groups: own, kept: None, most: 1, columns };
         let holds = powers(&kind).iter().all(|&power| slots(&kind, 0, &size, power) <= room(&kind, power));
         let mut servers = vec![server; (count / server) as usize];
         servers.push(count % server);

@@ -21,5 +21,5 @@ mod tree;
 pub use document::planned;
 pub use solution::{Chosen, NAME, Plan, Solution};
 #[cfg(feature = "highs")]
-pub use solver::solve;
+pub use solver::{solve, solve_over};
 pub use space::{Column, Shape, Size, Space};

@@ -34,6 +34,13 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     let Some(space) = context.in_pool(|| Space::new(problem, &stop))? else {
         return Ok(unknown(problem, stop.reason()));
     };
+    Ok(solve_over(problem, space, context))
+}
+
+/// As [`solve`], over the replicas of a space alone, such as [`Space::of`] makes from a list. Of the problem it uses the devices, the
+/// question and the number of classes.
+pub fn solve_over(problem: &Problem, space: Space, context: &mut Context<'_>) -> Solution {
+    let stop = context.stop().clone();
     let program = Program::new(problem, &space);
     let goal = problem.question.goal;
     let answer = if table::is_for(problem) {
@@ -53,7 +60,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     let is_proved = matches!(status, Status::Optimal | Status::Infeasible);
     let stop = stop.reason().filter(|_| !is_proved);
     let (bound, certificate) = (answer.bound, Some(answer.certificate));
-    Ok(Solution { status, plan, bound, certificate, stop, space })
+    Solution { status, plan, bound, certificate, stop, space }
 }
 
 /// The answer if not even the replicas were listed in time.

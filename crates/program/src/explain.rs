@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use stagewright::code::U013;
 use stagewright::costs::training::{self, Log};
 use stagewright::formats::runtimes::write_runtime;
-use stagewright::tasks::{Explaining, Session};
+use stagewright::tasks::{Explaining, Kind, Session};
 
 use super::args::ExplainArguments;
-use super::error::Result;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input};
 use super::progress::Progress;
@@ -24,7 +25,10 @@ fn log(path: &Path) -> Result<Log> {
 }
 
 pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
-    files::outputs(&[("--calibrate", arguments.calibrate.as_deref())])?;
+    files::outputs(&[
+        ("--calibrate", arguments.calibrate.as_deref()),
+        ("--html", arguments.html.as_deref()),
+    ])?;
     files::at_most_one_standard(&[
         Some(&arguments.model.model),
         Some(&arguments.plan),
@@ -39,6 +43,10 @@ pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
         ..Question::default()
     };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
+    if arguments.html.is_some() && task.kind() != Kind::Serving {
+        let cause = format!("--html does not apply to an explanation of a {}", task.kind().name());
+        return Err(CliError::new(U013, cause).help("`plan` writes its page"));
+    }
     let log = arguments.measured.as_deref().map(log).transpose()?;
     let asked = Explaining { what_if: !arguments.no_what_if, costs_off, measured: log.as_ref() };
     if let Some((log, path)) = log.as_ref().zip(arguments.calibrate.as_deref()) {
@@ -55,6 +63,9 @@ pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
     let mut session = Session::new(options, &mut progress, note);
     let shown = task.explain(plan, &label, asked, &mut session)?;
     progress.finish();
+    if let Some(path) = &arguments.html {
+        files::write_fallibly(path, |file| Ok(shown.html(file)))?;
+    }
     output::shown(&shown, arguments.json)?;
     Ok(Exit::Done)
 }

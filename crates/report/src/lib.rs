@@ -10,6 +10,7 @@ pub mod joint;
 pub mod local;
 pub mod run;
 pub mod schedule;
+pub mod serving;
 pub mod steady;
 pub mod step;
 pub mod table;

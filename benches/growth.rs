@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use plotters::prelude::*;
 use stagewright_core::document::{RequestClassDocument, ServingGoal, ServingMode, ServingQuestionDocument};
-use stagewright_core::solver::{Context, Settings, Silent};
+use stagewright_core::solver::{Context, Settings, Silent, Status};
 use stagewright_formats::clusters;
 use stagewright_replicas::solve;
 use stagewright_serving::{Problem, Verdict, check};
@@ -53,7 +53,8 @@ fn main() {
     println!("| model | devices | requests/s | gap | seconds | check, seconds | evidence | its kB |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: |");
     let lines = [("dense", DENSE), ("experts", EXPERTS)].map(|(name, configuration)| {
-        let rows: Vec<Row> = sizes.iter().map(|&devices| measured(name, configuration, devices)).collect();
+        let rows: Vec<Row> =
+            sizes.iter().filter_map(|&devices| measured(name, configuration, devices)).collect();
         (name, rows)
     });
     let path = "target/serving-growth";
@@ -62,8 +63,8 @@ fn main() {
     println!("\nwritten: {path}.csv, {path}.svg");
 }
 
-/// Plans and checks, and prints a line.
-fn measured(name: &str, configuration: &str, devices: u64) -> Row {
+/// Plans and checks, and prints a line; `None` if it is proved that no replica fits.
+fn measured(name: &str, configuration: &str, devices: u64) -> Option<Row> {
     let each = devices / 3;
     let cluster = clusters::find(&format!("{each}xh100+{each}xl40s+{each}xa100")).expect("a cluster");
     let structure = huggingface::read("config.json", configuration.as_bytes(), None, &Reading::default());
@@ -90,10 +91,18 @@ fn measured(name: &str, configuration: &str, devices: u64) -> Row {
         "{name} on {devices} devices: {:?}",
         report.bound
     );
+    let Some((value, gap)) = plan.value.zip(plan.gap) else {
+        assert_eq!(solution.status, Status::Infeasible, "{name} on {devices} devices");
+        println!(
+            "| {name} | {devices} | none | | {seconds:.3} | {check_seconds:.3} | {} | |",
+            solution.source()
+        );
+        return None;
+    };
     let row = Row {
         devices: 3 * each,
-        value: plan.value.expect("a plan"),
-        gap: 100.0 * plan.gap.expect("a bound"),
+        value,
+        gap: 100.0 * gap,
         seconds,
         check_seconds,
         source: solution.source(),
@@ -107,7 +116,7 @@ fn measured(name: &str, configuration: &str, devices: u64) -> Row {
         row.source,
         row.certificate / 1000
     );
-    row
+    Some(row)
 }
 
 /// `--serve --input 4096 --output 512 --ttft 4s --tpot 100ms`.

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving judge-candidates growth-serving reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -84,6 +84,17 @@ judge-serving: RUNS = $(SHARED)/data/serving-runs/silicon.csv
 judge-serving: rust
 	$(CARGO) run --quiet -p stagewright-serving --example judge -- $(OPTIONS) $(RUNS)
 
+# Solves exactly over the workers that aiconfigurator lists, and compares with what it chooses from them. Installs aiconfigurator,
+# 0.9 GB with its tables, into target/peer, and lists workers once: 16 cases, five minutes.
+judge-candidates: setup target/candidates.json
+	$(CARGO) bench --profile dev --no-default-features --features milp --bench candidates -- target/candidates.json
+
+target/candidates.json: benches/candidates/list.py
+	python3 -m venv target/peer
+	target/peer/bin/pip install --quiet --disable-pip-version-check aiconfigurator==0.12.0
+	target/peer/bin/python $< $@.part
+	mv $@.part $@
+
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
@@ -139,6 +150,11 @@ bench-iopddl: rust
 # without HiGHS and candle.
 bench-joint: rust
 	$(CARGO) bench --no-default-features --bench joint
+
+# Serving plans on up to 4,095 devices of three kinds, each planned three times and checked: ten minutes. Writes
+# target/serving-growth.csv and .svg.
+growth-serving: setup
+	$(CARGO) bench --profile dev --no-default-features --features milp --bench growth
 
 # A hundred random time limits over large graphs and every objective, with the overrun of each: ten minutes, without candle.
 bench-limits: rust

@@ -17,12 +17,24 @@ use crate::failure::{Failure, Result};
 pub struct Shown {
     json: String,
     text: Box<dyn Fn(Option<u16>) -> String + Send + Sync>,
+    page: Option<Page>,
 }
+
+/// Writes a page.
+type Page = Box<dyn Fn(&mut dyn Write) -> io::Result<()> + Send + Sync>;
 
 impl Shown {
     /// Creates a result from its JSON and a function that renders its text for a width in characters.
     pub(super) fn new(json: String, text: impl Fn(Option<u16>) -> String + Send + Sync + 'static) -> Shown {
-        Shown { json, text: Box::new(text) }
+        Shown { json, text: Box::new(text), page: None }
+    }
+
+    /// The result with a page for a browser.
+    pub(super) fn with_page(
+        self,
+        page: impl Fn(&mut dyn Write) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Shown {
+        Shown { page: Some(Box::new(page)), ..self }
     }
 
     /// The result as pretty-printed JSON that ends with a newline.
@@ -33,6 +45,14 @@ impl Shown {
     /// The result as text for a terminal of `width` characters; `None` means unlimited.
     pub fn text(&self, width: Option<u16>) -> String {
         (self.text)(width)
+    }
+
+    /// Writes the result as a page for a browser; nothing if it has none.
+    ///
+    /// # Errors
+    /// If the writer fails.
+    pub fn html(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.page.as_ref().map_or(Ok(()), |page| page(out))
     }
 }
 

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::browser::chromium::Browser;
-use crate::browser::pages::{Made, chain, demo, joint, local, plan, run, workload};
+use crate::browser::pages::{Made, chain, demo, joint, local, plan, run, serving, workload};
 
 /// Minimum contrast of text according to WCAG 2.2, level AA.
 const CONTRAST: f64 = 4.5;
@@ -64,7 +64,7 @@ fn text_can_be_read_in_light_and_in_dark() {
         let drawn = "document.querySelectorAll('#timeline canvas, #timeline svg').length";
         assert!(browser.evaluate(drawn).as_u64().is_some_and(|count| count > 0), "{schedule}");
     }
-    for (page, what) in [(run(), "a run"), (local(), "a local plan")] {
+    for (page, what) in [(run(), "a run"), (local(), "a local plan"), (serving(), "a serving plan")] {
         browser.open(&page.page);
         let least = browser.evaluate(LEAST_CONTRAST);
         assert!(least[0].as_f64().expect("a contrast") >= CONTRAST, "{what}: {least}");
@@ -95,6 +95,7 @@ fn a_telephone_does_not_scroll_sideways() {
     assert_fits(&mut browser, &joint("interleaved"), "a joint plan");
     assert_fits(&mut browser, &run(), "a run");
     assert_fits(&mut browser, &local(), "a local plan");
+    assert_fits(&mut browser, &serving(), "a serving plan");
     // Touch targets are large enough.
     let smallest = browser.evaluate(
         "Math.min(...[...document.querySelectorAll('button, summary, nav a')].filter((it) => it.checkVisibility()) \

@@ -60,6 +60,14 @@ pub(crate) fn local() -> Made {
     plan(&model, machine, &["--local", "--context", "4096"])
 }
 
+/// The page of a serving plan: pipelines for prompts beside a replica that decodes.
+pub(crate) fn serving() -> Made {
+    let model = Path::new(crate::ROOT).join("data/configurations/llama-3.1-8b/config.json");
+    let question = "--serve --input 4096 --output 512 --concurrency 64 --ttft 2s --tpot 50ms";
+    let question: Vec<&str> = question.split(' ').collect();
+    plan(&model, "8xh100+8xl40s", &question)
+}
+
 /// The page of a run: a chain of four operators on two devices, each 5% slower than predicted.
 pub(crate) fn run() -> Made {
     let made = chain(&["a", "b", "c", "d"].map(|name| (name, None)), 2, &[]);

@@ -320,3 +320,40 @@ fn a_start_that_does_not_fit_the_question_is_refused() {
     assert_eq!(code(&made), Some(2), "{}", stdout(&made));
     assert!(stderr(&made).contains("no replica of the model"), "{}", stderr(&made));
 }
+
+#[test]
+fn plans_and_explanations_have_pages() {
+    let files = folder(&[]);
+    let [plan, page] = ["plan.json", "page.html"].map(|name| path(&files, name));
+    let of_plan = "--serve --cluster 2xh100+2xl40s --input 1024 --output 128 --ttft 1s --tpot 40ms";
+    let words: Vec<&str> = of_plan.split(' ').collect();
+    let configuration = configuration();
+    let made = run(&[&["plan", &configuration, "--out", &plan, "--html", &page], &words[..]].concat());
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    let read = || std::fs::read_to_string(&page).expect("a page");
+    let text = read();
+    for part in ["id=\"pools\"", "id=\"replicas\"", "aria-label=\"memory: weights", "<bdi>h100</bdi>"] {
+        assert!(text.contains(part), "{part}");
+    }
+    assert!(!text.contains("id=\"limits\""));
+    let made = run(&["explain", &configuration, &plan, "--html", &page]);
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    let text = read();
+    for part in ["limit on TTFT", "limit on TPOT", "one more h100", "bound by"] {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn other_explanations_have_no_page() {
+    let files = folder(&[]);
+    let [model, cluster] =
+        ["model.json", "cluster.toml"].map(|name| root().join("data/demo").join(name).display().to_string());
+    let [plan, page] = ["plan.json", "page.html"].map(|name| path(&files, name));
+    let made = run(&["plan", &model, "--cluster", &cluster, "--out", &plan]);
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    let refused = run(&["explain", &model, &plan, "--html", &page]);
+    assert_eq!(code(&refused), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("U013"), "{}", stderr(&refused));
+    assert!(!std::path::Path::new(&page).exists());
+}

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use stagewright::code::U013;
 use stagewright::tasks::{Explaining, Kind, Measurements, Session};
 
 use super::args::ExplainArguments;
-use super::error::Result;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input};
 use super::progress::Progress;
@@ -22,7 +23,10 @@ fn measurements(kind: Kind, path: &Path) -> Result<Measurements> {
 }
 
 pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
-    files::outputs(&[("--calibrate", arguments.calibrate.as_deref())])?;
+    files::outputs(&[
+        ("--calibrate", arguments.calibrate.as_deref()),
+        ("--html", arguments.html.as_deref()),
+    ])?;
     files::at_most_one_standard(&[
         Some(&arguments.model.model),
         Some(&arguments.plan),
@@ -37,6 +41,10 @@ pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
         ..Question::default()
     };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
+    if arguments.html.is_some() && task.kind() != Kind::Serving {
+        let cause = format!("--html does not apply to an explanation of a {}", task.kind().name());
+        return Err(CliError::new(U013, cause).help("`plan` writes its page"));
+    }
     let measured = arguments.measured.as_deref().map(|path| measurements(task.kind(), path)).transpose()?;
     let asked = Explaining { what_if: !arguments.no_what_if, costs_off, measured: measured.as_ref() };
     if let Some((measured, path)) = measured.as_ref().zip(arguments.calibrate.as_deref()) {
@@ -52,6 +60,9 @@ pub(crate) fn run(arguments: &ExplainArguments, verbose: bool) -> Result<Exit> {
     let mut session = Session::new(options, &mut progress, note);
     let shown = task.explain(plan, &label, asked, &mut session)?;
     progress.finish();
+    if let Some(path) = &arguments.html {
+        files::write_fallibly(path, |file| Ok(shown.html(file)))?;
+    }
     output::shown(&shown, arguments.json)?;
     Ok(Exit::Done)
 }

@@ -11,6 +11,7 @@ pub mod local;
 pub mod records;
 pub mod run;
 pub mod schedule;
+pub mod serving;
 pub mod steady;
 pub mod step;
 pub mod table;

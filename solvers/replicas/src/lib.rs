@@ -35,5 +35,5 @@ pub use document::planned;
 pub use shape::Shape;
 pub use solution::{Chosen, NAME, Plan, Solution};
 #[cfg(feature = "highs")]
-pub use solver::{solve, solve_within};
+pub use solver::{solve, solve_over};
 pub use space::{Size, Space};

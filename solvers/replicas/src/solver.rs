@@ -31,14 +31,14 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     phase("replicas", context);
     let stop = context.stop().clone();
     match context.in_pool(|| Space::new(problem, &stop))? {
-        Some(space) => Ok(solve_within(problem, space, context)),
+        Some(space) => Ok(solve_over(problem, space, context)),
         None => Ok(unknown(problem, stop.reason())),
     }
 }
 
-/// Finds numbers of replicas of a space, and bounds the goal of every plan with these replicas. Takes what [`solve`] takes after the
-/// replicas are priced.
-pub fn solve_within(problem: &Problem, space: Space, context: &mut Context<'_>) -> Solution {
+/// As [`solve`], over the replicas of a space alone, such as [`Space::of`] makes from a list. Of the problem it uses the devices, the
+/// question and the number of classes.
+pub fn solve_over(problem: &Problem, space: Space, context: &mut Context<'_>) -> Solution {
     let program = Program::new(problem, &space);
     let answer = if table::is_for(problem) {
         phase("tables", context);

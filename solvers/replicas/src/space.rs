@@ -52,6 +52,11 @@ impl Space {
             }
         }
         found.extend(kept::columns(problem, shapes, &found));
+        Some(Space::of(problem, found))
+    }
+
+    /// The space of replicas with the size of each; those that others of their size are at least as good as are left out.
+    pub fn of(problem: &Problem, mut found: Vec<(ServingSizeDocument, Column)>) -> Space {
         // Sorting is stable, so that equal offers stay in the order of shapes.
         found.sort_by(|left, right| left.0.cmp(&right.0));
         let counted = Counted {
@@ -77,7 +82,7 @@ impl Space {
                     .map(|column| Column { size: index, ..column.clone() }),
             );
         }
-        Some(space)
+        space
     }
 }
 

@@ -121,7 +121,6 @@ fn plans_after_running_ones_are_checked_and_best() {
             PlanStatus::Feasible | PlanStatus::Unknown => {}
         }
     }
-    eprintln!("{compared} {optimal} {infeasible} {kept} {mixed} {goals:?}");
     assert!(compared > 250 && optimal > 150 && infeasible > 50, "{compared} {optimal} {infeasible}");
     assert!(kept > 100 && mixed > 50, "{kept} {mixed}");
     assert!(goals.iter().all(|&cases| cases >= 15), "{goals:?}");

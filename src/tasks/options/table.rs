@@ -633,7 +633,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     of_command("measured", MEASURED),
     of_command("dot", PLACEMENT),
     of_command("trace", PLACEMENT),
-    of_command("html", ON_DEVICES),
+    of_command("html", ON_CLUSTERS),
     of_command("convergence", EITHER),
     of_command("solvers", ON_CLUSTERS),
     of_command("plan", ON_DEVICES),

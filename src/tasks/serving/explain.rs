@@ -5,13 +5,14 @@ use std::time::Instant;
 use serde::Serialize;
 use stagewright_core::document::{ReplicaDocument, ServingGoal, ServingPlanDocument, ServingRole};
 use stagewright_report::grid::{Column, Grid};
+use stagewright_report::html::serving::{Explained, Point, WhatIf};
 use stagewright_report::units::{percent, seconds};
 use stagewright_report::wrap::facts;
 use stagewright_serving::Problem;
 
 use super::measured::Measured;
 use super::question::Serving;
-use super::{solve_other, text};
+use super::{page, solve_other, text};
 use crate::code::U008;
 use crate::failure::{Failure, Result};
 use crate::tasks::{Explaining, Measurements, Session, Shown, json};
@@ -53,21 +54,6 @@ struct Binding {
 struct Pools {
     prefill: f64,
     decode: f64,
-}
-
-/// A change, and the value of the best plan under it.
-#[derive(Clone, Serialize)]
-struct WhatIf {
-    change: String,
-    value: Option<f64>,
-}
-
-/// Limits on times, and the value of the best plan within them.
-#[derive(Clone, Serialize)]
-struct Point {
-    ttft_s: Option<f64>,
-    tpot_s: Option<f64>,
-    value: Option<f64>,
 }
 
 /// Explains a plan.
@@ -115,7 +101,14 @@ pub(super) fn explain(
         Some(Measurements::Training(_)) | None => None,
     };
     let document = Document { schema: SCHEMA, goal, value, replicas, pools, what_ifs, frontier, measured };
-    Ok(Shown::new(json(&document)?, move |width| shown(&document, width)))
+    let explained = Explained {
+        binds: document.replicas.iter().map(|replica| replica.binds.clone()).collect(),
+        what_ifs: document.what_ifs.clone(),
+        frontier: document.frontier.clone(),
+    };
+    let (plan, memory) = (plan.clone(), page::memory(problem, plan));
+    let shown = Shown::new(json(&document)?, move |width| shown(&document, width));
+    Ok(shown.with_page(move |out| page::write(&plan, &memory, Some(&explained), out)))
 }
 
 /// What keeps a replica from serving more requests.

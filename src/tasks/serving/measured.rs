@@ -61,7 +61,7 @@ impl Measured {
     /// Simulates the requests of benchmarks through the replicas of a plan.
     ///
     /// # Errors
-    /// If the plan has no replicas, or one that is none of the model (U008), or several classes of requests, or no request of a benchmark
+    /// If the plan has no replicas, or a replica of another model (U008), or several classes of requests, or no request of a benchmark
     /// is finished in the simulation (L026).
     pub(super) fn new(
         task: &Serving,

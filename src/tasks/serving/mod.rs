@@ -3,23 +3,21 @@
 mod compare;
 mod explain;
 mod measured;
+mod page;
 mod question;
 mod reason;
 mod running;
 mod simulate;
 mod text;
 
-use std::io::{self, Write};
-
 use serde::Serialize;
 use stagewright_core::document::{ClusterDocument, PlanStatus, ServingPlanDocument};
 use stagewright_core::solver::Observer;
 use stagewright_replicas::{NAME, Solution};
-use stagewright_report::convergence::Convergence;
 use stagewright_report::wrap::facts;
 use stagewright_serving::{Report, Verdict, check};
 
-use super::answer::{BoundSummary, Sheet, ViolationSummary, bound_json};
+use super::answer::{BoundSummary, ViolationSummary, bound_json};
 use super::cluster::{is_same, made_for_another};
 use super::compare::{Contest, Entered};
 use super::options::no_effect;
@@ -27,7 +25,9 @@ use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, Measurements, PlanFile, Request, Session, Shown,
     Simulating, Size, SolverChoice, Task, json,
 };
-use crate::code::{U013, X001};
+#[cfg(not(feature = "milp"))]
+use crate::code::U013;
+use crate::code::X001;
 use crate::failure::{Failure, Result};
 pub use compare::{
     ServingComparison, ServingRow, serving_contenders, serving_csv, serving_json, serving_table,
@@ -155,7 +155,8 @@ impl Task for Serving {
 
     fn solve(&self, session: &mut Session<'_>) -> Result<Answer> {
         let document = self.answered(session)?;
-        Ok(Answer::new(Document::Serving(Box::new(document)), ServingSheet))
+        let sheet = page::ServingSheet(page::memory(&self.problem, &document));
+        Ok(Answer::new(Document::Serving(Box::new(document)), sheet))
     }
 
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {
@@ -233,28 +234,6 @@ fn serving(plan: Document) -> Result<ServingPlanDocument> {
     match plan {
         Document::Serving(plan) => Ok(*plan),
         other => Err(Failure::new(X001, format!("a plan of a {} has no replicas", other.kind().name()))),
-    }
-}
-
-/// Output formats of a serving plan.
-struct ServingSheet;
-
-impl Sheet for ServingSheet {
-    fn text(&self, document: &Document, width: Option<u16>) -> String {
-        match document {
-            Document::Serving(plan) => text::text(plan, width),
-            _ => String::new(),
-        }
-    }
-
-    fn html(
-        &self,
-        _document: &Document,
-        _cluster: Option<&str>,
-        _convergence: &Convergence,
-        _out: &mut dyn Write,
-    ) -> Result<io::Result<()>> {
-        Err(Failure::new(U013, "a serving plan has no page"))
     }
 }
 

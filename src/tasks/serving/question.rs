@@ -52,7 +52,7 @@ pub struct ServingOptions {
     pub ttft: Option<String>,
     /// Limit on the time between tokens.
     pub tpot: Option<String>,
-    /// What the limits are on.
+    /// Figure of the times that limits are on.
     pub limits: Option<ServingStatistic>,
     /// Objective.
     pub goal: Option<ServingGoal>,

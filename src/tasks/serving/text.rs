@@ -1,58 +1,19 @@
 //! Serving plans as text.
 
-use stagewright_core::document::{
-    ClusterDocument, ReplicaDocument, ServingBoundDocument, ServingGoal, ServingPlanDocument,
-    ServingQuestionDocument, ServingStageDocument,
-};
+use stagewright_core::document::{ServingBoundDocument, ServingGoal, ServingPlanDocument};
 use stagewright_report::grid::{Column, Grid};
+pub(super) use stagewright_report::serving::{amount, asked, kind, rate, stages};
 use stagewright_report::units::{percent, seconds};
 use stagewright_report::wrap::{facts, lines};
 use stagewright_serving::{Report, Verdict};
 
 use crate::tasks::answer::checked_text;
 
-/// A value of a goal.
-pub(super) fn amount(goal: ServingGoal, value: f64) -> String {
-    match goal {
-        ServingGoal::Throughput => format!("{} requests/s", rate(value)),
-        // With a price of weights, numbers of devices are not whole.
-        ServingGoal::Devices if (value - value.round()).abs() > 1e-6 => format!("{value:.3} devices"),
-        ServingGoal::Devices => format!("{value:.0} devices"),
-        ServingGoal::Price => format!("{value:.2} an hour"),
-        ServingGoal::Cache => format!("{value:.0} tokens"),
-    }
-}
-
-/// Requests a second in three digits at least.
-pub(super) fn rate(value: f64) -> String {
-    if value == 0.0 || value.abs() >= 0.1 { format!("{value:.3}") } else { format!("{value:.2e}") }
-}
-
 pub(super) fn shown(goal: ServingGoal, bound: &ServingBoundDocument) -> String {
     match bound.value {
         Some(value) => format!("{} ({})", amount(goal, value), bound.source),
         None => "none".into(),
     }
-}
-
-/// The question in words.
-fn asked(question: &ServingQuestionDocument) -> String {
-    let classes = question.classes.iter().map(|class| {
-        let prefix = match class.shared_prefix {
-            0 => String::new(),
-            tokens => format!(" ({tokens} cached)"),
-        };
-        let share =
-            if question.classes.len() > 1 { format!(", {}", percent(class.share)) } else { String::new() };
-        format!("{}{prefix} to {}{share}", class.input, class.output)
-    });
-    let load = question.concurrency.map(|requests| format!("; {requests} in flight"));
-    let rate = question.rate.map(|rate| format!("; {rate} a second"));
-    let limited = if question.limits.is_mean() { "" } else { "p95 " };
-    let ttft = question.ttft_s.map(|limit| format!("; {limited}TTFT {}", seconds(limit)));
-    let tpot = question.tpot_s.map(|limit| format!("; {limited}TPOT {}", seconds(limit)));
-    let rest: String = [load, rate, ttft, tpot].into_iter().flatten().collect();
-    format!("{} tokens{rest}", classes.collect::<Vec<_>>().join("; "))
 }
 
 /// Formats a plan for a terminal of `width` characters.
@@ -131,33 +92,6 @@ fn replicas(plan: &ServingPlanDocument, width: Option<u16>) -> String {
         grid.row(cells);
     }
     grid.text(width)
-}
-
-/// Name of a kind for display: its class, unless several kinds have that.
-pub(super) fn kind<'c>(name: &'c str, cluster: &'c ClusterDocument) -> &'c str {
-    let class = cluster.kinds.iter().find(|kind| kind.name == name).map(|kind| kind.class.as_str());
-    let is_alone = |class: &&str| cluster.kinds.iter().filter(|kind| kind.class == **class).count() == 1;
-    class.filter(is_alone).unwrap_or(name)
-}
-
-/// Stages in short, equal neighbours together.
-pub(super) fn stages(replica: &ReplicaDocument, cluster: &ClusterDocument) -> String {
-    let degrees = |stage: &ServingStageDocument| {
-        let data = if stage.data > 1 { format!(" dp{}", stage.data) } else { String::new() };
-        let experts = if stage.experts > 1 { format!(" ep{}", stage.experts) } else { String::new() };
-        format!("{} tp{}{data}{experts}", kind(&stage.kind, cluster), stage.tensor)
-    };
-    let [only] = &replica.stages[..] else {
-        let alike = |left: &ServingStageDocument, right: &ServingStageDocument| {
-            (&left.kind, left.tensor, left.layers) == (&right.kind, right.tensor, right.layers)
-        };
-        let runs = replica.stages.chunk_by(alike).map(|run| {
-            let times = if run.len() > 1 { format!("{} of ", run.len()) } else { String::new() };
-            format!("{times}{} ({} layers)", degrees(&run[0]), run[0].layers)
-        });
-        return runs.collect::<Vec<_>>().join(" > ");
-    };
-    degrees(only)
 }
 
 /// Formats the result of a check.

@@ -259,6 +259,9 @@ pub(crate) struct ExplainArguments {
     /// the log; for `plan --calibration` factors on the times of a serving plan
     #[arg(long, value_name = "FILE", requires = "measured")]
     pub(crate) calibrate: Option<PathBuf>,
+    /// Write the explanation of a serving plan to a file that any browser opens: pools, stages, memory, other limits on times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -3,7 +3,7 @@
 //! All text is markup that is written here, so it needs no JavaScript: figures, bars, how value and bound converged,
 //! the comparison. The interactive parts are data, as JSON in the page: the operators by layer (`graph`), the step and
 //! a period of the full pipeline (`step`, `steady`), which `page/*.js` draws. Pages of joint plans are in [`joint`],
-//! those of local plans in [`local`], those of runs in [`run`].
+//! those of local plans in [`local`], those of serving plans in [`serving`], those of runs in [`run`].
 //!
 //! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a
 //! script is escaped, and the scripts turn names into text nodes only. A content security policy admits only the
@@ -27,6 +27,7 @@ mod names;
 mod origin;
 pub mod run;
 mod scene;
+pub mod serving;
 mod shell;
 mod steady;
 mod step;

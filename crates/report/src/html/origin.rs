@@ -3,7 +3,7 @@
 use serde_json::Value;
 use stagewright_core::document::{
     ClassDocument, ClusterDocument, JointPlanDocument, KindDocument, LocalPlanDocument, ModelOptionsDocument,
-    OriginDocument, PlanDocument, SourcesDocument,
+    OriginDocument, PlanDocument, ReplicaDocument, ServingPlanDocument, SourcesDocument,
 };
 
 use super::markup::{count, escape, table};
@@ -75,6 +75,25 @@ impl<'a> Origin<'a> {
             let devices = plan.setting.iter().flat_map(|setting| &setting.devices);
             let count = devices.filter(|device| device.kind == kind.name).count() as u64;
             if kind.host { u64::from(plan.setting.is_some()) } else { count }
+        };
+        Origin {
+            origin: plan.origin.as_ref(),
+            options: plan.options.as_ref(),
+            sources: None,
+            cluster: None,
+            devices: used(&plan.cluster, in_use),
+        }
+    }
+
+    /// The origin of a serving plan.
+    pub(super) fn of_serving(plan: &'a ServingPlanDocument) -> Origin<'a> {
+        let in_use = |kind: &KindDocument| {
+            let of_replica = |replica: &ReplicaDocument| {
+                let stages = replica.stages.iter().filter(|stage| stage.kind == kind.name);
+                let devices = stages.map(|stage| stage.tensor.saturating_mul(stage.data));
+                devices.fold(0, u64::saturating_add).saturating_mul(replica.count)
+            };
+            plan.replicas.iter().map(of_replica).fold(0, u64::saturating_add)
         };
         Origin {
             origin: plan.origin.as_ref(),

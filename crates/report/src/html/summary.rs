@@ -73,38 +73,7 @@ pub(super) struct Claims<'a> {
 impl Claims<'_> {
     /// Status, figures, and the reason if there is one.
     pub(super) fn markup(&self) -> String {
-        let status = self.status.name();
-        let mut markup = format!(
-            "<p class=\"verdict\"><span class=\"status {status}\" id=\"status\">{status}</span> {}</p>\n",
-            self.verdict()
-        );
-        markup.push_str(&self.figures());
-        if let Some(reason) = self.reason {
-            markup.push_str("<ul class=\"reason\" id=\"reason\">\n");
-            for line in reason.lines() {
-                // Writing to a string cannot fail, here and below.
-                let _ = writeln!(markup, "<li><bdi>{}</bdi></li>", escape(&visible(line)));
-            }
-            markup.push_str("</ul>\n");
-        }
-        markup
-    }
-
-    /// The status in a sentence.
-    fn verdict(&self) -> String {
-        match (self.status, self.gap) {
-            (PlanStatus::Optimal, _) => "The plan is optimal: the bound has reached the value.".into(),
-            (PlanStatus::Feasible, Some(gap)) => {
-                format!("No plan is better by more than {}.", markup::percent(gap))
-            }
-            (PlanStatus::Feasible, None) => {
-                "The gap is unknown: another plan could be better by any amount.".into()
-            }
-            (PlanStatus::Infeasible, _) => "There is no plan: infeasibility is proved.".into(),
-            (PlanStatus::Unknown, _) => {
-                "There is no plan: the search neither found one nor proved infeasibility.".into()
-            }
-        }
+        verdict(self.status, self.gap) + &self.figures() + &reasons(self.reason)
     }
 
     fn figures(&self) -> String {
@@ -127,16 +96,48 @@ impl Claims<'_> {
             && value > 0.0
             && (bound / value).is_finite()
         {
-            let share = (bound / value).clamp(0.0, 1.0) * 1000.0;
-            let _ = writeln!(
-                text,
-                "<svg class=\"gauge\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-                 <rect class=\"open\" width=\"1000\" height=\"10\"/><rect class=\"proved\" width=\"{share:.1}\" \
-                 height=\"10\"/></svg>"
-            );
+            text.push_str(&gauge(bound / value));
         }
         text
     }
+}
+
+/// Status and gap in a sentence.
+pub(super) fn verdict(status: PlanStatus, gap: Option<f64>) -> String {
+    let sentence = match (status, gap) {
+        (PlanStatus::Optimal, _) => "The plan is optimal: the bound has reached the value.".into(),
+        (PlanStatus::Feasible, Some(gap)) => {
+            format!("No plan is better by more than {}.", markup::percent(gap))
+        }
+        (PlanStatus::Feasible, None) => {
+            "The gap is unknown: another plan could be better by any amount.".into()
+        }
+        (PlanStatus::Infeasible, _) => "There is no plan: infeasibility is proved.".into(),
+        (PlanStatus::Unknown, _) => {
+            "There is no plan: the search neither found one nor proved infeasibility.".into()
+        }
+    };
+    let status = status.name();
+    format!(
+        "<p class=\"verdict\"><span class=\"status {status}\" id=\"status\">{status}</span> {sentence}</p>\n"
+    )
+}
+
+/// The lines of a reason; empty without one.
+pub(super) fn reasons(reason: Option<&str>) -> String {
+    let Some(reason) = reason else { return String::new() };
+    let lines = reason.lines().map(|line| format!("<li><bdi>{}</bdi></li>\n", escape(&visible(line))));
+    format!("<ul class=\"reason\" id=\"reason\">\n{}</ul>\n", lines.collect::<String>())
+}
+
+/// A bar of which the proved share is filled.
+pub(super) fn gauge(share: f64) -> String {
+    format!(
+        "<svg class=\"gauge\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <rect class=\"open\" width=\"1000\" height=\"10\"/><rect class=\"proved\" width=\"{:.1}\" \
+         height=\"10\"/></svg>\n",
+        share.clamp(0.0, 1.0) * 1000.0
+    )
 }
 
 fn of_problem(page: &Page) -> Vec<(&'static str, String)> {

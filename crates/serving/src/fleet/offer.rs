@@ -30,7 +30,7 @@ pub struct Terms {
     pub ttft: f64,
     /// Limit on the time between tokens, in seconds; infinite without one.
     pub tpot: f64,
-    /// What the limits are on.
+    /// Figure of the times that limits are on.
     pub statistic: ServingStatistic,
     /// Link over which caches go from one replica to another.
     pub transfer: LinkDocument,

@@ -11,7 +11,7 @@ use stagewright_serving::Problem;
 use crate::column::Column;
 use crate::document::planned;
 use crate::solution::Plan;
-use crate::solver::{solve, solve_within};
+use crate::solver::{solve, solve_over};
 use crate::space::{Size, Space};
 
 /// A rule by which people choose replicas.
@@ -75,7 +75,7 @@ fn within(
 ) -> Result<Option<Plan>, SolveError> {
     let stop = context.stop().clone();
     let space = context.in_pool(|| Space::new(problem, &stop))?;
-    Ok(space.and_then(|space| solve_within(problem, space.filtered(is_kept), context).plan))
+    Ok(space.and_then(|space| solve_over(problem, space.filtered(is_kept), context).plan))
 }
 
 /// The best of the plans on one kind each.

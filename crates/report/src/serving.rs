@@ -18,9 +18,9 @@ pub fn amount(goal: ServingGoal, value: f64) -> String {
     }
 }
 
-/// Requests a second in three digits at least.
+/// Requests a second in three digits at least; 0 of what is left by rounding.
 pub fn rate(value: f64) -> String {
-    if value == 0.0 || value.abs() >= 0.1 { format!("{value:.3}") } else { format!("{value:.2e}") }
+    if value.abs() < 1e-9 || value.abs() >= 0.1 { format!("{value:.3}") } else { format!("{value:.2e}") }
 }
 
 /// The question in words.

@@ -81,7 +81,7 @@ fn plans_after_running_ones_are_checked_and_best() {
     let models = [dense(6, 1024, 8), mixture()];
     let (mut optimal, mut compared, mut infeasible, mut kept, mut mixed) = (0, 0, 0, 0, 0);
     let mut goals = [0; 4];
-    for task in 0..600 {
+    for task in 0..300 {
         let (cluster, mut asked) = random(11, task);
         let mut stream = seed::stream(13, task);
         let model = &models[usize::from(task % 4 == 3)];
@@ -121,9 +121,9 @@ fn plans_after_running_ones_are_checked_and_best() {
             PlanStatus::Feasible | PlanStatus::Unknown => {}
         }
     }
-    assert!(compared > 250 && optimal > 150 && infeasible > 50, "{compared} {optimal} {infeasible}");
-    assert!(kept > 100 && mixed > 50, "{kept} {mixed}");
-    assert!(goals.iter().all(|&cases| cases >= 15), "{goals:?}");
+    assert!(compared > 200 && optimal > 100 && infeasible > 30, "{compared} {optimal} {infeasible}");
+    assert!(kept > 50 && mixed > 50, "{kept} {mixed}");
+    assert!(goals.iter().all(|&cases| cases >= 10), "{goals:?}");
 }
 
 /// Asserts that plans which claim to move less than they do are refused.

@@ -151,8 +151,8 @@ bench-iopddl: rust
 bench-joint: rust
 	$(CARGO) bench --no-default-features --bench joint
 
-# Serving plans on up to 4,095 devices of three kinds, each planned three times and checked: ten minutes. Writes
-# target/serving-growth.csv and .svg.
+# Serving plans on up to 4,095 devices of three kinds, each planned three times and checked: two minutes after the
+# build. Writes target/serving-growth.csv and .svg.
 growth-serving: setup
 	$(CARGO) bench --profile dev --no-default-features --features milp --bench growth
 

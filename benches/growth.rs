@@ -182,8 +182,8 @@ fn chart(
     let rows = || lines.iter().flat_map(|(_, rows)| rows);
     let (least, most) =
         rows().map(&figure).fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
-    // Whole decades have labels.
-    let decades = 10_f64.powf(least.log10().floor())..10_f64.powf((1.01 * most).log10().ceil());
+    // Whole decades have labels, the first one if it is within the axis.
+    let decades = 0.99 * 10_f64.powf(least.log10().floor())..10_f64.powf((1.01 * most).log10().ceil());
     let devices = rows().map(|row| row.devices as f64);
     let (first, last) = devices.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
     let mut chart = ChartBuilder::on(area)
@@ -191,7 +191,13 @@ fn chart(
         .x_label_area_size(40)
         .y_label_area_size(70)
         .build_cartesian_2d((0.8 * first..1.25 * last).log_scale(), decades.log_scale())?;
-    chart.configure_mesh().x_desc("devices").y_desc(name).y_label_formatter(&words).draw()?;
+    chart
+        .configure_mesh()
+        .x_desc("devices")
+        .x_label_formatter(&|devices| format!("{devices:.0}"))
+        .y_desc(name)
+        .y_label_formatter(&words)
+        .draw()?;
     for (index, (name, rows)) in lines.iter().enumerate() {
         let colour = Palette99::pick(index).mix(1.0);
         let points: Vec<(f64, f64)> = rows.iter().map(|row| (row.devices as f64, figure(row))).collect();
@@ -201,6 +207,11 @@ fn chart(
             .label(*name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour));
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw()?;
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()?;
     Ok(())
 }

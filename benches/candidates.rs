@@ -18,7 +18,7 @@ use stagewright_core::document::{
 use stagewright_core::solver::{Context, Settings, Silent, Status};
 use stagewright_formats::clusters;
 use stagewright_replicas::{Column, Shape, Space, solve_over};
-use stagewright_serving::{Offer, Parallel, Problem};
+use stagewright_serving::{Division, Offer, Parallel, Problem};
 use stagewright_structure::huggingface::{self, Reading};
 
 /// Relative difference of values that are the same.
@@ -173,6 +173,7 @@ fn column(worker: &Worker) -> (ServingSizeDocument, Column) {
         batch: worker.batch,
         offer: Offer { rate, in_flight: 0.0, ttft: None, tpot: None, utilisation: None },
         cache_tokens: 0,
+        division: Division::Balanced,
         given: None,
         kept: None,
         moved_bytes: 0.0,

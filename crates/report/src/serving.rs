@@ -8,6 +8,8 @@ use crate::units::{percent, seconds};
 
 /// A value of a goal.
 pub fn amount(goal: ServingGoal, value: f64) -> String {
+    // Never shown as minus zero.
+    let value = value + 0.0;
     match goal {
         ServingGoal::Throughput => format!("{} requests/s", rate(value)),
         // With a price of weights, numbers of devices are not whole.

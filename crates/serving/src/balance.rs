@@ -10,6 +10,17 @@ use crate::worker::{HIDDEN_BYTES, Step, Worker};
 /// Relative width at which the bisection of the slowest stage's seconds ends.
 const WIDTH: f64 = 1e-12;
 
+/// How layers are divided among the stages of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Division {
+    /// The slowest stage is as fast as possible in decode steps, or for prompts alone in their steps.
+    Balanced,
+    /// The slowest stage is as fast as possible in steps of prompts, though sequences are decoded as well.
+    ForPrompts,
+    /// Stages have equally many layers, as engines divide them by default.
+    Equal,
+}
+
 /// Ranges of layers for workers in a row, so that the slowest one is as fast as possible in a step; `None` if `sequences` sequences of a
 /// rank, of `context` tokens each, do not fit beside the weights however layers are divided.
 ///

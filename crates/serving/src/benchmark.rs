@@ -8,6 +8,14 @@ use serde::Deserialize;
 use stagewright_formats::code::L;
 use stagewright_formats::{InputError, Result};
 
+use crate::simulator::MOST_REQUESTS;
+
+/// The longest time, in seconds: ten days.
+const LONGEST: f64 = 864_000.0;
+
+/// Runs of a file that are read.
+const RUNS: usize = 100;
+
 /// Requests of a benchmark.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Offered {
@@ -47,12 +55,12 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Benchmark>> {
     };
     // Python writes an infinite rate as a word that is no JSON.
     let text = String::from_utf8_lossy(bytes).replace(": Infinity", ": \"inf\"").replace(": NaN", ": null");
-    let runs: Vec<(usize, Run)> = match serde_json::from_str(&text) {
+    let runs: Vec<(usize, Run)> = match Run::parse(&text) {
         Ok(run) => vec![(0, run)],
         Err(whole) => {
             let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
             let runs = lines.map(|(index, line)| {
-                let run = serde_json::from_str(line).map_err(|error| wrong(index + 1, error.to_string()))?;
+                let run = Run::parse(line).map_err(|error| wrong(index + 1, error.to_string()))?;
                 Ok((index + 1, run))
             });
             let runs: Result<Vec<(usize, Run)>> = runs.collect();
@@ -63,31 +71,43 @@ pub fn read(label: &str, bytes: &[u8]) -> Result<Vec<Benchmark>> {
             }
         }
     };
+    if runs.len() > RUNS {
+        return Err(wrong(0, format!("{} runs, more than {RUNS}", runs.len())));
+    }
     runs.into_iter().map(|(line, run)| run.read().map_err(|message| wrong(line, message))).collect()
 }
 
 const HELP: &str = "give a result of `vllm bench serve --save-result`, `sglang.bench_serving --output-file` or `aiperf profile`";
 
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Run {
     Aiperf(Box<Aiperf>),
     Plain(Box<Plain>),
 }
 
+impl Run {
+    /// The object of a run: that of aiperf has a distribution for each figure.
+    fn parse(text: &str) -> serde_json::Result<Run> {
+        let object: serde_json::Value = serde_json::from_str(text)?;
+        Ok(match object.get("time_to_first_token") {
+            Some(_) => Run::Aiperf(serde_json::from_value(object)?),
+            None => Run::Plain(serde_json::from_value(object)?),
+        })
+    }
+}
+
 /// Fields of vLLM and SGLang.
 #[derive(Deserialize)]
 struct Plain {
-    completed: u64,
+    completed: f64,
     duration: f64,
     total_input_tokens: f64,
     total_output_tokens: f64,
     #[serde(default)]
-    num_prompts: Option<u64>,
+    num_prompts: Option<f64>,
     #[serde(default)]
     request_rate: Option<Rate>,
     #[serde(default)]
-    max_concurrency: Option<u64>,
+    max_concurrency: Option<f64>,
     mean_ttft_ms: f64,
     mean_tpot_ms: f64,
 }
@@ -128,7 +148,7 @@ struct Configuration {
 #[derive(Deserialize)]
 struct LoadGenerator {
     #[serde(default)]
-    concurrency: Option<u64>,
+    concurrency: Option<f64>,
     #[serde(default)]
     request_rate: Option<f64>,
 }
@@ -150,7 +170,7 @@ impl Run {
     fn read(self) -> std::result::Result<Benchmark, String> {
         let benchmark = match self {
             Run::Plain(plain) => {
-                let requests = plain.completed.max(1) as f64;
+                let requests = plain.completed.max(1.0);
                 let rate = match plain.request_rate {
                     Some(Rate::Number(rate)) if rate.is_finite() => Some(rate),
                     Some(Rate::Word(word)) if word != "inf" => {
@@ -159,28 +179,28 @@ impl Run {
                     _ => None,
                 };
                 Benchmark {
-                    requests: plain.completed,
+                    requests: plain.completed as u64,
                     input: (plain.total_input_tokens / requests).round() as u64,
                     output: (plain.total_output_tokens / requests).round() as u64,
                     offered: offered(
                         rate,
                         plain.max_concurrency,
                         plain.num_prompts.unwrap_or(plain.completed),
-                    ),
+                    )?,
                     seconds: plain.duration,
                     ttft: 1e-3 * plain.mean_ttft_ms,
                     tpot: 1e-3 * plain.mean_tpot_ms,
                 }
             }
             Run::Aiperf(aiperf) => {
-                let requests = aiperf.request_count.avg as u64;
+                let requests = aiperf.request_count.avg;
                 let load = aiperf.input_config.and_then(|input| input.loadgen);
                 let (rate, most) = load.map_or((None, None), |load| (load.request_rate, load.concurrency));
                 Benchmark {
-                    requests,
+                    requests: requests as u64,
                     input: aiperf.input_sequence_length.avg.round() as u64,
                     output: aiperf.output_sequence_length.avg.round() as u64,
-                    offered: offered(rate, most, requests),
+                    offered: offered(rate, most, requests)?,
                     seconds: aiperf.benchmark_duration.seconds()?,
                     ttft: aiperf.time_to_first_token.seconds()?,
                     tpot: aiperf.inter_token_latency.seconds()?,
@@ -192,11 +212,18 @@ impl Run {
     }
 }
 
-/// The load of a rate, if there is one, or of requests at once; without both all are sent at first.
-fn offered(rate: Option<f64>, concurrency: Option<u64>, requests: u64) -> Offered {
-    match rate {
-        Some(rate) => Offered::Rate(rate),
-        None => Offered::Closed(concurrency.unwrap_or(requests).min(requests)),
+/// The load of a rate or of requests at once; without both all are sent at first.
+fn offered(
+    rate: Option<f64>,
+    concurrency: Option<f64>,
+    requests: f64,
+) -> std::result::Result<Offered, String> {
+    match (rate, concurrency) {
+        (Some(_), Some(most)) if most < requests => {
+            Err(format!("requests arrive at a rate, and at most {most} at once: measure one of both"))
+        }
+        (Some(rate), _) => Ok(Offered::Rate(rate)),
+        (None, concurrency) => Ok(Offered::Closed(concurrency.unwrap_or(requests).min(requests) as u64)),
     }
 }
 
@@ -205,19 +232,25 @@ impl Benchmark {
         if self.requests == 0 {
             return Err("no request was finished".into());
         }
+        if self.output < 2 {
+            return Err("requests of one token have no time between tokens".into());
+        }
         let positive = [
             ("duration", self.seconds),
             ("time to the first token", self.ttft),
             ("time between tokens", self.tpot),
         ];
         for (name, value) in positive {
-            if !(value.is_finite() && value > 0.0) {
+            if !(value > 0.0 && value <= LONGEST) {
                 return Err(format!("the {name} is {value}"));
             }
         }
         match self.offered {
             Offered::Rate(rate) if !(rate.is_finite() && rate > 0.0) => Err(format!("the rate is {rate}")),
             Offered::Closed(0) => Err("the concurrency is 0".into()),
+            Offered::Closed(requests) if requests > MOST_REQUESTS => {
+                Err(format!("the concurrency is {requests}, more than {MOST_REQUESTS}"))
+            }
             _ => Ok(()),
         }
     }

@@ -61,7 +61,7 @@ mod tail;
 mod worker;
 
 pub use aggregated::aggregated;
-pub use balance::balance;
+pub use balance::{Division, balance};
 pub use benchmark::Benchmark;
 pub use calibration::{Calibration, Factor};
 pub use check::{Report, Verdict, Violation, check};

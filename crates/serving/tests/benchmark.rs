@@ -28,7 +28,7 @@ fn runs_of_vllm_and_sglang_are_read() {
     let all_at_once = read("bench.json", vllm("Infinity", "null", 640).as_bytes()).expect("a result");
     assert_eq!(all_at_once[0].offered, Offered::Closed(640));
     let lines =
-        [vllm("4.5", "null", 640), vllm("9", "128", 640)].map(|run| run.replace('\n', " ")).join("\n");
+        [vllm("4.5", "null", 640), vllm("9", "640", 640)].map(|run| run.replace('\n', " ")).join("\n");
     let several = read("bench.jsonl", lines.as_bytes()).expect("results");
     assert_eq!(
         several.iter().map(|run| run.offered).collect::<Vec<_>>(),
@@ -56,10 +56,12 @@ fn files_that_are_no_results_are_refused() {
     }
     assert!(refused(&vllm("\"inf\"", "64", 0)).contains("no request was finished"));
     assert!(refused(&vllm("\"trace\"", "64", 5)).contains("`trace`"));
-    assert!(refused(&vllm("-1", "64", 5)).contains("rate is -1"));
+    assert!(refused(&vllm("-1", "null", 5)).contains("rate is -1"));
     assert!(refused(&vllm("\"inf\"", "0", 5)).contains("concurrency is 0"));
     assert!(refused(&vllm("1", "null", 5).replace("12.5", "NaN")).contains("bench.json"));
     assert!(refused(&vllm("1", "null", 5).replace("250.0", "0")).contains("first token is 0"));
+    assert!(refused(&vllm("5", "8", 640)).contains("at a rate, and at most 8"));
+    assert!(refused(&vllm("\"inf\"", "64", 640).replace("327680", "640")).contains("one token"));
     let lines = format!("{}\n{{}}", vllm("1", "null", 5).replace('\n', " "));
     assert!(refused(&lines).contains("bench.json"), "{}", refused(&lines));
 }

@@ -1,7 +1,7 @@
 //! A replica with what it offers.
 
 use stagewright_core::document::{RunningReplicaDocument, ServingRole, ServingStageDocument};
-use stagewright_serving::{Offer, Problem, Worker};
+use stagewright_serving::{Division, Offer, Problem, Worker};
 
 use crate::shape::Shape;
 
@@ -16,7 +16,9 @@ pub struct Column {
     pub class: usize,
     /// Degrees and kinds of its stages.
     pub shape: Shape,
-    /// Stages whose layers are given; `None` if they are balanced, or those of the start.
+    /// How its layers are divided.
+    pub division: Division,
+    /// Stages whose layers are given; `None` if they are divided, or those of the start.
     pub given: Option<Vec<ServingStageDocument>>,
     /// Sequences of a rank; 0 for prefill.
     pub batch: u64,
@@ -43,7 +45,8 @@ impl Column {
         let workers = kinds.iter().map(|&kind| Some((kind, problem.worker(kind, self.shape.parallel)?)));
         let workers: Option<Vec<(usize, Worker)>> = workers.collect();
         let class = &problem.classes[self.class];
-        let replica = workers.as_ref().and_then(|workers| problem.replica(workers, class, self.batch));
+        let replica =
+            workers.as_ref().and_then(|workers| problem.replica(workers, class, self.batch, self.division));
         replica.map_or_else(Vec::new, |replica| problem.stages(&replica, kinds))
     }
 

@@ -3,7 +3,7 @@
 use stagewright_core::document::{RunningReplicaDocument, ServingMode, ServingRole, ServingSizeDocument};
 use stagewright_core::tolerance::VALUE_RELATIVE;
 use stagewright_serving::fleet::BUSIEST;
-use stagewright_serving::{Parallel, Problem};
+use stagewright_serving::{Division, Parallel, Problem};
 
 use crate::column::Column;
 use crate::pricing::{largest_batch, offer, utilisations};
@@ -69,6 +69,7 @@ fn kept(
             role,
             class,
             shape,
+            division: Division::Balanced,
             given: None,
             batch,
             offer,

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 use stagewright_core::document::{ServingRole, ServingSizeDocument};
 use stagewright_core::solver::Stop;
 use stagewright_serving::fleet::{BUSIEST, UTILISATIONS};
-use stagewright_serving::{Offer, Problem, Replica, Terms, Worker};
+use stagewright_serving::{Division, Offer, Problem, Replica, Terms, Worker};
 
 use crate::column::Column;
 use crate::shape::{Shape, groups};
@@ -30,7 +30,9 @@ pub(crate) fn priced(
         let Some(stages) = stages else { return Vec::new() };
         let terms = problem.terms(class, shape.kinds.iter().copied());
         let pricing = Pricing { problem, stages: &stages, terms, role, class, slowest };
-        pricing.columns(shape).into_iter().map(|column| (key.clone(), column)).collect()
+        let divisions = problem.divisions(role, stages.len()).iter();
+        let columns = divisions.flat_map(|&division| pricing.columns(shape, division));
+        columns.map(|column| (key.clone(), column)).collect()
     };
     let found = shapes.par_iter().flat_map_iter(of_shape).collect();
     stop.reason().is_none().then_some(found)
@@ -48,9 +50,9 @@ struct Pricing<'p> {
 
 impl Pricing<'_> {
     /// The shape at all batches: up to the first that is refused, and the largest that is not.
-    fn columns(&self, shape: &Shape) -> Vec<Column> {
+    fn columns(&self, shape: &Shape, division: Division) -> Vec<Column> {
         let with = |batch: u64, busiest: f64| {
-            let replica = self.problem.replica(self.stages, &self.terms.class, batch)?;
+            let replica = self.problem.replica(self.stages, &self.terms.class, batch, division)?;
             let offer = offer(&self.terms, &replica, (self.role, batch), (self.slowest, busiest))?;
             let cache_tokens = self.terms.cache_tokens(&replica);
             let (role, class, moved_bytes) = (self.role, self.class, weight_bytes(&replica));
@@ -60,6 +62,7 @@ impl Pricing<'_> {
                 role,
                 class,
                 shape,
+                division,
                 given: None,
                 batch,
                 offer,

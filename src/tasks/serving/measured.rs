@@ -6,14 +6,17 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use stagewright_core::document::{ServingFactorDocument, ServingPlanDocument};
+use stagewright_core::document::{ServingFactorDocument, ServingPlanDocument, ServingRole};
+use stagewright_core::seed;
 use stagewright_formats::InputError;
 use stagewright_formats::code::L;
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::units::{percent, seconds};
 use stagewright_report::wrap::lines;
 use stagewright_serving::benchmark::{Benchmark, Offered};
-use stagewright_serving::simulator::{Arrivals, Fleet, Settings, Traffic, simulate};
+use stagewright_serving::simulator::{
+    Arrivals, Fleet, Settings, TracedRequest, Traffic, exponential, simulate,
+};
 use stagewright_serving::{Calibration, Factor, RequestClass};
 
 use super::question::Serving;
@@ -22,6 +25,18 @@ use crate::failure::Result;
 
 /// Seed of the arrivals of simulations.
 const SEED: u64 = 0;
+
+/// Requests of a benchmark that are simulated: means change little after as many.
+const REQUESTS: u64 = 5000;
+
+/// Requests of a closed loop that are simulated at least, as a multiple of those in the system.
+const ROUNDS: u64 = 4;
+
+/// Seconds after which every simulated request has ended.
+const UNTIL_ALL_END: f64 = 1e12;
+
+/// The largest factor that a question takes.
+const LARGEST: f64 = 1e12;
 
 /// Benchmarks beside a plan.
 #[derive(Debug, Clone, Serialize)]
@@ -83,24 +98,20 @@ impl Measured {
             let shared_prefix = class.shared_prefix.min(benchmark.input.saturating_sub(1));
             let class = RequestClass { input: benchmark.input, output: benchmark.output, shared_prefix };
             class.check(label)?;
+            let requests = benchmark.requests.min(REQUESTS);
             let (arrivals, load) = match benchmark.offered {
-                Offered::Closed(concurrency) => (
-                    Arrivals::Benchmark { concurrency, requests: benchmark.requests },
-                    format!("closed:{concurrency}"),
-                ),
-                Offered::Rate(rate) => (Arrivals::Poisson { rate }, format!("poisson:{rate}")),
-            };
-            // Requests of a closed loop end by themselves.
-            let measured_s = match benchmark.offered {
-                Offered::Closed(_) => f64::MAX.sqrt(),
-                Offered::Rate(rate) => benchmark.requests as f64 / rate,
+                Offered::Closed(concurrency) => {
+                    let requests = requests.max(concurrency.saturating_mul(ROUNDS)).min(benchmark.requests);
+                    (Arrivals::Benchmark { concurrency, requests }, format!("closed:{concurrency}"))
+                }
+                Offered::Rate(rate) => (poisson(rate, requests, &class), format!("poisson:{rate}")),
             };
             let fleet = Fleet {
                 traffic: vec![Traffic { class, arrivals }],
                 groups: groups.clone(),
                 transfer: problem.fleet.transfer(),
             };
-            let settings = Settings { seed: SEED, warm_up_s: 0.0, measured_s, events: EVENTS };
+            let settings = Settings { seed: SEED, warm_up_s: 0.0, measured_s: UNTIL_ALL_END, events: EVENTS };
             let outcome = simulate(label, &fleet, &settings)?.classes[0];
             if outcome.finished == 0 {
                 let help = "give the plan whose replicas were measured";
@@ -124,21 +135,26 @@ impl Measured {
             });
         }
         let [ttft, tpot] = ratios.map(|sum| (sum / runs.len() as f64).exp());
+        if !(ttft > 0.0 && ttft <= LARGEST && tpot > 0.0 && tpot <= LARGEST) {
+            let message = format!("the measured times are {ttft} and {tpot} of the predicted ones");
+            return Err(wrong("replicas", &message, "give the plan whose replicas were measured").into());
+        }
         Ok(Measured { runs, factors: ServingFactorDocument { ttft, tpot } })
     }
 
-    /// A calibration with the factors, for every class of devices of the plan.
+    /// A calibration with the factors, for every class of devices of the plan. Devices that only read prompts keep their time between tokens,
+    /// and those that only decode their time to the first token.
     pub(super) fn calibration(&self, task: &Serving, plan: &ServingPlanDocument) -> Calibration {
         let ServingFactorDocument { ttft, tpot } = self.factors;
         let factor = |system: &str| Factor {
             model: task.problem.model.name.clone(),
             system: system.to_owned(),
             engine: task.problem.engine.name.clone(),
-            ttft,
-            tpot,
+            ttft: if systems(task, plan, reads).contains(system) { ttft } else { 1.0 },
+            tpot: if systems(task, plan, decodes).contains(system) { tpot } else { 1.0 },
             measurements: self.runs.len() as u64,
         };
-        Calibration::new(systems(task, plan).into_iter().map(factor).collect())
+        Calibration::new(systems(task, plan, |_| true).into_iter().map(factor).collect())
     }
 
     /// The comparison as a table.
@@ -173,19 +189,47 @@ impl Measured {
     }
 }
 
-/// Classes of the devices that replicas of the plan take.
-fn systems<'t>(task: &'t Serving, plan: &ServingPlanDocument) -> BTreeSet<&'t str> {
-    let used = |name: &str| {
-        plan.replicas.iter().any(|replica| replica.stages.iter().any(|stage| stage.kind == name))
+/// Requests that arrive at random.
+fn poisson(rate: f64, requests: u64, class: &RequestClass) -> Arrivals {
+    let mut random = seed::stream(SEED, 0);
+    let mut arrival_s = 0.0;
+    let request = |_| {
+        arrival_s += exponential(&mut random, 1.0 / rate);
+        TracedRequest { arrival_s, input: class.input, output: class.output }
     };
-    let kinds = task.problem.fleet.kinds.iter().filter(|kind| used(&kind.name));
+    Arrivals::Trace((0..requests).map(request).collect())
+}
+
+/// Whether replicas of a role read prompts.
+fn reads(role: ServingRole) -> bool {
+    role != ServingRole::Decode
+}
+
+/// Whether replicas of a role decode.
+fn decodes(role: ServingRole) -> bool {
+    role != ServingRole::Prefill
+}
+
+/// Classes of the devices that replicas of the plan in some roles take.
+fn systems<'t>(
+    task: &'t Serving,
+    plan: &ServingPlanDocument,
+    is_own: impl Fn(ServingRole) -> bool,
+) -> BTreeSet<&'t str> {
+    let replicas = plan.replicas.iter().filter(|replica| is_own(replica.role));
+    let names: BTreeSet<&str> =
+        replicas.flat_map(|replica| &replica.stages).map(|stage| stage.kind.as_str()).collect();
+    let kinds = task.problem.fleet.kinds.iter().filter(|kind| names.contains(kind.name.as_str()));
     kinds.map(|kind| kind.device.name.as_str()).collect()
 }
 
-/// The factors that the plan has already: the largest of its devices.
+/// The factors that the plan has already: the largest of the devices that read prompts, and of those that decode.
 fn known(task: &Serving, plan: &ServingPlanDocument) -> ServingFactorDocument {
     let kinds = &task.problem.fleet.kinds;
-    let used = systems(task, plan);
-    let indices = (0..kinds.len()).filter(|&kind| used.contains(kinds[kind].device.name.as_str()));
-    task.problem.terms(0, indices).factor
+    let of_roles = |is_own: fn(ServingRole) -> bool| {
+        let used = systems(task, plan, is_own);
+        let indices = (0..kinds.len()).filter(|&kind| used.contains(kinds[kind].device.name.as_str()));
+        task.problem.terms(0, indices).factor
+    };
+    ServingFactorDocument { ttft: of_roles(reads).ttft, tpot: of_roles(decodes).tpot }
 }

@@ -2,6 +2,7 @@
 
 use stagewright_core::document::{ServingMode, ServingQuestionDocument, ServingRole};
 
+use crate::balance::Division;
 use crate::fleet::{Fleet, FleetKind, Problem};
 use crate::parallel::Parallel;
 use crate::replica::Replica;
@@ -140,14 +141,30 @@ impl Shape {
     }
 }
 
+/// Divisions of layers of a pipeline in a role (`docs/serving.md`, section "Replicas").
+pub(super) fn divisions(problem: &Problem, role: ServingRole, stages: usize) -> Vec<Division> {
+    let mut divisions = vec![Division::Balanced];
+    if problem.has_equal_layers && stages > 1 {
+        return vec![Division::Equal];
+    }
+    if stages > 1 && role == ServingRole::Aggregated {
+        divisions.push(Division::ForPrompts);
+    }
+    if stages > 1 && role != ServingRole::Decode {
+        divisions.push(Division::Equal);
+    }
+    divisions
+}
+
 /// The replica of workers at a batch of a rank, which is 0 for prompts; `None` if its layers cannot be divided so that the sequences fit.
 pub(super) fn replica<'p>(
     problem: &'p Problem,
     workers: &[(usize, Worker<'p>)],
     class: &RequestClass,
     batch: u64,
+    division: Division,
 ) -> Option<Replica<'p>> {
-    let [(_, worker)] = workers else { return problem.replica(workers, class, batch) };
+    let [(_, worker)] = workers else { return problem.replica(workers, class, batch, division) };
     let replica = Replica::single(worker.clone());
     Some(match speculation(problem) {
         Some(speculation) => replica.with_speculation(speculation),

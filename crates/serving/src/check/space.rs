@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use stagewright_core::document::{ServingQuestionDocument, ServingRole, ServingSizeDocument};
 
 use super::moves::weights;
-use super::shapes::{Groups, Shape, allows, groups, replica, shapes};
+use super::shapes::{Groups, Shape, allows, divisions, groups, replica, shapes};
+use crate::balance::Division;
 use crate::fleet::{BUSIEST, Fleet, Offer, Problem, Terms, UTILISATIONS};
 use crate::replica::Replica;
 use crate::worker::Worker;
@@ -163,7 +164,7 @@ impl<'p> Candidate<'p> {
         Some(Candidate { kinds: shape.kinds.clone(), workers, groups })
     }
 
-    /// Columns of a role at all batches of the grid, and at the largest batch within memory and limits.
+    /// Columns of a role with all divisions of layers.
     fn columns(
         &self,
         problem: &'p Problem,
@@ -171,9 +172,23 @@ impl<'p> Candidate<'p> {
         role: ServingRole,
         step: f64,
     ) -> Vec<(Column, Offer)> {
+        let divisions = divisions(problem, role, self.workers.len());
+        let divided =
+            divisions.into_iter().map(|division| self.divided(problem, class, (role, division), step));
+        divided.flatten().collect()
+    }
+
+    /// Columns of a role at all batches of the grid, and at the largest batch within memory and limits.
+    fn divided(
+        &self,
+        problem: &'p Problem,
+        class: usize,
+        (role, division): (ServingRole, Division),
+        step: f64,
+    ) -> Vec<(Column, Offer)> {
         let terms = problem.terms(class, self.kinds.iter().copied());
         let column = |batch: u64, busiest: f64| {
-            let replica = replica(problem, &self.workers, &terms.class, batch)?;
+            let replica = replica(problem, &self.workers, &terms.class, batch, division)?;
             let offer = offer(&terms, role, &replica, batch, (step, busiest))?;
             let tokens = if role == ServingRole::Prefill { 0 } else { terms.cache_tokens(&replica) };
             let moved = if problem.question.start.is_some() { weights(&replica) } else { 0.0 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stagewright_core::document::{
     ClusterDocument, RequestClassDocument, ServingFactorDocument, ServingGoal, ServingMode,
-    ServingQuestionDocument, ServingStageDocument,
+    ServingQuestionDocument, ServingRole, ServingStageDocument,
 };
 use stagewright_costs::Costs;
 use stagewright_formats::code::L;
@@ -12,7 +12,7 @@ use stagewright_formats::{InputError, Result};
 use stagewright_structure::{Encoding, Structure};
 
 use super::{Fleet, Terms, running};
-use crate::balance::{balance, equal};
+use crate::balance::{Division, balance, equal};
 use crate::engine::{Engine, engine};
 use crate::model::Model;
 use crate::parallel::Parallel;
@@ -155,28 +155,42 @@ impl Problem {
         })
     }
 
-    /// A replica of workers in a row, each with its kind, whose layers are balanced for a batch, or if it is 0 for prompts, unless they
-    /// are equal; `None` if it does not fit.
+    /// Divisions of layers that are tried for replicas with some stages in a role. Decode replicas have balanced layers alone: no others have a
+    /// shorter time between tokens, and prefill counts on the slowest of them.
+    pub fn divisions(&self, role: ServingRole, stages: usize) -> &'static [Division] {
+        match role {
+            _ if stages == 1 => &[Division::Balanced],
+            _ if self.has_equal_layers => &[Division::Equal],
+            ServingRole::Aggregated => &[Division::Balanced, Division::ForPrompts, Division::Equal],
+            ServingRole::Prefill => &[Division::Balanced, Division::Equal],
+            ServingRole::Decode => &[Division::Balanced],
+        }
+    }
+
+    /// A replica of workers in a row, each with its kind, with a batch, or if it is 0 for prompts alone; `None` if it does not fit.
     pub fn replica<'a>(
         &self,
         stages: &[(usize, Worker<'a>)],
         class: &RequestClass,
         batch: u64,
+        division: Division,
     ) -> Option<Replica<'a>> {
         let kinds: Vec<usize> = stages.iter().map(|&(kind, _)| kind).collect();
         let workers: Vec<Worker<'a>> = stages.iter().map(|(_, worker)| worker.clone()).collect();
         let links = self.links(&kinds, &workers);
+        let prompt = Step::prompt(class.computed().min(self.engine.chunk as f64), 0.0);
         let (step, sequences, context) = match batch {
-            0 => (Step::prompt(class.computed().min(self.engine.chunk as f64), 0.0), 1.0, class.input),
+            0 => (prompt, 1.0, class.input),
             batch => {
                 let sequences = batch as f64;
                 let microbatch = (sequences / workers.len() as f64).max(1.0);
                 (Step::decode(microbatch, class.mean_context()), sequences, class.longest())
             }
         };
-        let ranges = match self.has_equal_layers {
-            true => equal(self.model.layers.len(), workers.len())?,
-            false => balance(&workers, &links, &step, sequences, context)?,
+        let ranges = match division {
+            Division::Balanced => balance(&workers, &links, &step, sequences, context)?,
+            Division::ForPrompts => balance(&workers, &links, &prompt, sequences, context)?,
+            Division::Equal => equal(self.model.layers.len(), workers.len())?,
         };
         let divided = workers.into_iter().zip(ranges).map(|(worker, range)| worker.with_layers(range));
         let replica = Replica::new("stages", divided.collect(), links).ok()?;

@@ -2,7 +2,7 @@
 //! layers in proportion to memory. Devices are in the order of the cluster, as plans have them, and not by memory, as there.
 
 use stagewright_core::document::{ServingGoal, ServingMode, ServingRole, ServingStageDocument};
-use stagewright_serving::{Parallel, Problem};
+use stagewright_serving::{Division, Parallel, Problem};
 
 use crate::column::Column;
 use crate::pricing::{LARGEST_BATCH, batches, weight_bytes};
@@ -47,6 +47,7 @@ pub(super) fn ring(problem: &Problem) -> Option<Plan> {
         role,
         class: 0,
         shape,
+        division: Division::Balanced,
         given,
         batch,
         offer,

@@ -43,14 +43,19 @@ pub(super) fn section(plan: &ServingPlanDocument) -> Section {
         (Some(requests), Some(rate)) => format!("{requests} requests in flight, {rate} a second"),
         (None, None) => "as large as possible".into(),
     };
+    let [ttft, tpot] = match question.limits.is_mean() {
+        true => ["mean TTFT at most", "mean TPOT at most"],
+        false => ["p95 of TTFT at most", "p95 of TPOT at most"],
+    };
     let available: u64 =
         plan.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| u64::from(kind.count)).sum();
     let mut rows = vec![
         ("engine", escape(&visible(&question.engine))),
         ("load", escape(&load)),
-        ("mean TTFT at most", escape(&limit(question.ttft_s))),
-        ("mean TPOT at most", escape(&limit(question.tpot_s))),
+        (ttft, escape(&limit(question.ttft_s))),
+        (tpot, escape(&limit(question.tpot_s))),
     ];
+    rows.extend(plan.moved_bytes.map(|moved| ("weights to load", escape(&units::bytes(moved)))));
     rows.extend(plan.devices.map(|devices| ("devices", format!("{devices} of {available} in use"))));
     markup.push_str(&facts(&rows));
     Section { id: "summary", title: "Summary", markup }

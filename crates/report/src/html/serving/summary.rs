@@ -12,8 +12,11 @@ use crate::units;
 /// Summary section: the question and the figures of a plan, or the reason why there is none.
 pub(super) fn section(plan: &ServingPlanDocument) -> Section {
     let goal = plan.question.goal;
-    let shown =
-        |value: Option<f64>| value.map_or_else(|| "none".into(), |value| escape(&amount(goal, value)));
+    let shown = |value: Option<f64>| {
+        let amount = value.map(|value| amount(goal, value));
+        let parts = amount.as_ref().and_then(|amount| amount.split_once(' '));
+        parts.map_or_else(|| "none".into(), |(number, unit)| format!("{number} <small>{unit}</small>"))
+    };
     let side = if goal.is_maximised() { "at most" } else { "at least" };
     let bound = format!("{side}, by {}", plan.bound.source);
     let stop = plan.stop.as_ref().map(|stop| format!("stopped by {stop}")).unwrap_or_default();

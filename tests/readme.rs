@@ -91,7 +91,8 @@ const VARYING: [&str; 4] = ["time", "spread", "solving", "peak memory"];
 /// The lines without the parts that differ between runs, and without the effect of these parts on column widths.
 fn lasting(lines: &[String]) -> Vec<String> {
     // The column extends to the start of the next column's name.
-    let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..line.find("  memory  ")?));
+    let next = |line: &str| line.find("  memory  ").or_else(|| line.find("  result"));
+    let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..next(line)?));
     // Lines below a table have no columns.
     let end = lines.iter().position(String::is_empty).unwrap_or(lines.len());
     let is_kept = |row: usize, index: usize| {

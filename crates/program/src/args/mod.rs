@@ -251,8 +251,8 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_name = "SHARE", conflicts_with = "no_what_if")]
     pub(crate) costs_off: Option<String>,
     /// Log of a training run of a joint plan, to show beside its prediction: output of Megatron-LM, NeMo, torchtitan or
-    /// DeepSpeed, or a trace of PyTorch's profiler. For a serving plan the result of a benchmark of its replicas: of `vllm bench serve
-    /// --save-result`, of sglang.bench_serving, or of aiperf
+    /// DeepSpeed, or a trace of PyTorch's profiler. For a serving plan the result of a benchmark of its replicas: of vllm bench serve,
+    /// of sglang.bench_serving, or of aiperf
     #[arg(long, value_name = "LOG")]
     pub(crate) measured: Option<PathBuf>,
     /// Write what the measurements give for the next plan: for `plan --runtime` the runtime of a joint plan, with constants fitted to

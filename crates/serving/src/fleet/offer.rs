@@ -108,7 +108,7 @@ impl Terms {
     /// without a queue.
     ///
     /// Prompts wait as in a queue with random arrivals and equal times of service (M/D/1): ρ · T / (2 · (1 − ρ)) in the mean, and
-    /// [`wait`](tail::wait) · T for the 95th percentile.
+    /// `tail::wait` · T for the 95th percentile.
     pub fn prefill(&self, replica: &Replica, slowest: f64, busiest: f64) -> Option<Offer> {
         if replica.largest_batch(self.class.input) == 0 {
             return None;

@@ -251,7 +251,7 @@ pub trait Task: Send + Sync {
     /// Compares serving plans, whose values are no seconds.
     ///
     /// # Errors
-    /// Those of [`Task::entrants`], or a defect of a solver. A question of another kind is not ranked (X001).
+    /// Errors of [`Task::entrants`], or a defect of a solver. A question of another kind is not ranked (X001).
     fn rank(&self, _contest: Contest<'_>, _session: &mut Session<'_>) -> Result<ServingComparison> {
         Err(Failure::new(X001, format!("a {} is compared by seconds", self.kind().name())))
     }

@@ -192,9 +192,7 @@ fn entry(arguments: &CompareArguments, path: &Path, given: &Given) -> Result<Ent
 impl Rules<'_> {
     /// Compares the contenders on a model, and returns its task as well.
     fn compare(&self, entry: Entry) -> Result<(Comparison, Box<dyn Task>)> {
-        let (comparison, task) =
-            self.with_contest(entry, |task, contest, session| task.compare(contest, session))?;
-        Ok((comparison, task))
+        self.with_contest(entry, |task, contest, session| task.compare(contest, session))
     }
 
     /// Calls a function with the contest on a model, and returns the task of the model as well.

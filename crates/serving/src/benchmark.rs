@@ -36,8 +36,6 @@ pub struct Benchmark {
     pub output: u64,
     /// The load.
     pub offered: Offered,
-    /// Duration of the run.
-    pub seconds: f64,
     /// Mean time to the first token.
     pub ttft: f64,
     /// Mean time between tokens.
@@ -99,7 +97,6 @@ impl Run {
 #[derive(Deserialize)]
 struct Plain {
     completed: f64,
-    duration: f64,
     total_input_tokens: f64,
     total_output_tokens: f64,
     #[serde(default)]
@@ -128,7 +125,6 @@ struct Aiperf {
     input_sequence_length: Figure,
     output_sequence_length: Figure,
     request_count: Figure,
-    benchmark_duration: Figure,
     #[serde(default)]
     input_config: Option<Configuration>,
 }
@@ -187,7 +183,6 @@ impl Run {
                         plain.max_concurrency,
                         plain.num_prompts.unwrap_or(plain.completed),
                     )?,
-                    seconds: plain.duration,
                     ttft: 1e-3 * plain.mean_ttft_ms,
                     tpot: 1e-3 * plain.mean_tpot_ms,
                 }
@@ -201,7 +196,6 @@ impl Run {
                     input: aiperf.input_sequence_length.avg.round() as u64,
                     output: aiperf.output_sequence_length.avg.round() as u64,
                     offered: offered(rate, most, requests)?,
-                    seconds: aiperf.benchmark_duration.seconds()?,
                     ttft: aiperf.time_to_first_token.seconds()?,
                     tpot: aiperf.inter_token_latency.seconds()?,
                 }
@@ -235,11 +229,7 @@ impl Benchmark {
         if self.output < 2 {
             return Err("requests of one token have no time between tokens".into());
         }
-        let positive = [
-            ("duration", self.seconds),
-            ("time to the first token", self.ttft),
-            ("time between tokens", self.tpot),
-        ];
+        let positive = [("time to the first token", self.ttft), ("time between tokens", self.tpot)];
         for (name, value) in positive {
             if !(value > 0.0 && value <= LONGEST) {
                 return Err(format!("the {name} is {value}"));

@@ -20,7 +20,6 @@ fn runs_of_vllm_and_sglang_are_read() {
         input: 4096,
         output: 512,
         offered: Offered::Closed(64),
-        seconds: 80.0,
         ttft: 0.25,
         tpot: 0.0125,
     };

@@ -36,7 +36,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     }
 }
 
-/// As [`solve`], over the replicas of a space alone, such as [`Space::of`] makes from a list. Of the problem it uses the devices, the
+/// Solves like [`solve`], over the replicas of a space alone, such as [`Space::of`] makes from a list. Of the problem it uses the devices, the
 /// question and the number of classes.
 pub fn solve_over(problem: &Problem, space: Space, context: &mut Context<'_>) -> Solution {
     let program = Program::new(problem, &space);

@@ -84,9 +84,7 @@ impl Space {
         }
         space
     }
-}
 
-impl Space {
     /// The part of the space with some of its replicas.
     pub fn filtered(self, is_kept: impl Fn(&Column, &Size) -> bool) -> Space {
         let mut kept = Space::default();

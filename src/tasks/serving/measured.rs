@@ -112,7 +112,14 @@ impl Measured {
                 transfer: problem.fleet.transfer(),
             };
             let settings = Settings { seed: SEED, warm_up_s: 0.0, measured_s: UNTIL_ALL_END, events: EVENTS };
-            let outcome = simulate(label, &fleet, &settings)?.classes[0];
+            let simulated = simulate(label, &fleet, &settings)?;
+            if simulated.is_cut {
+                let message = format!("the simulation of {load} takes more than {EVENTS} events");
+                return Err(
+                    wrong("replicas", &message, "measure fewer requests at once, or shorter ones").into()
+                );
+            }
+            let outcome = simulated.classes[0];
             if outcome.finished == 0 {
                 let help = "give the plan whose replicas were measured";
                 return Err(wrong(

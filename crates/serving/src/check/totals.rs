@@ -35,7 +35,7 @@ pub(super) struct Totals {
     pub(super) devices: u64,
     /// Bytes of weights that are loaded.
     pub(super) moved: f64,
-    /// Price of these bytes.
+    /// Price of the weights that are loaded, in the unit of the goal.
     pub(super) move_price: f64,
     /// Value of the goal, with the price of moved weights.
     pub(super) value: f64,

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving judge-candidates growth-serving reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving judge-candidates judge-costs learned-costs growth-serving reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -94,6 +94,27 @@ target/candidates.json: benches/candidates/list.py
 	target/peer/bin/pip install --quiet --disable-pip-version-check aiconfigurator==0.12.0
 	target/peer/bin/python $< $@.part
 	mv $@.part $@
+
+# Judges the seconds of kernels that networks predict, on measurements that they did not see: networks are trained without a
+# class, without a family and without a fifth of the tables of aiconfigurator-core, and on the `train` rows of DATA, a CSV file in
+# the columns of NeuSight's. MODELS, a file of whole models, is judged beside it. Ten minutes on two cores.
+DATA ?= $(SHARED)/data/kernels/neusight.csv.gz
+MODELS ?= $(wildcard $(dir $(DATA))neusight-models.csv)
+TABLES = target/aiconfigurator/aiconfigurator_core
+KERNELS = RAYON_NUM_THREADS=1 $(CARGO) run --quiet -p stagewright-train --features policy --example kernels --
+judge-costs: setup $(TABLES)
+	$(KERNELS) judge --tables $(TABLES) --checkpoint data/kernels/checkpoint.safetensors --kernels $(DATA) $(if $(MODELS),--models $(MODELS))
+
+# Trains the networks of data/kernels again, in target/learned-costs, where a run that was stopped goes on. Four minutes on two cores.
+# OUT and KEEP are another file and folder, and OPTIONS="--without a100-80gb,h100" leaves devices out.
+OUT ?= data/kernels/checkpoint.safetensors
+KEEP ?= target/learned-costs
+learned-costs: setup $(TABLES)
+	$(KERNELS) train --tables $(TABLES) --kernels $(DATA) --keep $(KEEP) --out $(OUT) $(OPTIONS)
+
+# The measured tables of aiconfigurator-core (NVIDIA, Apache-2.0), 0.1 GB, from PyPI.
+$(TABLES):
+	python3 -m pip install --quiet --disable-pip-version-check --no-deps --target target/aiconfigurator aiconfigurator-core==0.12.0
 
 lint: setup
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -1,11 +1,12 @@
 //! Effect of measured costs. Plans of the models in `data/models` are made with the roofline, with the closed forms of
-//! the built-in devices, and with the tables of an installed `aiconfigurator-core`; the tables give the value of all
-//! plans.
+//! the built-in devices, with learned costs, and with the tables of an installed `aiconfigurator-core`; the tables give
+//! the value of all plans. A checkpoint replaces the shipped one: that of `make learned-costs WITHOUT=…` has not seen the
+//! devices.
 //!
 //! ONNX models are cast to bf16, which the tables contain; a native model keeps its precision, and is left out if the
 //! tables contain none of its operators. Plans are contiguous splits by `dpl` on four devices.
 //!
-//!     cargo bench -p stagewright-research --bench costs -- FOLDER
+//!     cargo bench -p stagewright-research --bench costs -- FOLDER [CHECKPOINT]
 
 #![allow(clippy::print_stdout, reason = "an experiment prints its table")]
 
@@ -26,6 +27,7 @@ use stagewright::core::problem::Problem;
 use stagewright::costs::import::aiconfigurator;
 use stagewright::costs::{Costs, Source, apply};
 use stagewright::formats::{ImportOptions, detect, import_model};
+use stagewright::learned::{Estimator, checkpoint};
 use stagewright::{Options, solve};
 
 /// Clusters, each with the systems in the tables that match its kinds of devices.
@@ -35,17 +37,22 @@ const DEVICES: [(&str, &[&str]); 3] =
 /// Time limit of a solve.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// The ways of pricing that are compared with the tables.
+const WAYS: [&str; 3] = ["roofline", "forms", "learned"];
+
 fn main() {
-    let folder = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let Some(folder) = folder else {
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    let Some(folder) = arguments.next() else {
         return println!("skipped: give the folder of the installed package aiconfigurator_core");
     };
-    println!(
-        "| model | devices | by tables | roofline / tables | forms / tables | plan of roofline | plan of forms |"
-    );
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
-    let mut changed = [0, 0];
-    let mut count = 0;
+    let estimator = arguments.next().map(|file| {
+        let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        Estimator::new(checkpoint::read(&bytes).unwrap_or_else(|error| panic!("{file}: {error}")).0)
+    });
+    let estimator = estimator.as_ref().unwrap_or_else(|| Estimator::shipped());
+    println!("| model | devices | by tables | value / tables: {0} | loss: {0} |", WAYS.join(", "));
+    println!("| --- | --- | ---: | ---: | ---: |");
+    let mut losses = [const { Vec::new() }; 3];
     for (devices, systems) in DEVICES {
         let cluster = clusters::find(devices).unwrap_or_else(|error| panic!("{error}"));
         let systems = systems.iter().map(|&system| system.to_owned());
@@ -60,46 +67,53 @@ fn main() {
         let costs =
             Costs::new([("tables".to_owned(), imported.document)]).unwrap_or_else(|error| panic!("{error}"));
         for (name, graph) in models() {
-            let Some(row) = Row::new(graph, &cluster, &costs) else { continue };
-            count += 1;
-            changed[0] += usize::from(row.loss_of_roofline > 0.0);
-            changed[1] += usize::from(row.loss_of_forms > 0.0);
-            println!(
-                "| {name} | {devices} | {:.0}% | {:.2} | {:.2} | {} | {} |",
-                100.0 * row.covered,
-                row.roofline,
-                row.forms,
-                lost(row.loss_of_roofline),
-                lost(row.loss_of_forms)
-            );
+            let Some(row) = Row::new(&graph, &cluster, &costs, estimator) else { continue };
+            let values = row.ways.map(|way| format!("{:.2}", way.value)).join(", ");
+            let lost = row.ways.map(|way| format!("{:.1}%", 100.0 * way.loss)).join(", ");
+            println!("| {name} | {devices} | {:.0}% | {values} | {lost} |", 100.0 * row.covered);
+            losses.iter_mut().zip(row.ways).for_each(|(losses, way)| losses.push(way.loss));
         }
     }
-    println!(
-        "\n{} of {count} plans of the roofline and {} of the closed forms are not the best",
-        changed[0], changed[1]
-    );
+    println!();
+    for (way, mut losses) in WAYS.into_iter().zip(losses) {
+        losses.sort_by(f64::total_cmp);
+        let lost = losses.iter().filter(|loss| **loss > 0.0).count();
+        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+        let most = losses.last().copied().unwrap_or_default();
+        println!(
+            "{way}: {lost} of {} plans are not the best; loss {:.2}% on average, {:.1}% at most",
+            losses.len(),
+            100.0 * mean,
+            100.0 * most
+        );
+    }
 }
 
-fn lost(share: f64) -> String {
-    if share > 0.0 { format!("{:.1}% slower", 100.0 * share) } else { "the same value".into() }
+/// A plan that was made with one way of pricing.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Value that the way predicts, divided by the value that the tables give.
+    value: f64,
+    /// Slowdown of the plan.
+    loss: f64,
 }
 
 /// Values of a model's plans according to the tables.
 struct Row {
     /// Share of the compute time that the tables price.
     covered: f64,
-    /// Value predicted by the roofline, and by the closed forms, divided by the value that the tables give.
-    roofline: f64,
-    forms: f64,
-    /// Slowdown of the plan made with the roofline, and of the plan made with the closed forms.
-    loss_of_roofline: f64,
-    loss_of_forms: f64,
+    ways: [Way; 3],
 }
 
 impl Row {
-    fn new(graph: GraphDocument, cluster: &ClusterDocument, costs: &Costs) -> Option<Row> {
+    fn new(
+        graph: &GraphDocument,
+        cluster: &ClusterDocument,
+        costs: &Costs,
+        estimator: &Estimator,
+    ) -> Option<Row> {
         let mut measured = (graph.clone(), cluster.clone());
-        let coverage = apply(&mut measured.0, &mut measured.1, costs);
+        let coverage = apply(&mut measured.0, &mut measured.1, costs, None);
         let measured = problem(measured.0, measured.1)?;
         let operators: Vec<_> = measured.graph().operators().collect();
         let (mut total, mut guessed) = (0.0, 0.0);
@@ -115,21 +129,23 @@ impl Row {
         }
         let mut plain = cluster.clone();
         plain.classes.values_mut().for_each(|class| class.fits.clear());
-        let roofline = problem(graph.clone(), plain)?;
-        let forms = problem(graph, cluster.clone())?;
+        let mut learned = (graph.clone(), cluster.clone());
+        apply(&mut learned.0, &mut learned.1, &Costs::default(), Some(estimator));
+        let ways = [
+            problem(graph.clone(), plain)?,
+            problem(graph.clone(), cluster.clone())?,
+            problem(learned.0, learned.1)?,
+        ];
         let (best, _) = plan(&measured)?;
         let value = |placement: &Placement| evaluate(&measured, placement).value;
-        let (of_roofline, roofline_value) = plan(&roofline)?;
-        let (of_forms, forms_value) = plan(&forms)?;
-        // The heuristic orders of the three problems differ, so the best of all three plans is the reference.
-        let least = value(&best).min(value(&of_roofline)).min(value(&of_forms));
-        Some(Row {
-            covered,
-            roofline: roofline_value / value(&of_roofline),
-            forms: forms_value / value(&of_forms),
-            loss_of_roofline: value(&of_roofline) / least - 1.0,
-            loss_of_forms: value(&of_forms) / least - 1.0,
-        })
+        let plans: Vec<(Placement, f64)> = ways.iter().map(plan).collect::<Option<_>>()?;
+        // The heuristic orders of the problems differ, so the best of all plans is the reference.
+        let least = plans.iter().map(|(placement, _)| value(placement)).fold(value(&best), f64::min);
+        let way = |(placement, predicted): &(Placement, f64)| Way {
+            value: predicted / value(placement),
+            loss: value(placement) / least - 1.0,
+        };
+        Some(Row { covered, ways: std::array::from_fn(|index| way(&plans[index])) })
     }
 }
 

@@ -14,10 +14,10 @@ bench-python: wheel
 gpu-bundle: setup
 	CARGO="$(CARGO)" research/gpu/make-bundle $(or $(CARGO_TARGET_DIR),target)/gpu-bundle
 
-# Compares plans made with the roofline and with published measurements, which are installed into target/aiconfigurator.
-bench-costs: rust
-	python3 -m pip install --quiet --disable-pip-version-check --no-deps --target target/aiconfigurator aiconfigurator-core
-	$(CARGO) bench -p stagewright-research --bench costs -- target/aiconfigurator/aiconfigurator_core
+# Compares plans made with the roofline, with closed forms, with learned costs and with published measurements, which are installed
+# into target/aiconfigurator. CHECKPOINT is another checkpoint of learned costs.
+bench-costs: setup $(TABLES)
+	$(CARGO) bench -p stagewright-research --bench costs -- $(TABLES) $(CHECKPOINT)
 
 # Runs plans as pipelines of two processes and compares predicted and measured throughput. Half an hour, on an otherwise
 # idle machine.

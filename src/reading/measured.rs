@@ -8,11 +8,12 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_costs::{Costs, Coverage, Source, apply};
 use stagewright_formats::Imported;
+use stagewright_learned::Estimator;
 
 use crate::failure::Result;
 
-/// Writes measurements, with their labels, into a model and a cluster. Notes report measurements that apply to nothing,
-/// and links that were replaced. `place` maps the name of an option in a plan's `model` to the place where users give
+/// Writes measurements, with their labels, into a model and a cluster, and learned costs where nothing was measured, if
+/// they are asked for. Notes report measurements that apply to nothing, and links that were replaced. `place` maps the name of an option in a plan's `model` to the place where users give
 /// it.
 ///
 /// # Errors
@@ -21,11 +22,18 @@ pub fn measured(
     model: &mut Imported,
     cluster: &mut ClusterDocument,
     documents: Vec<(String, CostsDocument)>,
+    is_learned: bool,
     notes: &mut Vec<String>,
     place: impl Fn(&str) -> String,
 ) -> Result<Coverage> {
     let (before, is_given) = (priced(model), !documents.is_empty());
-    let coverage = apply(&mut model.graph, cluster, &Costs::new(documents)?);
+    let learned = is_learned.then(Estimator::shipped);
+    let coverage = apply(&mut model.graph, cluster, &Costs::new(documents)?, learned);
+    let is_predicted = |sources: &Vec<Option<Source>>| sources.contains(&Some(Source::Learned));
+    if is_learned && !coverage.operators.values().any(is_predicted) {
+        let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
+        notes.push(format!("learned costs have no kernel of the model on {}", classes.join(", ")));
+    }
     if is_given && priced(model) == before && coverage.links.is_empty() {
         let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
         let classes = classes.join(", ");
@@ -56,22 +64,26 @@ pub fn sources_on<'c>(
     operators: impl IntoIterator<Item = (usize, &'c str)>,
     coverage: &Coverage,
 ) -> Option<SourcesDocument> {
-    let mut sums: BTreeMap<Source, f64> = BTreeMap::new();
+    let (mut sums, mut spread): (BTreeMap<Source, f64>, f64) = (BTreeMap::new(), 0.0);
     for (index, class) in operators {
         let source = coverage.operators.get(class)?.get(index).copied().flatten()?;
         let seconds = operator_seconds(&graph.operators[index], class, cluster.classes.get(class))?;
         *sums.entry(source).or_default() += seconds;
+        spread +=
+            seconds * coverage.spreads.get(class).and_then(|spreads| spreads.get(index)).unwrap_or(&0.0);
     }
-    shares(&sums)
+    shares(&sums, spread)
 }
 
-/// Shares of a sum of seconds; `None` if it is zero.
-fn shares(sums: &BTreeMap<Source, f64>) -> Option<SourcesDocument> {
+/// Shares of a sum of seconds, with the sum of learned seconds times their spreads; `None` if the sum is zero.
+fn shares(sums: &BTreeMap<Source, f64>, spread: f64) -> Option<SourcesDocument> {
     let total: f64 = sums.values().sum();
     let share = |source| sums.get(&source).map_or(0.0, |sum| sum / total);
     let shares = SourcesDocument {
         measured: share(Source::Measured),
         interpolated: share(Source::Interpolated),
+        learned: share(Source::Learned),
+        learned_spread: sums.get(&Source::Learned).filter(|sum| **sum > 0.0).map(|sum| spread / sum),
         fitted: share(Source::Fitted),
         guessed: share(Source::Guessed),
     };

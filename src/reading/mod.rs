@@ -19,7 +19,7 @@ use stagewright_core::document::{
     ObjectiveKind, RuntimeDocument, Split,
 };
 use stagewright_core::memory;
-use stagewright_costs::Coverage;
+use stagewright_costs::{Coverage, LEARNED};
 use stagewright_formats::layers::keep_whole;
 use stagewright_formats::{
     Format, ImportOptions, Imported, detect, foreign, import_file, import_model, is_streamed,
@@ -146,7 +146,8 @@ pub fn join(
 ) -> Result<Coverage> {
     profiled::on(model, options.profile_class.as_deref(), cluster, &place)?;
     notes.extend(precision::note(label, &model.graph, cluster, &place));
-    let coverage = measured(model, cluster, costs, notes, &place)?;
+    let is_learned = options.costs.iter().any(|name| name == LEARNED);
+    let coverage = measured(model, cluster, costs, is_learned, notes, &place)?;
     reserve(cluster, options);
     Ok(coverage)
 }

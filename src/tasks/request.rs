@@ -11,9 +11,10 @@ use stagewright_core::document::{
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::Solver;
+use stagewright_costs::LEARNED;
 
 use super::{Kind, LocalOptions, ServingOptions};
-use crate::code::U001;
+use crate::code::{U001, U013};
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::reading::{self, ModelOptions, Place};
@@ -204,6 +205,12 @@ impl Request {
     /// # Errors
     /// The first such option (U013).
     pub(super) fn refuse_for(&self, kind: Kind) -> Result<()> {
-        super::options::refuse(kind, self.given.iter().map(String::as_str), &self.place)
+        super::options::refuse(kind, self.given.iter().map(String::as_str), &self.place)?;
+        if kind != Kind::Placement && self.options.document.costs.iter().any(|name| name == LEARNED) {
+            let option = (self.place)("costs");
+            let cause = format!("{LEARNED} costs price placements, not a {}", kind.name());
+            return Err(Failure::new(U013, cause).at(option).help("leave it out, or give a file"));
+        }
+        Ok(())
     }
 }

@@ -20,7 +20,7 @@ use stagewright::core::objective::Objective;
 use stagewright::core::problem::{self, ProblemError};
 use stagewright::core::simulate::{Flow, Outcome, Simulator, Template};
 use stagewright::core::solver::thread_pool;
-use stagewright::costs::import;
+use stagewright::costs::{LEARNED, import};
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
 use stagewright::formats::{expand_pins, import_cluster, import_pins};
@@ -89,7 +89,7 @@ impl Given {
         let objective = self.objective(&mut notes)?;
         let (cluster_label, mut cluster) = self.cluster(model)?;
         let mut costs = Vec::new();
-        for path in &self.costs {
+        for path in self.costs.iter().filter(|path| path.as_os_str() != LEARNED) {
             let Input { label, bytes } = files::read(path)?;
             let document = import::import(&label, &bytes, &import::Options::default())?;
             costs.push((label, document));

@@ -19,6 +19,8 @@ use stagewright_core::document::{
     ClassDocument, KernelDocument, KernelFitDocument, KernelKind, Precision, TransferKind,
 };
 use stagewright_core::{kernel, seed};
+use stagewright_formats::clusters;
+use stagewright_learned::Processor;
 
 use crate::table::{Model, Row, Table, document};
 use crate::{Costs, fit};
@@ -58,7 +60,7 @@ pub struct Summary {
 
 impl Summary {
     /// Summary of pairs of predicted and measured seconds; `None` without any.
-    fn of(pairs: &[(f64, f64)]) -> Option<Summary> {
+    pub fn of(pairs: &[(f64, f64)]) -> Option<Summary> {
         let mut errors: Vec<f64> =
             pairs.iter().map(|(predicted, measured)| (predicted / measured - 1.0).abs()).collect();
         errors.sort_by(f64::total_cmp);
@@ -130,6 +132,7 @@ impl Costs {
             .map(|((class, kind, precision), table)| {
                 let sample = sample(table.rows(), options, 0);
                 let own = classes.get(class);
+                let processor = |name: &str| Processor::of(clusters::device(name)?, *precision);
                 Accuracy {
                     class: class.clone(),
                     kernel: *kind,
@@ -139,18 +142,17 @@ impl Costs {
                     left_out_size: left_out_sizes(table, options),
                     held_out: held_out(table, options),
                     fit: by_fit(&table.model().fit, *precision, &sample),
-                    left_out_class: own.and_then(|own| {
-                        let others: Vec<(&ClassDocument, &KernelFitDocument)> = self
+                    left_out_class: processor(class).and_then(|own| {
+                        let others: Vec<(Processor, &KernelFitDocument)> = self
                             .kernels
                             .iter()
                             .filter(|((other, other_kind, other_precision), _)| {
                                 other != class && other_kind == kind && other_precision == precision
                             })
-                            .filter_map(|((other, ..), table)| {
-                                Some((classes.get(other)?, &table.model().fit))
-                            })
+                            .filter_map(|((other, ..), table)| Some((processor(other)?, &table.model().fit)))
                             .collect();
-                        by_fit(&fit::from_others(&others, own, *precision)?, *precision, &sample)
+                        let fit = fit::from_others(&others, &own, *precision)?;
+                        by_fit(&fit, *precision, &sample)
                     }),
                     roofline: own.and_then(|own| {
                         let pairs = sample.iter().map(|row| {

@@ -3,9 +3,15 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::cost;
-use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, OperatorDocument};
+use stagewright_core::document::{
+    ClassDocument, ClusterDocument, GraphDocument, KernelDocument, OperatorDocument, Precision,
+};
+
+use stagewright_formats::clusters;
+use stagewright_learned::{Estimator, Shape};
 
 use crate::costs::at_one_precision;
+use crate::learned::Learned;
 use crate::{Costs, Estimate, Source};
 
 /// Source of the seconds of operators.
@@ -13,6 +19,9 @@ use crate::{Costs, Estimate, Source};
 pub struct Coverage {
     /// Source of each operator of the graph, in its order, by device class; `None` if the class cannot run it.
     pub operators: BTreeMap<String, Vec<Option<Source>>>,
+    /// Relative spread of the learned seconds of each operator by device class, in the order of the graph; zero for
+    /// seconds from other sources. Empty without learned costs.
+    pub spreads: BTreeMap<String, Vec<f64>>,
     /// Names of the kinds whose links were replaced by measured ones.
     pub links: Vec<String>,
 }
@@ -48,12 +57,19 @@ impl Coverage {
 /// 3. the sum of its `kernels`, if all are found at its precision, plus the seconds of `bytes_moved` beyond the
 ///    kernels' operands at the memory bandwidth of the class, plus the launch overhead of every launch beyond the
 ///    kernels: a kernel includes its own;
+///    With an estimator, its predictions replace what tables of fewer than 200 rows do not have, after a calibration by
+///    their rows, if it is in use for the kernel and the class is a device of the catalogue with the catalogue's figures;
 /// 4. nothing: the model is priced by the fits or by the roofline of the class.
 ///
 /// The rule of [`Costs`] says which measurements of other classes apply, and when the class gives the precision. The
 /// measured seconds from device to device replace latency and bandwidth of the links of kinds of the class. Hosts keep
 /// their links and groups their uplinks: an uplink is shared, and was not measured. O(classes · operators) look-ups.
-pub fn apply(graph: &mut GraphDocument, cluster: &mut ClusterDocument, costs: &Costs) -> Coverage {
+pub fn apply(
+    graph: &mut GraphDocument,
+    cluster: &mut ClusterDocument,
+    costs: &Costs,
+    learned: Option<&Estimator>,
+) -> Coverage {
     let mut coverage = Coverage::default();
     let mut classes: Vec<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();
     classes.extend(cluster.classes.keys().map(String::as_str));
@@ -61,18 +77,23 @@ pub fn apply(graph: &mut GraphDocument, cluster: &mut ClusterDocument, costs: &C
     classes.dedup();
     for class in classes {
         let document = cluster.classes.get(class);
+        let mut learned = learned.and_then(|estimator| Learned::new(estimator, class, document?, costs));
+        let mut spreads = vec![0.0; graph.operators.len()];
         let sources = graph
             .operators
             .iter_mut()
-            .map(|operator| {
+            .zip(&mut spreads)
+            .map(|(operator, spread)| {
                 if operator.unsupported.iter().any(|name| name == class) {
                     return None;
                 }
                 if operator.seconds.contains_key(class) {
                     return Some(Source::Measured);
                 }
-                if let Some(Estimate { seconds, source }) = estimate(operator, class, document, costs) {
+                let found = estimate(operator, class, document, costs, learned.as_mut());
+                if let Some((Estimate { seconds, source }, of_networks)) = found {
                     operator.seconds.insert(class.to_owned(), seconds);
+                    *spread = of_networks;
                     return Some(source);
                 }
                 cost::operator_seconds(operator, class, document)?;
@@ -83,6 +104,9 @@ pub fn apply(graph: &mut GraphDocument, cluster: &mut ClusterDocument, costs: &C
             })
             .collect();
         coverage.operators.insert(class.to_owned(), sources);
+        if learned.is_some() {
+            coverage.spreads.insert(class.to_owned(), spreads);
+        }
     }
     for kind in cluster.kinds.iter_mut().filter(|kind| !kind.host) {
         let mut is_measured = false;
@@ -101,26 +125,41 @@ pub fn apply(graph: &mut GraphDocument, cluster: &mut ClusterDocument, costs: &C
     coverage
 }
 
-/// Seconds of an operator in the measurements.
+/// Seconds of an operator in the measurements, or learned where they are sparse, with the relative spread of learned seconds.
 fn estimate(
     operator: &OperatorDocument,
     class: &str,
     document: Option<&ClassDocument>,
     costs: &Costs,
-) -> Option<Estimate> {
+    learned: Option<&mut Learned<'_>>,
+) -> Option<(Estimate, f64)> {
     if let Some(seconds) = costs.operator(class, &operator.name) {
-        return Some(Estimate { seconds, source: Source::Measured });
+        return Some((Estimate { seconds, source: Source::Measured }, 0.0));
     }
     if operator.kernels.is_empty() {
         return None;
     }
     let precision = operator.precision.or_else(|| Some(at_one_precision(class)?.1))?;
+    let mut learned = learned;
     let mut sum = Estimate { seconds: 0.0, source: Source::Measured };
+    let mut spread = 0.0;
     for launch in &operator.kernels {
-        let Estimate { seconds, source } = costs.kernel(class, launch, precision)?;
+        let in_tables = costs.kernel(class, launch, precision);
+        let is_sparse = in_tables.is_none_or(|estimate| estimate.source != Source::Measured)
+            && !costs.is_dense(class, launch, precision);
+        let predicted =
+            learned.as_mut().filter(|_| is_sparse).and_then(|learned| learned.kernel(launch, precision));
+        let Estimate { seconds, source } = match predicted {
+            Some((seconds, of_networks)) => {
+                spread += seconds * of_networks;
+                Estimate { seconds, source: Source::Learned }
+            }
+            None => in_tables?,
+        };
         sum.seconds += seconds;
         sum.source = sum.source.max(source);
     }
+    let spread = spread / sum.seconds;
     sum.seconds += cost::beyond_kernels(operator, document.unwrap_or(&ClassDocument::default()), precision)?;
-    sum.seconds.is_finite().then_some(sum)
+    sum.seconds.is_finite().then_some((sum, spread))
 }

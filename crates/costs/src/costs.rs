@@ -11,7 +11,10 @@ use stagewright_formats::InputError;
 
 use crate::check::check;
 use crate::links::LinkTable;
-use crate::table::{Row, Table};
+use crate::table::{Row, Table, document};
+
+/// Rows of a table from which interpolation is better than learned costs that were calibrated by the rows.
+const DENSE: usize = 200;
 
 /// Source of a number of seconds, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -21,6 +24,8 @@ pub enum Source {
     Measured,
     /// Interpolated between measurements of other sizes.
     Interpolated,
+    /// Predicted by networks that were trained on measurements of other kernels and devices.
+    Learned,
     /// A closed form that was fitted to measurements, beyond the measured sizes.
     Fitted,
     /// The roofline of the device class.
@@ -29,13 +34,15 @@ pub enum Source {
 
 impl Source {
     /// All sources.
-    pub const ALL: [Source; 4] = [Source::Measured, Source::Interpolated, Source::Fitted, Source::Guessed];
+    pub const ALL: [Source; 5] =
+        [Source::Measured, Source::Interpolated, Source::Learned, Source::Fitted, Source::Guessed];
 
     /// Name, for display.
     pub fn name(self) -> &'static str {
         match self {
             Source::Measured => "measured",
             Source::Interpolated => "interpolated",
+            Source::Learned => "learned",
             Source::Fitted => "fitted",
             Source::Guessed => "guessed",
         }
@@ -223,6 +230,21 @@ impl Costs {
             .filter(|((of_class, ..), _)| of_class == class)
             .map(|(_, table)| table.model().fit.clone())
             .collect()
+    }
+
+    /// Whether a table of the class for a kernel at a precision has at least 200 rows.
+    pub(crate) fn is_dense(&self, class: &str, kernel: &KernelDocument, precision: Precision) -> bool {
+        self.table(class, kernel::kind(kernel), precision).is_some_and(|table| table.rows().len() >= DENSE)
+    }
+
+    /// Kernels in tables of the class with fewer than 200 rows, with their precision and seconds.
+    pub(crate) fn samples(&self, class: &str) -> impl Iterator<Item = (KernelDocument, Precision, f64)> {
+        let tables = self.kernels.iter().filter(move |((name, ..), table)| {
+            names(class).any(|class| class == name) && table.rows().len() < DENSE
+        });
+        tables.flat_map(|((_, kind, precision), table)| {
+            table.rows().iter().map(|row| (document(*kind, &row.dimensions), *precision, row.seconds))
+        })
     }
 
     fn table(&self, class: &str, kernel: KernelKind, precision: Precision) -> Option<&Table> {

@@ -6,15 +6,20 @@
 //! small penalty on the distance to the start determines what the data leave open, as with few rows. Deterministic.
 
 use rand::seq::SliceRandom;
-use stagewright_core::document::{ClassDocument, KernelFitDocument, KernelKind, Precision};
+use stagewright_core::document::{KernelFitDocument, KernelKind, Precision};
 use stagewright_core::kernel::{self, Work};
 use stagewright_core::seed;
+use stagewright_learned::Processor;
+use stagewright_learned::downhill::minimise;
 
 /// Maximum number of rows that a fit uses: more do not change its first two digits.
 const MOST_ROWS: usize = 3000;
 
 /// Number of evaluations of the loss, which is a sum over all rows.
 const EVALUATIONS: usize = 900;
+
+/// Side of the first simplex, in logarithms.
+const SIDE: f64 = 0.4;
 
 /// Weight of the squared distance to the start.
 const PENALTY: f64 = 2e-4;
@@ -37,39 +42,42 @@ pub fn fit(kernel: KernelKind, precision: Precision, samples: &[(Work, f64)]) ->
     };
     let mut best = start;
     for _ in 0..2 {
-        best = minimise(&loss, best, EVALUATIONS / 2);
+        best = minimise(&loss, best, SIDE, EVALUATIONS / 2);
     }
     document(&best)
 }
 
-/// Fit for a class without measurements, from classes with fits of the same kernel and precision: the geometric means
-/// of the shares of peak and memory bandwidth that the others reach, and of their other numbers. `None` without such
-/// classes, or without the peak or the bandwidth of the class. O(classes).
+/// Fit for a device without measurements, from devices with fits of the same kernel and precision: the geometric means
+/// of the shares of peak and memory bandwidth that the others reach, of the cycles of launches and steps, and of their
+/// other numbers. Siblings alone count if there are any, by their distance; otherwise all count alike. `None` without
+/// other devices. O(devices).
 pub fn from_others(
-    others: &[(&ClassDocument, &KernelFitDocument)],
-    class: &ClassDocument,
+    others: &[(Processor, &KernelFitDocument)],
+    own: &Processor,
     precision: Precision,
 ) -> Option<KernelFitDocument> {
-    let peak = |class: &ClassDocument| class.peaks.get(&precision).copied().or(class.peak_flops);
-    let known: Vec<(f64, f64, &KernelFitDocument)> = others
-        .iter()
-        .filter_map(|&(class, fit)| Some((peak(class)?, class.memory_bandwidth?, fit)))
-        .collect();
-    let (_, _, first) = known.first()?;
-    let mean = |figure: &dyn Fn(&(f64, f64, &KernelFitDocument)) -> f64| {
-        (known.iter().map(|class| figure(class).max(f64::MIN_POSITIVE).ln()).sum::<f64>()
-            / known.len() as f64)
-            .exp()
+    let (_, first) = others.first()?;
+    let processors: Vec<Processor> = others.iter().map(|(processor, _)| *processor).collect();
+    let siblings = own.sibling_weights(&processors);
+    let has_siblings = siblings.iter().any(Option::is_some);
+    let mean = |figure: &dyn Fn(&(Processor, &KernelFitDocument)) -> f64| {
+        let (mut sum, mut total) = (0.0, 0.0);
+        for (other, sibling) in others.iter().zip(&siblings) {
+            let weight = if has_siblings { sibling.unwrap_or(0.0) } else { 1.0 };
+            sum += weight * figure(other).max(f64::MIN_POSITIVE).ln();
+            total += weight;
+        }
+        (sum / total).exp()
     };
     Some(KernelFitDocument {
         kernel: first.kernel,
         precision,
-        launch_s: mean(&|(_, _, fit)| fit.launch_s),
-        step_s: mean(&|(_, _, fit)| fit.step_s),
-        flops: mean(&|(peak, _, fit)| fit.flops / peak) * peak(class)?,
-        bandwidth: mean(&|(_, bandwidth, fit)| fit.bandwidth / bandwidth) * class.memory_bandwidth?,
-        sharpness: mean(&|(_, _, fit)| fit.sharpness).max(1.0),
-        cache_bytes: mean(&|(_, _, fit)| fit.cache_bytes),
+        launch_s: mean(&|(other, fit)| fit.launch_s * other.clock_hz) / own.clock_hz,
+        step_s: mean(&|(other, fit)| fit.step_s * other.clock_hz) / own.clock_hz,
+        flops: mean(&|(other, fit)| fit.flops / other.flops) * own.flops,
+        bandwidth: mean(&|(other, fit)| fit.bandwidth / other.bandwidth) * own.bandwidth,
+        sharpness: mean(&|(_, fit)| fit.sharpness).max(1.0),
+        cache_bytes: mean(&|(_, fit)| fit.cache_bytes),
         source: None,
     })
 }
@@ -110,61 +118,4 @@ fn start(samples: &[(Work, f64)]) -> [f64; 6] {
         0.0,
         (largest / 1000.0).max(1.0).ln(),
     ]
-}
-
-/// Downhill simplex.
-fn minimise(loss: &dyn Fn(&[f64; 6]) -> f64, start: [f64; 6], evaluations: usize) -> [f64; 6] {
-    const SIDE: f64 = 0.4;
-    let mut simplex: Vec<([f64; 6], f64)> = (0..7)
-        .map(|corner| {
-            let mut point = start;
-            if corner > 0 {
-                point[corner - 1] += SIDE;
-            }
-            (point, loss(&point))
-        })
-        .collect();
-    let mut used = simplex.len();
-    while used < evaluations {
-        simplex.sort_by(|left, right| left.1.total_cmp(&right.1));
-        let worst = simplex[6];
-        let mut centre = [0.0; 6];
-        for (point, _) in &simplex[..6] {
-            for (sum, coordinate) in centre.iter_mut().zip(point) {
-                *sum += coordinate / 6.0;
-            }
-        }
-        let along = |distance: f64| {
-            let mut point = [0.0; 6];
-            for axis in 0..6 {
-                point[axis] = centre[axis] + distance * (centre[axis] - worst.0[axis]);
-            }
-            (point, loss(&point))
-        };
-        let reflected = along(1.0);
-        used += 1;
-        if reflected.1 < simplex[0].1 {
-            let expanded = along(2.0);
-            used += 1;
-            simplex[6] = if expanded.1 < reflected.1 { expanded } else { reflected };
-        } else if reflected.1 < simplex[5].1 {
-            simplex[6] = reflected;
-        } else {
-            let contracted = along(if reflected.1 < worst.1 { 0.5 } else { -0.5 });
-            used += 1;
-            if contracted.1 < worst.1.min(reflected.1) {
-                simplex[6] = contracted;
-            } else {
-                let best = simplex[0].0;
-                for vertex in &mut simplex[1..] {
-                    for (coordinate, towards) in vertex.0.iter_mut().zip(&best) {
-                        *coordinate = (*coordinate + towards) / 2.0;
-                    }
-                    vertex.1 = loss(&vertex.0);
-                }
-                used += 6;
-            }
-        }
-    }
-    simplex.iter().min_by(|left, right| left.1.total_cmp(&right.1)).map_or(start, |best| best.0)
 }

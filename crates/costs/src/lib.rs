@@ -12,6 +12,7 @@ mod costs;
 pub mod fit;
 mod grid;
 pub mod import;
+mod learned;
 mod links;
 mod table;
 mod tiles;
@@ -21,3 +22,6 @@ pub use accuracy::{Accuracy, AccuracyOptions, LinkAccuracy, Summary};
 pub use apply::{Coverage, apply};
 pub use costs::{Costs, Estimate, Source, TableSummary};
 pub use links::fitted_link;
+
+/// The word that stands for learned costs among files of measurements.
+pub const LEARNED: &str = "learned";

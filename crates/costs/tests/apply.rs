@@ -84,7 +84,7 @@ fn each_operator_gets_the_best_source_that_it_has() {
         ..GraphDocument::new(GRAPH_SCHEMA_2, "test")
     };
     let mut cluster = cluster();
-    let coverage = apply(&mut graph, &mut cluster, &costs());
+    let coverage = apply(&mut graph, &mut cluster, &costs(), None);
     let seconds_of = |index: usize| graph.operators[index].seconds.get("gpu").copied();
     assert_eq!(seconds_of(0), Some(7.0));
     assert_eq!(seconds_of(1), Some(3e-5));
@@ -116,7 +116,7 @@ fn measured_sends_replace_the_links_of_their_class_only() {
         link: own,
         ..KindDocument::named("host", 1)
     });
-    let coverage = apply(&mut graph, &mut cluster, &costs());
+    let coverage = apply(&mut graph, &mut cluster, &costs(), None);
     assert_eq!(coverage.links, ["gpu"]);
     let link = cluster.kinds[0].link.unwrap();
     assert!((link.latency_s / 2e-6 - 1.0).abs() < 1e-6 && (link.bandwidth / 1e11 - 1.0).abs() < 1e-6);
@@ -132,7 +132,7 @@ fn operators_that_the_fits_of_a_class_price_count_as_fitted() {
     let mut cluster = cluster();
     let fit = known(KernelKind::Product, Precision::Bf16);
     cluster.classes.get_mut("other").unwrap().fits.push(fit);
-    let coverage = apply(&mut graph, &mut cluster, &costs());
+    let coverage = apply(&mut graph, &mut cluster, &costs(), None);
     assert_eq!(coverage.operators["other"], [Some(Source::Fitted)]);
     assert!(
         graph.operators[0].seconds.contains_key("gpu") && !graph.operators[0].seconds.contains_key("other")
@@ -206,7 +206,7 @@ fn sources_agree_with_the_seconds_of_the_problem() {
         ..ClusterDocument::new("test")
     };
     let mut graph = GraphDocument { operators, ..GraphDocument::new(GRAPH_SCHEMA_2, "test") };
-    let coverage = apply(&mut graph, &mut cluster, &Costs::default());
+    let coverage = apply(&mut graph, &mut cluster, &Costs::default(), None);
     let seconds = |cluster: &ClusterDocument| {
         let graph = Graph::from_document(graph.clone()).unwrap();
         let costs = CostTable::new(&graph, &Cluster::from_document(cluster.clone()).unwrap()).unwrap();

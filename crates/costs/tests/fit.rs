@@ -1,8 +1,10 @@
 //! The closed form, fitted to synthetic seconds.
 
-use stagewright_core::document::{ClassDocument, KernelFitDocument, KernelKind, Precision};
+use stagewright_core::document::{KernelFitDocument, KernelKind, Precision};
 use stagewright_core::kernel::{self, Work};
 use stagewright_costs::fit::{fit, from_others};
+use stagewright_formats::clusters::device;
+use stagewright_learned::Processor;
 
 use crate::tables::known;
 
@@ -39,15 +41,23 @@ fn fits_of_no_row_one_row_and_equal_rows_are_finite() {
 }
 
 #[test]
-fn a_class_without_measurements_gets_the_shares_that_others_reach() {
-    let class = |peak, bandwidth| ClassDocument {
-        peak_flops: Some(peak),
-        memory_bandwidth: Some(bandwidth),
-        ..ClassDocument::default()
-    };
-    let (known_class, fit) = (class(1e15, 4e12), known(KernelKind::Product, Precision::Bf16));
-    let guessed = from_others(&[(&known_class, &fit)], &class(2e15, 8e12), Precision::Bf16).unwrap();
-    assert!((guessed.flops / 12e14 - 1.0).abs() < 1e-9);
-    assert!((guessed.bandwidth / 4e12 - 1.0).abs() < 1e-9);
-    assert_eq!(from_others(&[], &known_class, Precision::Bf16), None);
+fn a_device_without_measurements_gets_the_shares_and_the_cycles_of_its_siblings() {
+    let h100 = Processor::of(device("h100").unwrap(), Precision::Bf16).unwrap();
+    let fit = known(KernelKind::Product, Precision::Bf16);
+    let own = Processor { flops: 2.0 * h100.flops, bandwidth: 2.0 * h100.bandwidth, clock_hz: 2e9, ..h100 };
+    let other = Processor { clock_hz: 1e9, ..h100 };
+    let guessed = from_others(&[(other, &fit)], &own, Precision::Bf16).unwrap();
+    let ratios = [
+        guessed.flops / fit.flops / 2.0,
+        guessed.bandwidth / fit.bandwidth / 2.0,
+        2.0 * guessed.launch_s / fit.launch_s,
+        2.0 * guessed.step_s / fit.step_s,
+    ];
+    assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() < 1e-9), "{ratios:?}");
+    assert_eq!(from_others(&[], &own, Precision::Bf16), None);
+    // A sibling alone counts: the A100's form is ignored beside the H100's own.
+    let a100 = Processor::of(device("a100").unwrap(), Precision::Bf16).unwrap();
+    let slow = KernelFitDocument { flops: fit.flops / 100.0, ..fit.clone() };
+    let guessed = from_others(&[(h100, &fit), (a100, &slow)], &h100, Precision::Bf16).unwrap();
+    assert!((guessed.flops / fit.flops - 1.0).abs() < 1e-9);
 }

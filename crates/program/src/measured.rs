@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use stagewright::core::document::CostsDocument;
-use stagewright::costs::import;
+use stagewright::costs::{LEARNED, import};
 
 use super::error::Result;
 use super::files::{Input, read};
 
-/// Reads files of measurements, with their labels.
+/// Reads files of measurements, with their labels. The word for learned costs is no file.
 pub(crate) fn documents(paths: &[impl AsRef<Path>]) -> Result<Vec<(String, CostsDocument)>> {
     let mut documents = Vec::new();
-    for path in paths {
+    for path in paths.iter().filter(|path| path.as_ref() != Path::new(LEARNED)) {
         let Input { label, bytes } = read(path.as_ref())?;
         let document = import::import(&label, &bytes, &import::Options::default())?;
         documents.push((label, document));

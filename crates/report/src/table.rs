@@ -85,14 +85,20 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
 
 /// Sources of a plan's seconds, without those of less than half a percent.
 pub fn sources(shares: &SourcesDocument) -> String {
+    let spread = shares.learned_spread.map(|spread| format!(" ± {:.0}%", 100.0 * spread)).unwrap_or_default();
     let parts = [
         ("measured", shares.measured),
         ("interpolated", shares.interpolated),
+        ("learned", shares.learned),
         ("fitted", shares.fitted),
         ("guessed", shares.guessed),
     ];
     let parts = parts.iter().filter(|(_, share)| *share >= 5e-3);
-    parts.map(|(name, share)| format!("{:.0}% {name}", 100.0 * share)).collect::<Vec<_>>().join(", ")
+    let text = |(name, share): &(&str, f64)| {
+        let spread = if *name == "learned" { spread.as_str() } else { "" };
+        format!("{:.0}% {name}{spread}", 100.0 * share)
+    };
+    parts.map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// The requirements that a plan meets, and its second goal. Empty for plans without them.

@@ -72,7 +72,7 @@ impl Weights {
 
 /// Initialisation of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Init {
+pub enum Init {
     /// Uniform in ±√(3 / inputs), with variance 1 / inputs.
     Uniform {
         /// Inputs of the layer.
@@ -106,12 +106,10 @@ impl ParameterBuilder {
     }
 
     /// Returns the parameter of the given name and shape, drawn or given.
-    pub(crate) fn parameter(
-        &mut self,
-        name: &str,
-        shape: &[usize],
-        init: Init,
-    ) -> Result<Tensor, WeightsError> {
+    ///
+    /// # Errors
+    /// If a given parameter is missing or of another shape.
+    pub fn parameter(&mut self, name: &str, shape: &[usize], init: Init) -> Result<Tensor, WeightsError> {
         let (dtype, device) = (self.weights.dtype, self.weights.device.clone());
         let tensor = match &mut self.source {
             Source::Seed(seed) => {

@@ -15,6 +15,7 @@
 //! - `run`: training runs, in builds with the feature `policy`.
 //! - `finetune`: a network adapted to one problem, likewise.
 //! - `system`: training runs of the learned systems of the literature, likewise.
+//! - `kernels`: networks that predict the seconds of kernels, likewise.
 
 pub mod clusters;
 pub mod code;
@@ -24,6 +25,8 @@ pub mod families;
 #[cfg(feature = "policy")]
 pub mod finetune;
 pub mod instance;
+#[cfg(feature = "policy")]
+pub mod kernels;
 pub mod label;
 pub mod lock;
 mod passes;

@@ -123,10 +123,20 @@ pub struct SourcesDocument {
     pub measured: f64,
     /// Share of seconds that are interpolated between measurements of other sizes.
     pub interpolated: f64,
+    /// Share of seconds that networks predict, which were trained on measurements of other kernels and devices.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub learned: f64,
+    /// Relative spread of the networks, on average over the learned seconds; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned_spread: Option<f64>,
     /// Share of seconds from a closed form that was fitted to measurements.
     pub fitted: f64,
     /// Share of seconds from the roofline of the device class.
     pub guessed: f64,
+}
+
+fn is_zero(share: &f64) -> bool {
+    *share == 0.0
 }
 
 fn no_pins(pins: &PinsDocument) -> bool {

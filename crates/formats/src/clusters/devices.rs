@@ -77,6 +77,22 @@ impl Server {
     }
 }
 
+/// Figures of a processor that its peaks do not tell: what a kernel's tiles, waves and launches depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chip {
+    /// Number of multiprocessors, compute units or cores, each of which runs blocks of threads.
+    pub multiprocessors: u32,
+    /// Bytes of the last cache before memory.
+    #[serde(deserialize_with = "bytes_of_cache")]
+    pub cache_bytes: f64,
+    /// Boost clock, in cycles per second.
+    pub clock_hz: f64,
+    /// Peak of products in single precision, if matrix units have one beyond the peak of vectors.
+    #[serde(default)]
+    pub fp32_products: Option<f64>,
+}
+
 /// A device as the file lists it, with estimates and links by name.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,6 +113,8 @@ struct Entry {
     server: Option<ServerEntry>,
     #[serde(default)]
     fits: Vec<KernelFitDocument>,
+    chip: Option<Chip>,
+    chip_source: Option<String>,
     source: String,
 }
 
@@ -104,6 +122,11 @@ struct Entry {
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let text = String::deserialize(deserializer)?;
     bytes(&text).map(Some).ok_or_else(|| D::Error::custom(format!("`{text}` is no size with a unit")))
+}
+
+/// Bytes of a cache, with a unit.
+fn bytes_of_cache<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    size(deserializer)?.ok_or_else(|| D::Error::custom("a cache has a size"))
 }
 
 /// A server as the file lists it, with its link by name.
@@ -160,6 +183,10 @@ pub struct Device {
     pub server: Option<Server>,
     /// Fits to measurements of the device's library kernels. Fits at bf16 also apply to fp16.
     pub fits: Vec<KernelFitDocument>,
+    /// The processor's figures; `None` if they are unpublished, or the device is no GPU.
+    pub chip: Option<Chip>,
+    /// Source of the processor's figures.
+    pub chip_source: Option<String>,
     /// Source of peaks and memory bandwidth.
     pub source: String,
 }
@@ -252,6 +279,8 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
             peak_flops: entry.peak_flops,
             default_link: entry.link,
             fits: entry.fits,
+            chip: entry.chip,
+            chip_source: entry.chip_source,
             source: entry.source,
         }
     };
@@ -280,6 +309,19 @@ mod tests {
         let all = device.all_peaks().unwrap().fits;
         assert_eq!(all.len(), 8);
         assert!(all.iter().all(|fit| fit.sharpness >= 1.0 && fit.flops > 0.0 && fit.source.is_some()));
+    }
+
+    #[test]
+    fn multiprocessors_times_clock_give_the_peak_of_vectors() {
+        for device in devices() {
+            assert_eq!(device.chip.is_some(), device.chip_source.is_some(), "{}", device.name);
+            let Some(chip) = device.chip else { continue };
+            let lanes =
+                device.peak_flops[&Precision::Fp32] / (2.0 * f64::from(chip.multiprocessors) * chip.clock_hz);
+            let is_whole = [64.0, 128.0, 192.0].iter().any(|whole: &f64| (lanes / whole - 1.0).abs() < 0.02);
+            assert!(is_whole || device.name == "h20", "{}: {lanes} lanes", device.name);
+            assert!(chip.cache_bytes >= 1e6 && chip.clock_hz > 5e8, "{}: {chip:?}", device.name);
+        }
     }
 
     #[test]

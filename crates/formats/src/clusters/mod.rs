@@ -21,7 +21,7 @@ mod shorthand;
 use stagewright_core::document::ClusterDocument;
 
 pub use comments::{Comments, Remark, comments};
-pub use devices::{Device, Estimates, Link, Precision, Role, Server, device, devices};
+pub use devices::{Chip, Device, Estimates, Link, Precision, Role, Server, device, devices};
 pub use error::NameError;
 pub use error::suggestion;
 pub use named::{named, names};

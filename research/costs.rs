@@ -27,7 +27,7 @@ use stagewright::core::problem::Problem;
 use stagewright::costs::import::aiconfigurator;
 use stagewright::costs::{Costs, Source, apply};
 use stagewright::formats::{ImportOptions, detect, import_model};
-use stagewright::learned::{Estimator, checkpoint};
+use stagewright::learned_costs::{Estimator, checkpoint};
 use stagewright::{Options, solve};
 
 /// Clusters, each with the systems in the tables that match its kinds of devices.

@@ -199,7 +199,7 @@ impl Model {
             });
         }
         let costs = Costs::new([("profile".to_owned(), costs)]).expect("a profile has times");
-        apply(&mut graph, &mut cluster, &costs);
+        apply(&mut graph, &mut cluster, &costs, None);
         let graph = Graph::from_document(graph).expect("the importer makes graphs");
         let cluster = Cluster::from_document(cluster).expect("the cluster is complete");
         Problem::new(graph, cluster, objective).expect("every operator has seconds")

@@ -92,7 +92,7 @@ pub use stagewright_flow as flow;
 pub use stagewright_formats as formats;
 pub use stagewright_formats::{calls, clusters, fusion, layers, nearest, placement};
 pub use stagewright_joint as joint;
-pub use stagewright_learned as learned;
+pub use stagewright_learned as learned_costs;
 pub use stagewright_report as report;
 #[cfg(feature = "onnxruntime")]
 pub use stagewright_runtime as runtime;

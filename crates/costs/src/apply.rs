@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::cost;
-use stagewright_core::document::{
-    ClassDocument, ClusterDocument, GraphDocument, KernelDocument, OperatorDocument, Precision,
-};
-
-use stagewright_formats::clusters;
-use stagewright_learned::{Estimator, Shape};
+use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, OperatorDocument};
+use stagewright_learned::Estimator;
 
 use crate::costs::at_one_precision;
 use crate::learned::Learned;

@@ -10,6 +10,8 @@ use stagewright_core::document::{
 };
 use stagewright_core::graph::Graph;
 use stagewright_costs::{Costs, Estimate, Source, apply};
+use stagewright_formats::clusters;
+use stagewright_learned::Estimator;
 
 use crate::tables::{known, product, table};
 
@@ -226,4 +228,55 @@ fn sources_agree_with_the_seconds_of_the_problem() {
             assert_eq!(*source, expected, "{:?} on {name}", graph.operators[index]);
         }
     }
+}
+
+/// A graph of products on one H100, and the cluster.
+fn on_an_h100(sizes: &[f64]) -> (GraphDocument, ClusterDocument) {
+    let operators = sizes.iter().map(|&m| OperatorDocument {
+        kernels: vec![product(m, 4096.0, 4096.0)],
+        ..operator(&format!("m{m}"), 0)
+    });
+    let graph =
+        GraphDocument { operators: operators.collect(), ..GraphDocument::new(GRAPH_SCHEMA_2, "test") };
+    (graph, clusters::find("1xh100").unwrap())
+}
+
+#[test]
+fn learned_seconds_price_what_nobody_measured_on_devices_of_the_catalogue() {
+    let (graph, cluster) = on_an_h100(&[100.0, 5000.0]);
+    let priced = |mut graph: GraphDocument, mut cluster: ClusterDocument, costs: &Costs| {
+        let coverage = apply(&mut graph, &mut cluster, costs, Some(Estimator::shipped()));
+        let seconds: Vec<Option<f64>> =
+            graph.operators.iter().map(|operator| operator.seconds.get("h100").copied()).collect();
+        (coverage.operators["h100"].clone(), coverage.spreads.get("h100").cloned(), seconds)
+    };
+    let (sources, spreads, learned) = priced(graph.clone(), cluster.clone(), &Costs::default());
+    assert_eq!(sources, [Some(Source::Learned); 2]);
+    assert!(spreads.unwrap().iter().all(|spread| *spread > 0.0 && *spread < 0.5));
+    // Products of an H100 reach half to nine tenths of the peak once they are large.
+    let least = 2.0 * 5000.0 * 4096.0 * 4096.0 / 989.4e12;
+    assert!((1.1..2.0).contains(&(learned[1].unwrap() / least)), "{learned:?}");
+
+    // Another bandwidth is another device.
+    let mut other = cluster.clone();
+    other.classes.values_mut().for_each(|class| class.memory_bandwidth = Some(1e12));
+    let (sources, spreads, seconds) = priced(graph.clone(), other, &Costs::default());
+    assert_eq!((sources, spreads, seconds), (vec![Some(Source::Fitted); 2], None, vec![None; 2]));
+
+    // Measured kernels keep their seconds, and a few of them calibrate the others.
+    let slow = |m: f64| {
+        let (mut graph, mut cluster) = on_an_h100(&[m]);
+        apply(&mut graph, &mut cluster, &Costs::default(), Some(Estimator::shipped()));
+        vec![m, 4096.0, 4096.0, 1.5 * graph.operators[0].seconds["h100"]]
+    };
+    let mut rows: Vec<Vec<f64>> = [100.0, 1000.0, 2000.0, 4000.0, 8000.0].map(slow).to_vec();
+    let mut few = table(KernelKind::Product, rows.clone());
+    few.class = "h100".into();
+    let document = CostsDocument { kernels: vec![few], ..CostsDocument::new("test") };
+    let costs = Costs::new([("few".to_owned(), document)]).unwrap();
+    let (sources, _, calibrated) = priced(graph, cluster, &costs);
+    assert_eq!(sources, [Some(Source::Measured), Some(Source::Learned)]);
+    assert_eq!(calibrated[0], rows.remove(0).pop());
+    let ratio = calibrated[1].unwrap() / learned[1].unwrap();
+    assert!((1.35..1.55).contains(&ratio), "{ratio}");
 }

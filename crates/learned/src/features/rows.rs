@@ -26,7 +26,7 @@ pub(super) fn features(
     let padded = log(libm::exp2(log(columns).ceil()) / columns);
     let mut values = Vec::with_capacity(COUNT);
     values.extend([by_row * log(rows), by_row * log(columns), log(elements)]);
-    values.push(log(compute / (bytes / processor.bandwidth)));
+    values.push(log(bytes / processor.cache_bytes));
     values.push(log(rows / processor.multiprocessors).clamp(-8.0, 12.0));
     values.push(log((blocks / processor.multiprocessors / 8.0).max(1e-3)));
     values.extend([8.0, 16.0].map(|blocks_each| last_wave(blocks, processor.multiprocessors * blocks_each)));

@@ -20,8 +20,12 @@ pub(crate) fn judge(
     settings: &KernelSettings,
     file: Option<&str>,
     models: Option<&str>,
+    part: Option<&str>,
 ) -> Outcome<()> {
     let mut contenders: Vec<(&str, Estimator)> = Vec::new();
+    if part.is_some_and(|part| !["kernels", "convolutions"].contains(&part)) {
+        return Ok(());
+    }
     // Convolutions of other devices are in the same file: they are learned with a device left out, below.
     let learned: Vec<&Sample> = sources
         .kernels
@@ -47,7 +51,7 @@ pub(crate) fn judge(
     let convolutions: Vec<&Sample> =
         sources.kernels.iter().filter(|sample| sample.group() == Some(Group::Convolutions)).collect();
     let devices: BTreeSet<&str> = convolutions.iter().map(|sample| sample.device.name.as_str()).collect();
-    if devices.len() > 1 {
+    if devices.len() > 1 && part.is_none_or(|part| part == "convolutions") {
         println!("\nconvolutions, a device left out");
         for name in devices {
             let (test, learned): (Vec<&Sample>, Vec<&Sample>) =

@@ -7,8 +7,8 @@
 //!
 //! SOURCES are `--tables FOLDER`, an installed `aiconfigurator-core`, and `--kernels FILE`, a CSV file in the columns of
 //! NeuSight's measurements. `--without NAME,NAME` leaves devices out
-//! of training. `--part class`, `family` or `fifth` judges one way of
-//! leaving out. `--models FILE`, in the columns of its whole models, is judged beside `--kernels`. Set `RAYON_NUM_THREADS=1`: each network trains on one thread.
+//! of training. `--part class`, `family`, `fifth`, `kernels` or
+//! `convolutions` judges one of the tables. `--models FILE`, in the columns of its whole models, is judged beside `--kernels`. Set `RAYON_NUM_THREADS=1`: each network trains on one thread.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its result")]
 
@@ -25,6 +25,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 use stagewright_learned::{Ensemble, Group, checkpoint};
 use stagewright_train::kernels::examples::Examples;
+use stagewright_train::kernels::samples::is_throttled;
 use stagewright_train::kernels::{KernelSettings, Sample, train};
 use stagewright_train::run::Folder;
 
@@ -72,7 +73,13 @@ fn main() -> Outcome<()> {
                 tables::judge(&sources, &settings, part.as_deref())?;
             }
             if !sources.kernels.is_empty() {
-                kernels::judge(&sources, &settings, checkpoint.as_deref(), models.as_deref())?;
+                kernels::judge(
+                    &sources,
+                    &settings,
+                    checkpoint.as_deref(),
+                    models.as_deref(),
+                    part.as_deref(),
+                )?;
             }
         }
         other => return Err(format!("unknown command {other}").into()),
@@ -88,7 +95,7 @@ pub(crate) fn fitted(
 ) -> Outcome<Vec<Ensemble>> {
     let groups: Vec<Examples> = Group::ALL
         .into_iter()
-        .map(|group| Examples::new(group, samples.iter().copied()))
+        .map(|group| Examples::new(group, samples.iter().copied().filter(|sample| !is_throttled(sample))))
         .filter(|examples| !examples.is_empty())
         .collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

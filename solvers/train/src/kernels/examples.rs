@@ -7,7 +7,7 @@ use stagewright_learned::{Group, Processor};
 use super::Sample;
 
 /// Room beyond what training saw, in deviations: a network may extrapolate a little.
-const BEYOND: f32 = 0.5;
+const BEYOND: f32 = 2.0;
 
 /// Examples of a group.
 #[derive(Debug, Clone, PartialEq)]

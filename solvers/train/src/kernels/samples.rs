@@ -186,6 +186,14 @@ pub fn catalogued(name: &str) -> &str {
     }
 }
 
+/// Whether a measurement contradicts others of its device: the products of the P4's `train` rows reach a fifth of its peak, its
+/// batched products, and the same products in its `test` rows, three quarters, so the card was throttled.
+pub fn is_throttled(sample: &Sample) -> bool {
+    let is_product =
+        matches!(sample.shape, Shape::Library(KernelDocument::Product { batch, .. }) if batch == 1.0);
+    sample.device.name == "p4" && is_product && !sample.is_test
+}
+
 /// At most `most` samples of each class, drawn from `seed`, in their order. O(n).
 pub fn limited(samples: &[Sample], most: usize, seed: u64) -> Vec<Sample> {
     let mut classes: std::collections::BTreeMap<String, Vec<usize>> = std::collections::BTreeMap::new();

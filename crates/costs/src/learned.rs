@@ -55,7 +55,7 @@ impl<'a> Learned<'a> {
         };
         let Learned { estimator, device, known } = self;
         *known.entry((precision, sizes.map(f64::to_bits))).or_insert_with(|| {
-            let estimate = estimator.in_use(device, &Shape::Library(kernel.clone()), precision)?;
+            let estimate = estimator.in_use(device, &Shape::Library(*kernel), precision)?;
             Some((estimate.seconds, estimate.spread))
         })
     }

@@ -5,7 +5,7 @@
 //! sources of the data and the settings of training.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use safetensors::tensor::{Dtype, SafeTensors, View};
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,8 @@ pub fn write(ensembles: &[Ensemble], training: Value) -> Result<Vec<u8>, Checkpo
         }
     }
     let text = serde_json::to_string(&card).map_err(|error| CheckpointError::Card(error.to_string()))?;
-    let metadata = HashMap::from([(CARD.to_owned(), text)]);
+    // A single entry has only one order.
+    let metadata = [(CARD.to_owned(), text)].into_iter().collect();
     Ok(safetensors::serialize(&tensors, Some(metadata))?)
 }
 

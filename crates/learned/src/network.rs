@@ -53,11 +53,11 @@ impl Network {
         let mut mean = Class::default();
         for &(class, weight) in weights {
             let Class { embedding, offsets } = self.classes[class];
-            for index in 0..EMBEDDING {
-                mean.embedding[index] += weight as f32 * embedding[index];
+            for (sum, number) in mean.embedding.iter_mut().zip(embedding) {
+                *sum += weight as f32 * number;
             }
-            for index in 0..OUTPUTS {
-                mean.offsets[index] += weight as f32 * offsets[index];
+            for (sum, number) in mean.offsets.iter_mut().zip(offsets) {
+                *sum += weight as f32 * number;
             }
         }
         mean

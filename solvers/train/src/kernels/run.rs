@@ -164,7 +164,7 @@ impl Job<'_> {
                 let rate = settings.adam.rate_at(descent.steps(), total);
                 descent.step(&net.weights, &loss.map_err(failed)?, rate)?;
             }
-            if (epoch + 1) % KEEP == 0 || descent.steps() == total {
+            if (epoch + 1).is_multiple_of(KEEP) || descent.steps() == total {
                 self.keep(&net, &descent)?;
             }
         }

@@ -247,3 +247,76 @@ impl Job<'_> {
         digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use stagewright_core::document::Precision;
+    use stagewright_formats::clusters::device;
+    use stagewright_learned::{Group, Rowwise, Shape};
+
+    use super::super::Sample;
+    use super::*;
+
+    /// Sums on a T4 that take ten microseconds and the time of their bytes at four fifths of the bandwidth.
+    fn examples() -> Examples {
+        let t4 = device("t4").unwrap();
+        let sample = |index: u32| {
+            let (rows, columns) = (f64::from(1 + index * 37 % 997), f64::from(8 + index * 91 % 4001));
+            let seconds = 1e-5 + 12.0 * rows * columns / (0.8 * 320e9);
+            let shape = Shape::Rows { operation: Rowwise::Add, rows, columns };
+            Sample { device: t4, shape, precision: Precision::Fp32, seconds, is_test: false }
+        };
+        let samples: Vec<Sample> = (0..600).map(sample).collect();
+        Examples::new(Group::Rows, &samples)
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_again_and_again_makes_the_same_networks() {
+        let groups = [examples()];
+        let settings =
+            KernelSettings { networks: 2, widths: vec![8], epochs: 60, ..KernelSettings::default() };
+        let never = AtomicBool::new(false);
+        let silent = |_: usize, _: usize| ();
+        let whole = train(&groups, &settings, None, 2, &never, &silent).unwrap().unwrap();
+
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path()).unwrap();
+        let mut stops = 0;
+        let resumed = loop {
+            let interrupt = AtomicBool::new(false);
+            let ensembles = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(20));
+                    interrupt.store(true, Ordering::Relaxed);
+                });
+                train(&groups, &settings, Some(&folder), 2, &interrupt, &silent).unwrap()
+            });
+            match ensembles {
+                Some(ensembles) => break ensembles,
+                None => stops += 1,
+            }
+            assert!(stops < 1000, "a run goes on");
+        };
+        assert_eq!(resumed, whole, "after {stops} stops");
+
+        let other = KernelSettings { epochs: 61, ..settings };
+        let refused = train(&groups, &other, Some(&folder), 1, &never, &silent);
+        assert!(matches!(refused, Err(RunError::OtherRun)));
+    }
+
+    #[test]
+    fn a_network_learns_a_launch_and_a_bandwidth() {
+        let groups = [examples()];
+        let settings =
+            KernelSettings { networks: 1, widths: vec![8], epochs: 600, ..KernelSettings::default() };
+        let never = AtomicBool::new(false);
+        let ensembles = train(&groups, &settings, None, 1, &never, &|_, _| ()).unwrap().unwrap();
+        let estimator = stagewright_learned::Estimator::new(ensembles);
+        let shape = Shape::Rows { operation: Rowwise::Add, rows: 500.0, columns: 2000.0 };
+        let seconds = estimator.seconds(device("t4").unwrap(), &shape, Precision::Fp32).unwrap().seconds;
+        let expected = 1e-5 + 12.0 * 500.0 * 2000.0 / (0.8 * 320e9);
+        assert!((seconds / expected - 1.0).abs() < 0.1, "{seconds}, {expected}");
+    }
+}

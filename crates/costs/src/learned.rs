@@ -17,7 +17,7 @@ type Known = Option<(f64, f64)>;
 pub(crate) struct Learned<'a> {
     estimator: Cow<'a, Estimator>,
     device: &'static Device,
-    /// What is known of the kernels of a model, of which few differ.
+    /// Seconds and spreads of kernels by precision and sizes: the kernels of a model are alike.
     known: BTreeMap<(Precision, [u64; 7]), Known>,
 }
 

@@ -60,6 +60,7 @@ const PARTS: &[(&str, &[&str])] = &[
             "docs/serving-times.md",
             "docs/learned-systems.md",
             "data/policy/README.md",
+            "data/kernels/README.md",
             "docs/glossary.md",
             "ARCHITECTURE.md",
         ],

@@ -132,7 +132,7 @@ impl Costs {
             .map(|((class, kind, precision), table)| {
                 let sample = sample(table.rows(), options, 0);
                 let own = classes.get(class);
-                let processor = |name: &str| Processor::of(clusters::device(name)?, *precision);
+                let processor = |name: &str| Processor::new(clusters::device(name)?, *precision);
                 Accuracy {
                     class: class.clone(),
                     kernel: *kind,

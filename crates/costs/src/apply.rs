@@ -52,8 +52,7 @@ impl Coverage {
 /// 2. seconds of an operator of the same name in the measurements;
 /// 3. the sum of its `kernels`, if all are found at its precision, plus the seconds of `bytes_moved` beyond the
 ///    kernels' operands at the memory bandwidth of the class, plus the launch overhead of every launch beyond the
-///    kernels: a kernel includes its own;
-///    With an estimator, its predictions replace what tables of fewer than 200 rows do not have, after a calibration by
+///    kernels: a kernel includes its own. With an estimator, its predictions replace what tables of fewer than 200 rows do not have, after a calibration by
 ///    their rows, if it is in use for the kernel and the class is a device of the catalogue with the catalogue's figures;
 /// 4. nothing: the model is priced by the fits or by the roofline of the class.
 ///
@@ -127,7 +126,7 @@ fn estimate(
     class: &str,
     document: Option<&ClassDocument>,
     costs: &Costs,
-    learned: Option<&mut Learned<'_>>,
+    mut learned: Option<&mut Learned<'_>>,
 ) -> Option<(Estimate, f64)> {
     if let Some(seconds) = costs.operator(class, &operator.name) {
         return Some((Estimate { seconds, source: Source::Measured }, 0.0));
@@ -136,7 +135,6 @@ fn estimate(
         return None;
     }
     let precision = operator.precision.or_else(|| Some(at_one_precision(class)?.1))?;
-    let mut learned = learned;
     let mut sum = Estimate { seconds: 0.0, source: Source::Measured };
     let mut spread = 0.0;
     for launch in &operator.kernels {

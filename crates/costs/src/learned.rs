@@ -34,6 +34,9 @@ impl<'a> Learned<'a> {
         let is_own = |peak: &f64| device.peak_flops.values().any(|own| own == peak);
         let is_catalogued = document.memory_bandwidth == device.memory_bandwidth
             && document.peaks.values().chain(&document.peak_flops).all(is_own);
+        if !is_catalogued {
+            return None;
+        }
         let measured: Vec<(Shape, Precision, f64)> = costs
             .samples(class)
             .map(|(kernel, precision, seconds)| (Shape::Library(kernel), precision, seconds))
@@ -42,7 +45,7 @@ impl<'a> Learned<'a> {
             true => Cow::Borrowed(estimator),
             false => Cow::Owned(estimator.calibrated(device, &measured)),
         };
-        is_catalogued.then_some(Learned { estimator, device, known: BTreeMap::new() })
+        Some(Learned { estimator, device, known: BTreeMap::new() })
     }
 
     /// Seconds and relative spread of a kernel at a precision. O(weights) for each kernel that differs.

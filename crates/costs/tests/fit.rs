@@ -42,7 +42,7 @@ fn fits_of_no_row_one_row_and_equal_rows_are_finite() {
 
 #[test]
 fn a_device_without_measurements_gets_the_shares_and_the_cycles_of_its_siblings() {
-    let h100 = Processor::of(device("h100").unwrap(), Precision::Bf16).unwrap();
+    let h100 = Processor::new(device("h100").unwrap(), Precision::Bf16).unwrap();
     let fit = known(KernelKind::Product, Precision::Bf16);
     let own = Processor { flops: 2.0 * h100.flops, bandwidth: 2.0 * h100.bandwidth, clock_hz: 2e9, ..h100 };
     let other = Processor { clock_hz: 1e9, ..h100 };
@@ -56,7 +56,7 @@ fn a_device_without_measurements_gets_the_shares_and_the_cycles_of_its_siblings(
     assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() < 1e-9), "{ratios:?}");
     assert_eq!(from_others(&[], &own, Precision::Bf16), None);
     // A sibling alone counts: the A100's form is ignored beside the H100's own.
-    let a100 = Processor::of(device("a100").unwrap(), Precision::Bf16).unwrap();
+    let a100 = Processor::new(device("a100").unwrap(), Precision::Bf16).unwrap();
     let slow = KernelFitDocument { flops: fit.flops / 100.0, ..fit.clone() };
     let guessed = from_others(&[(h100, &fit), (a100, &slow)], &h100, Precision::Bf16).unwrap();
     assert!((guessed.flops / fit.flops - 1.0).abs() < 1e-9);

@@ -140,6 +140,9 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<Ensemble>, Card), CheckpointError> {
     if card.schema != SCHEMA {
         return Err(CheckpointError::Card(format!("it is of `{}`", card.schema)));
     }
+    if card.networks == 0 || card.layers == 0 {
+        return Err(CheckpointError::Card("it has no network, or one without a layer".into()));
+    }
     let file = SafeTensors::deserialize(bytes)?;
     let take = |name: String, shape: &[usize]| -> Result<Vec<f32>, CheckpointError> {
         let wrong = || CheckpointError::Tensor { name: name.clone(), shape: shape.to_vec() };
@@ -148,6 +151,7 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<Ensemble>, Card), CheckpointError> {
             tensor.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         let is_right = tensor.dtype() == Dtype::F32
             && tensor.shape() == shape
+            && !numbers.is_empty()
             && numbers.iter().all(|number| number.is_finite());
         is_right.then_some(numbers).ok_or_else(wrong)
     };
@@ -194,4 +198,41 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<Ensemble>, Card), CheckpointError> {
         });
     }
     Ok((ensembles, card))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHIPPED: &[u8] = include_bytes!("../../../data/kernels/checkpoint.safetensors");
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let (ensembles, card) = read(SHIPPED).unwrap();
+        assert_eq!(ensembles.len(), Group::ALL.len());
+        let bytes = write(&ensembles, card.training.clone()).unwrap();
+        assert_eq!(read(&bytes).unwrap(), (ensembles, card));
+        assert!(SHIPPED.len() < 1 << 20, "{} bytes", SHIPPED.len());
+    }
+
+    #[test]
+    fn tables_of_the_examination_were_not_learned() {
+        let (_, card) = read(SHIPPED).unwrap();
+        let sources = card.training["sources"].to_string();
+        assert!(sources.contains("vllm") && !sources.contains("trtllm"), "{sources}");
+    }
+
+    #[test]
+    fn files_that_are_cut_or_lack_a_tensor_are_refused() {
+        for length in [0, 7, 8, 100, SHIPPED.len() / 2, SHIPPED.len() - 1] {
+            assert!(read(&SHIPPED[..length]).is_err(), "{length}");
+        }
+        let (mut ensembles, card) = read(SHIPPED).unwrap();
+        ensembles[0].networks.pop();
+        let bytes = write(&ensembles[1..], card.training.clone()).unwrap();
+        assert!(read(&bytes).is_ok());
+        ensembles.reverse();
+        assert!(read(&write(&ensembles, card.training.clone()).unwrap()).is_err());
+        assert!(read(&write(&[], card.training).unwrap()).is_err());
+    }
 }

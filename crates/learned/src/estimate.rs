@@ -102,7 +102,7 @@ impl Estimator {
                 if shape.group(*precision) != Some(*group) || !shape.is_valid() || *seconds <= 0.0 {
                     continue;
                 }
-                let Some(processor) = Processor::of(device, *precision) else { continue };
+                let Some(processor) = Processor::new(device, *precision) else { continue };
                 let Some(seen) = features(shape, *precision, &processor) else { continue };
                 let (classes, _) =
                     classes(ensemble, device, &processor, shape.variant(*precision), *precision);
@@ -132,7 +132,7 @@ impl Estimator {
     /// Seconds of a kernel on a device at a precision; `None` without networks for the kernel, for sizes that are not
     /// positive and finite, and for a device without the figures of a processor. O(weights).
     pub fn seconds(&self, device: &Device, shape: &Shape, precision: Precision) -> Option<Estimate> {
-        let processor = Processor::of(device, precision)?;
+        let processor = Processor::new(device, precision)?;
         let group = shape.group(precision).filter(|_| shape.is_valid())?;
         let ensemble = self.ensembles.get(&group)?;
         let (classes, basis) = classes(ensemble, device, &processor, shape.variant(precision), precision);
@@ -173,7 +173,7 @@ pub fn classes(
         .enumerate()
         .filter_map(|(index, class)| {
             let (name, of_class) = class.split_once('/')?;
-            let other = Processor::of(device(name)?, precision)?;
+            let other = Processor::new(device(name)?, precision)?;
             (of_class == variant).then_some((index, other))
         })
         .collect();
@@ -272,7 +272,7 @@ mod tests {
         for name in ["h100", "b200", "t4", "rtx-4090", "k80", "mi300x"] {
             let device = device(name).unwrap();
             for precision in [Precision::Bf16, Precision::Fp16, Precision::Fp8, Precision::Fp32] {
-                let Some(processor) = Processor::of(device, precision) else { continue };
+                let Some(processor) = Processor::new(device, precision) else { continue };
                 for (m, n) in sizes.into_iter().flat_map(|m| sizes.map(|n| (m, n))) {
                     for shape in [product(1.0, m, n, 128.0), product(n, m, 64.0, m), attention(m, n, true)] {
                         let Some(estimate) = estimator.seconds(device, &shape, precision) else { continue };

@@ -31,7 +31,7 @@ pub struct Processor {
 impl Processor {
     /// A device at a precision; `None` without figures of its chip, its bandwidth or a peak at the precision. fp16 and
     /// bf16 stand in for each other.
-    pub fn of(device: &Device, precision: Precision) -> Option<Processor> {
+    pub fn new(device: &Device, precision: Precision) -> Option<Processor> {
         let chip = device.chip?;
         let peak = |precision| device.peak_flops.get(&precision).copied();
         let flops = match precision {
@@ -101,13 +101,13 @@ mod tests {
     use super::*;
     use stagewright_formats::clusters::device;
 
-    fn of(name: &str) -> Processor {
-        Processor::of(device(name).unwrap(), Precision::Bf16).unwrap()
+    fn named(name: &str) -> Processor {
+        Processor::new(device(name).unwrap(), Precision::Bf16).unwrap()
     }
 
     #[test]
     fn devices_of_one_die_are_siblings_and_others_are_not() {
-        let [h100, h200, a100, l40s, rtx_4090] = ["h100", "h200", "a100", "l40s", "rtx-4090"].map(of);
+        let [h100, h200, a100, l40s, rtx_4090] = ["h100", "h200", "a100", "l40s", "rtx-4090"].map(named);
         let weights = h100.sibling_weights(&[h200, a100]);
         assert_eq!(weights, [Some(1.0), None]);
         assert_eq!(a100.sibling_weights(&[h200, l40s]), [None, None]);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_cache_shortens_memory_traffic_by_at_most_its_bytes() {
-        let h100 = of("h100");
+        let h100 = named("h100");
         let cache = h100.cache_bytes;
         let all = h100.least_memory_seconds(3.0 * cache);
         assert!((all - (2.0 * cache + cache / 5.0) / h100.bandwidth).abs() < 1e-18);
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn a_device_without_a_peak_or_a_chip_is_no_processor() {
-        assert_eq!(Processor::of(device("a100").unwrap(), Precision::Fp8), None);
-        assert_eq!(Processor::of(device("tpu-v4").unwrap(), Precision::Bf16), None);
-        let single = Processor::of(device("mi100").unwrap(), Precision::Fp32).unwrap();
+        assert_eq!(Processor::new(device("a100").unwrap(), Precision::Fp8), None);
+        assert_eq!(Processor::new(device("tpu-v4").unwrap(), Precision::Bf16), None);
+        let single = Processor::new(device("mi100").unwrap(), Precision::Fp32).unwrap();
         assert_eq!(single.flops, 46.1e12, "products run on matrix units");
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn forms<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> Forms 
 /// Seconds of a sample by the forms of other devices: all alike, with seconds of a launch, as costs were transferred
 /// before, or by siblings and cycles.
 pub(crate) fn seconds_by_others(forms: &Forms, sample: &Sample, is_before: bool) -> Option<f64> {
-    let own = Processor::of(sample.device, sample.precision)?;
+    let own = Processor::new(sample.device, sample.precision)?;
     let document = document(sample)?;
     let kind = kernel::kind(document);
     let others: Vec<(Processor, &KernelFitDocument)> = forms
@@ -42,7 +42,7 @@ pub(crate) fn seconds_by_others(forms: &Forms, sample: &Sample, is_before: bool)
         .filter(|((name, other, precision), _)| {
             *name != sample.device.name && *other == kind && *precision == sample.precision
         })
-        .filter_map(|((name, ..), form)| Some((Processor::of(device(name)?, sample.precision)?, form)))
+        .filter_map(|((name, ..), form)| Some((Processor::new(device(name)?, sample.precision)?, form)))
         .collect();
     let form = match is_before {
         true => alike(&others, &own)?,

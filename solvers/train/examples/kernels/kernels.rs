@@ -98,7 +98,7 @@ fn table(test: &[&Sample], contenders: &[(&str, Estimator)], seen: &BTreeSet<&st
 
 /// Seconds by the roofline at half of the peak.
 fn guess(sample: &Sample) -> Option<f64> {
-    let processor = Processor::of(sample.device, sample.precision)?;
+    let processor = Processor::new(sample.device, sample.precision)?;
     let seen = features(&sample.shape, sample.precision, &processor)?;
     let [compute, memory] = seen.kilocycles.map(|cycles| processor.seconds(cycles));
     Some((compute / GUESS.0).max(memory) + GUESS.1)

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! SOURCES are `--tables FOLDER`, an installed `aiconfigurator-core`, and `--kernels FILE`, a CSV file in the columns of
-//! NeuSight's measurements. `--without NAME,NAME` leaves devices out
-//! of training. `--part class`, `family`, `fifth`, `kernels` or
-//! `convolutions` judges one of the tables. `--models FILE`, in the columns of its whole models, is judged beside `--kernels`. Set `RAYON_NUM_THREADS=1`: each network trains on one thread.
+//! NeuSight's measurements. `--without NAME,NAME` leaves devices out of training. `--part class`, `family`, `fifth`,
+//! `kernels` or `convolutions` judges one of the tables. `--models FILE`, in the columns of NeuSight's whole models, is
+//! judged beside `--kernels`. Set `RAYON_NUM_THREADS=1`: each network trains on one thread.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its result")]
 

@@ -64,10 +64,11 @@ pub(crate) fn judge(sources: &Sources, settings: &KernelSettings, part: Option<&
     let mut order: Vec<usize> = (0..samples.len()).collect();
     order.shuffle(&mut seed::stream(7, 0));
     let (test, learned) = order.split_at(samples.len() / 5);
-    let of = |indices: &[usize]| -> Vec<&Sample> { indices.iter().map(|&index| samples[index]).collect() };
-    let own = forms(of(learned));
-    let estimator = Estimator::new(fitted(&of(learned), settings, None)?);
-    let test = of(test);
+    let chosen =
+        |indices: &[usize]| -> Vec<&Sample> { indices.iter().map(|&index| samples[index]).collect() };
+    let own = forms(chosen(learned));
+    let estimator = Estimator::new(fitted(&chosen(learned), settings, None)?);
+    let test = chosen(test);
     let mut rows = errors(&test, &estimator, None);
     for row in &mut rows {
         let pairs = test.iter().filter(|sample| sample.class() == row.class).filter_map(|sample| {

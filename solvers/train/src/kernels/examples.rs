@@ -37,7 +37,7 @@ impl Examples {
             if sample.group() != Some(group) {
                 continue;
             }
-            let Some(processor) = Processor::of(sample.device, sample.precision) else { continue };
+            let Some(processor) = Processor::new(sample.device, sample.precision) else { continue };
             let Some(seen) = features(&sample.shape, sample.precision, &processor) else { continue };
             rows.push(seen.values);
             kilocycles.push(seen.kilocycles.map(|cycles| cycles as f32));

@@ -214,17 +214,20 @@ impl Job<'_> {
         for &index in chunk {
             values.extend_from_slice(&examples.features[index * features..][..features]);
         }
-        let of = |numbers: Vec<f32>, shape: &[usize]| Tensor::from_vec(numbers, shape, device);
+        let tensor = |numbers: Vec<f32>, shape: &[usize]| Tensor::from_vec(numbers, shape, device);
         Ok(Batch {
-            features: of(values, &[rows, features])?,
+            features: tensor(values, &[rows, features])?,
             class: Tensor::from_vec(
                 chunk.iter().map(|&index| examples.class[index]).collect(),
                 rows,
                 device,
             )?,
-            knows: of(knows, &[rows, 1])?,
-            kilocycles: of(chunk.iter().flat_map(|&index| examples.kilocycles[index]).collect(), &[rows, 2])?,
-            target: of(chunk.iter().map(|&index| examples.target[index]).collect(), &[rows])?,
+            knows: tensor(knows, &[rows, 1])?,
+            kilocycles: tensor(
+                chunk.iter().flat_map(|&index| examples.kilocycles[index]).collect(),
+                &[rows, 2],
+            )?,
+            target: tensor(chunk.iter().map(|&index| examples.target[index]).collect(), &[rows])?,
         })
     }
 

@@ -194,15 +194,15 @@ pub fn is_throttled(sample: &Sample) -> bool {
     sample.device.name == "p4" && is_product && !sample.is_test
 }
 
-/// At most `most` samples of each class, drawn from `seed`, in their order. O(n).
-pub fn limited(samples: &[Sample], most: usize, seed: u64) -> Vec<Sample> {
+/// At most `limit` samples of each class, drawn from `seed`, in their order. O(n).
+pub fn limited(samples: &[Sample], limit: usize, seed: u64) -> Vec<Sample> {
     let mut classes: std::collections::BTreeMap<String, Vec<usize>> = std::collections::BTreeMap::new();
     for (index, sample) in samples.iter().enumerate() {
         classes.entry(sample.class()).or_default().push(index);
     }
     let mut kept = Vec::new();
     for (task, (_, mut indices)) in classes.into_iter().enumerate() {
-        kept.extend_from_slice(indices.partial_shuffle(&mut seed::stream(seed, task as u64), most).0);
+        kept.extend_from_slice(indices.partial_shuffle(&mut seed::stream(seed, task as u64), limit).0);
     }
     kept.sort_unstable();
     kept.into_iter().map(|index| samples[index].clone()).collect()
@@ -241,7 +241,7 @@ mod tests {
         let head = "split,op,device,torch,latency_ms,B,M,N,K,H,in_channels,out_channels,kernel,image,stride,padding\n";
         let (samples, _) = from_csv(format!("{head}{text}").as_bytes()).unwrap();
         let kept = limited(&samples, 7, 3);
-        let of = |class: &str| kept.iter().filter(|sample| sample.class() == class).count();
-        assert_eq!((of("t4/fp32"), of("l4/fp32")), (7, 5));
+        let count = |class: &str| kept.iter().filter(|sample| sample.class() == class).count();
+        assert_eq!((count("t4/fp32"), count("l4/fp32")), (7, 5));
     }
 }

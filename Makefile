@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving judge-candidates judge-costs learned-costs growth-serving reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits bench-costs judge-local judge-joint judge-serving judge-candidates judge-costs exam-costs learned-costs growth-serving reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -102,8 +102,13 @@ DATA ?= $(SHARED)/data/kernels/neusight.csv.gz
 MODELS ?= $(wildcard $(dir $(DATA))neusight-models.csv)
 TABLES = target/aiconfigurator/aiconfigurator_core
 KERNELS = RAYON_NUM_THREADS=1 $(CARGO) run --quiet -p stagewright-train --features policy --example kernels --
-judge-costs: setup $(TABLES)
-	$(KERNELS) judge --tables $(TABLES) --checkpoint data/kernels/checkpoint.safetensors --kernels $(DATA) $(if $(MODELS),--models $(MODELS))
+judge-costs: setup
+	@$(MAKE) --no-print-directory $(TABLES) || echo "the tables cannot be had: $(DATA) alone is judged"
+	$(KERNELS) judge $$([ -d $(TABLES) ] && echo --tables $(TABLES)) --checkpoint data/kernels/checkpoint.safetensors --kernels $(DATA) $(if $(MODELS),--models $(MODELS))
+
+# The tables of TensorRT-LLM, from which nothing learns: read once, when everything else is done.
+exam-costs: setup $(TABLES)
+	$(KERNELS) exam --tables $(TABLES) --checkpoint data/kernels/checkpoint.safetensors
 
 # Trains the networks of data/kernels again, in target/learned-costs, where a run that was stopped goes on. Four minutes on two cores.
 # OUT and KEEP are another file and folder, and OPTIONS="--without a100-80gb,h100" leaves devices out.
@@ -111,6 +116,12 @@ OUT ?= data/kernels/checkpoint.safetensors
 KEEP ?= target/learned-costs
 learned-costs: setup $(TABLES)
 	$(KERNELS) train --tables $(TABLES) --kernels $(DATA) --keep $(KEEP) --out $(OUT) $(OPTIONS)
+
+# What plans lose that are made with roofline, closed forms or networks that saw neither device, by the value that tables give them.
+UNSEEN = target/unseen.safetensors
+bench-costs: setup $(TABLES)
+	$(KERNELS) train --tables $(TABLES) --keep target/unseen --out $(UNSEEN) --without a100-80gb,h100
+	$(CARGO) bench -p stagewright-research --bench costs -- $(abspath $(TABLES)) $(abspath $(UNSEEN))
 
 # The measured tables of aiconfigurator-core (NVIDIA, Apache-2.0), 0.1 GB, from PyPI.
 $(TABLES):

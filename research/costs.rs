@@ -1,7 +1,7 @@
 //! Effect of measured costs. Plans of the models in `data/models` are made with the roofline, with the closed forms of
-//! the built-in devices, with learned costs, and with the tables of an installed `aiconfigurator-core`; the tables give
-//! the value of all plans. A checkpoint replaces the shipped one: that of `make learned-costs WITHOUT=…` has not seen the
-//! devices.
+//! the devices and with those of other devices, with learned costs, and with the tables of an installed
+//! `aiconfigurator-core`; the tables give the value of all plans. A checkpoint replaces the shipped one: that of
+//! `make bench-costs` has not seen the devices.
 //!
 //! ONNX models are cast to bf16, which the tables contain; a native model keeps its precision, and is left out if the
 //! tables contain none of its operators. Plans are contiguous splits by `dpl` on four devices.
@@ -25,7 +25,7 @@ use stagewright::core::objective::Objective;
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
 use stagewright::costs::import::aiconfigurator;
-use stagewright::costs::{Costs, Source, apply};
+use stagewright::costs::{Costs, Source, Unmeasured, apply};
 use stagewright::formats::{ImportOptions, detect, import_model};
 use stagewright::learned_costs::{Estimator, checkpoint};
 use stagewright::{Options, solve};
@@ -38,7 +38,7 @@ const DEVICES: [(&str, &[&str]); 3] =
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The ways of pricing that are compared with the tables.
-const WAYS: [&str; 3] = ["roofline", "forms", "learned"];
+const WAYS: [&str; 4] = ["roofline", "own forms", "forms of others", "learned"];
 
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
@@ -52,7 +52,7 @@ fn main() {
     let estimator = estimator.as_ref().unwrap_or_else(|| Estimator::shipped());
     println!("| model | devices | by tables | value / tables: {0} | loss: {0} |", WAYS.join(", "));
     println!("| --- | --- | ---: | ---: | ---: |");
-    let mut losses = [const { Vec::new() }; 3];
+    let mut losses = [const { Vec::new() }; 4];
     for (devices, systems) in DEVICES {
         let cluster = clusters::find(devices).unwrap_or_else(|error| panic!("{error}"));
         let systems = systems.iter().map(|&system| system.to_owned());
@@ -102,7 +102,7 @@ struct Way {
 struct Row {
     /// Share of the compute time that the tables price.
     covered: f64,
-    ways: [Way; 3],
+    ways: [Way; 4],
 }
 
 impl Row {
@@ -113,7 +113,7 @@ impl Row {
         estimator: &Estimator,
     ) -> Option<Row> {
         let mut measured = (graph.clone(), cluster.clone());
-        let coverage = apply(&mut measured.0, &mut measured.1, costs, None);
+        let coverage = apply(&mut measured.0, &mut measured.1, costs, Unmeasured::Stated);
         let measured = problem(measured.0, measured.1)?;
         let operators: Vec<_> = measured.graph().operators().collect();
         let (mut total, mut guessed) = (0.0, 0.0);
@@ -129,12 +129,16 @@ impl Row {
         }
         let mut plain = cluster.clone();
         plain.classes.values_mut().for_each(|class| class.fits.clear());
-        let mut learned = (graph.clone(), cluster.clone());
-        apply(&mut learned.0, &mut learned.1, &Costs::default(), Some(estimator));
+        let priced = |unmeasured| {
+            let (mut graph, mut cluster) = (graph.clone(), plain.clone());
+            apply(&mut graph, &mut cluster, &Costs::default(), unmeasured);
+            problem(graph, cluster)
+        };
         let ways = [
-            problem(graph.clone(), plain)?,
+            priced(Unmeasured::Stated)?,
             problem(graph.clone(), cluster.clone())?,
-            problem(learned.0, learned.1)?,
+            priced(Unmeasured::Closed)?,
+            priced(Unmeasured::Learned(estimator))?,
         ];
         let (best, _) = plan(&measured)?;
         let value = |placement: &Placement| evaluate(&measured, placement).value;

@@ -34,7 +34,7 @@ use stagewright::core::ids::Keyed;
 use stagewright::core::objective::{Objective, Throughput};
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
-use stagewright::costs::{Costs, apply};
+use stagewright::costs::{Costs, Unmeasured, apply};
 use stagewright::formats::onnx::Whole;
 use stagewright::formats::{ImportOptions, import_model};
 use stagewright::runtime::pipeline::{self, Host, Run};
@@ -199,7 +199,7 @@ impl Model {
             });
         }
         let costs = Costs::new([("profile".to_owned(), costs)]).expect("a profile has times");
-        apply(&mut graph, &mut cluster, &costs, None);
+        apply(&mut graph, &mut cluster, &costs, Unmeasured::Stated);
         let graph = Graph::from_document(graph).expect("the importer makes graphs");
         let cluster = Cluster::from_document(cluster).expect("the cluster is complete");
         Problem::new(graph, cluster, objective).expect("every operator has seconds")

@@ -102,4 +102,4 @@ pub use stagewright_train as train;
 pub use stagewright_train::lock;
 pub use stagewright_workloads as workloads;
 
-pub use solve::{Options, solve};
+pub use solve::{Options, Robustness, solve};

@@ -14,13 +14,25 @@ use crate::bounds::Proving;
 use crate::portfolio::{NoSolver, auto};
 use crate::registry;
 
+/// How far costs may be off, for a robust plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Robustness {
+    /// By a given deviation.
+    Given(Uncertainty),
+    /// By the spread of the learned seconds of the problem.
+    Learned {
+        /// Maximum number of sources that are off at once.
+        budget: u32,
+    },
+}
+
 /// Options of [`solve`]: by default the solver that `auto` chooses, one minute, 8 GiB, all cores and seed 0.
 #[derive(Clone)]
 pub struct Options {
     pub(crate) settings: Settings,
     warm_start: Option<Placement>,
     solver: Option<Arc<dyn Solver>>,
-    pub(crate) robust: Option<Uncertainty>,
+    pub(crate) robust: Option<Robustness>,
 }
 
 impl Default for Options {
@@ -96,8 +108,8 @@ impl Options {
 
     /// Uncertainty of the costs: the plan then minimises the worst case. Only tasks use this.
     #[must_use]
-    pub fn robust(mut self, uncertainty: Option<Uncertainty>) -> Self {
-        self.robust = uncertainty;
+    pub fn robust(mut self, robustness: Option<Robustness>) -> Self {
+        self.robust = robustness;
         self
     }
 

@@ -6,15 +6,14 @@ use stagewright_core::cost::operator_seconds;
 use stagewright_core::document::{ClusterDocument, CostsDocument, GraphDocument, SourcesDocument};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_costs::{Costs, Coverage, Source, apply};
+use stagewright_costs::{Costs, Coverage, Source, Unmeasured, apply};
 use stagewright_formats::Imported;
-use stagewright_learned::Estimator;
 
 use crate::failure::Result;
 
-/// Writes measurements, with their labels, into a model and a cluster, and learned costs where nothing was measured, if
-/// they are asked for. Notes report measurements that apply to nothing, and links that were replaced. `place` maps the name of an option in a plan's `model` to the place where users give
-/// it.
+/// Writes measurements, with their labels, into a model and a cluster, and the prices of what was not measured. Notes
+/// report measurements that apply to nothing, and links that were replaced. `place` maps the name of an option in a
+/// plan's `model` to the place where users give it.
 ///
 /// # Errors
 /// If the measurements contradict one another.
@@ -22,18 +21,13 @@ pub fn measured(
     model: &mut Imported,
     cluster: &mut ClusterDocument,
     documents: Vec<(String, CostsDocument)>,
-    is_learned: bool,
+    unmeasured: Unmeasured<'_>,
     notes: &mut Vec<String>,
     place: impl Fn(&str) -> String,
 ) -> Result<Coverage> {
-    let (before, is_given) = (priced(model), !documents.is_empty());
-    let learned = is_learned.then(Estimator::shipped);
-    let coverage = apply(&mut model.graph, cluster, &Costs::new(documents)?, learned);
-    let is_predicted = |sources: &Vec<Option<Source>>| sources.contains(&Some(Source::Learned));
-    if is_learned && !coverage.operators.values().any(is_predicted) {
-        let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
-        notes.push(format!("learned costs have no kernel of the model on {}", classes.join(", ")));
-    }
+    let costs = Costs::new(documents)?;
+    let (before, is_given) = (priced(model), !costs.is_empty());
+    let coverage = apply(&mut model.graph, cluster, &costs, unmeasured);
     if is_given && priced(model) == before && coverage.links.is_empty() {
         let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
         let classes = classes.join(", ");

@@ -19,7 +19,7 @@ use stagewright_core::document::{
     ObjectiveKind, RuntimeDocument, Split,
 };
 use stagewright_core::memory;
-use stagewright_costs::{Coverage, LEARNED};
+use stagewright_costs::{Coverage, Unmeasured};
 use stagewright_formats::layers::keep_whole;
 use stagewright_formats::{
     Format, ImportOptions, Imported, detect, foreign, import_file, import_model, is_streamed,
@@ -130,26 +130,40 @@ pub fn model(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) ->
 }
 
 /// Prepares a model and a cluster for each other, and reports the source of each operator's seconds. `costs` are
-/// measurements with their labels. `place` maps the name of an option in a plan's `model` to the place where users give
-/// it.
+/// measurements with their labels. What was not measured has the prices that the options name among the files of measurements, or
+/// else those of `unnamed`. `place` maps the name of an option in a plan's `model` to the place where users give it.
 ///
 /// # Errors
 /// If the class of profiled times cannot be determined (U011), or the measurements contradict one another.
+#[expect(clippy::too_many_arguments, reason = "the parts of a question")]
 pub fn join(
     label: &str,
     model: &mut Imported,
     cluster: &mut ClusterDocument,
     options: &ModelOptionsDocument,
     costs: Vec<(String, CostsDocument)>,
+    unnamed: Unmeasured<'_>,
     notes: &mut Vec<String>,
     place: impl Fn(&str) -> String,
 ) -> Result<Coverage> {
     profiled::on(model, options.profile_class.as_deref(), cluster, &place)?;
     notes.extend(precision::note(label, &model.graph, cluster, &place));
-    let is_learned = options.costs.iter().any(|name| name == LEARNED);
-    let coverage = measured(model, cluster, costs, is_learned, notes, &place)?;
+    let named = Unmeasured::among(&options.costs);
+    let coverage = measured(model, cluster, costs, named.unwrap_or(unnamed), notes, &place)?;
+    if matches!(named, Some(Unmeasured::Learned(_))) && !coverage.has_predicted {
+        let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
+        notes.push(format!("learned costs have no kernel of the model on {}", classes.join(", ")));
+    }
     reserve(cluster, options);
     Ok(coverage)
+}
+
+/// States in the options of a plan that learned costs had a part in it, so that every command that reads it prices the model
+/// as it did.
+pub fn state_prices(options: &mut ModelOptionsDocument, coverage: &Coverage) {
+    if coverage.has_predicted && Unmeasured::among(&options.costs).is_none() {
+        options.costs.push(Unmeasured::LEARNED.to_owned());
+    }
 }
 
 /// Makes the reserve of kinds that state none explicit, so that every table shows the memory that a plan may use: that of a

@@ -11,7 +11,7 @@ use stagewright_core::document::{
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::ProblemError;
 use stagewright_core::solver::Solver;
-use stagewright_costs::LEARNED;
+use stagewright_costs::Unmeasured;
 
 use super::{Kind, LocalOptions, ServingOptions};
 use crate::code::{U001, U013};
@@ -52,6 +52,8 @@ pub struct Request {
     pub solver: SolverChoice,
     /// Names of the options given in addition to those of the model, as in [`options`](super::options).
     pub given: BTreeSet<String>,
+    /// Whether what was not measured has the prices that classes state, unless the options name others.
+    pub is_stated: bool,
     /// Place of an option in errors and notes.
     pub place: Place,
 }
@@ -206,11 +208,23 @@ impl Request {
     /// The first such option (U013).
     pub(super) fn refuse_for(&self, kind: Kind) -> Result<()> {
         super::options::refuse(kind, self.given.iter().map(String::as_str), &self.place)?;
-        if kind != Kind::Placement && self.options.document.costs.iter().any(|name| name == LEARNED) {
+        let costs = &self.options.document.costs;
+        if let (true, Some(word)) =
+            (kind != Kind::Placement, costs.iter().find(|word| Unmeasured::named(word).is_some()))
+        {
             let option = (self.place)("costs");
-            let cause = format!("{LEARNED} costs price placements, not a {}", kind.name());
+            let cause = format!("{word} costs price placements, not a {}", kind.name());
             return Err(Failure::new(U013, cause).at(option).help("leave it out, or give a file"));
         }
         Ok(())
+    }
+
+    /// The prices of what was not measured in a placement whose options name none: learned ones for a question, and those that it
+    /// was made with for a plan, unless other measurements are given.
+    pub fn unnamed(&self, is_planned: bool) -> Unmeasured<'static> {
+        match self.is_stated || is_planned && !self.given.contains("costs") {
+            true => Unmeasured::Stated,
+            false => Unmeasured::learned(),
+        }
     }
 }

@@ -16,6 +16,7 @@ mod models;
 mod outputs;
 mod pages;
 mod placements;
+mod prices;
 mod serving;
 mod show;
 mod siblings;

@@ -20,7 +20,7 @@ use stagewright::core::objective::Objective;
 use stagewright::core::problem::{self, ProblemError};
 use stagewright::core::simulate::{Flow, Outcome, Simulator, Template};
 use stagewright::core::solver::thread_pool;
-use stagewright::costs::{LEARNED, import};
+use stagewright::costs::{Unmeasured, import};
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
 use stagewright::formats::{expand_pins, import_cluster, import_pins};
@@ -89,18 +89,21 @@ impl Given {
         let objective = self.objective(&mut notes)?;
         let (cluster_label, mut cluster) = self.cluster(model)?;
         let mut costs = Vec::new();
-        for path in self.costs.iter().filter(|path| path.as_os_str() != LEARNED) {
+        for path in self.costs.iter().filter(|path| !Unmeasured::is_word(path)) {
             let Input { label, bytes } = files::read(path)?;
             let document = import::import(&label, &bytes, &import::Options::default())?;
             costs.push((label, document));
         }
-        let options = ModelOptionsDocument {
+        let mut options = ModelOptionsDocument {
             memory_reserve: self.memory_reserve,
             costs: self.costs.iter().map(|path| path.display().to_string()).collect(),
             ..model.options.clone()
         };
         let (mut imported, label) = (model.imported.clone(), &model.label);
-        let coverage = reading::join(label, &mut imported, &mut cluster, &options, costs, &mut notes, place)?;
+        let unnamed = Unmeasured::learned();
+        let coverage =
+            reading::join(label, &mut imported, &mut cluster, &options, costs, unnamed, &mut notes, place)?;
+        reading::state_prices(&mut options, &coverage);
         let pins = match &self.pins {
             Some(text) => Some(expand_pins("pins", import_pins("pins", text.as_bytes())?, &imported.graph)?),
             None => None,

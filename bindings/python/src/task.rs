@@ -13,7 +13,7 @@ use stagewright::code::{U001, U002, X001};
 use stagewright::core::code::Code;
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::solver::{Observer, Silent};
-use stagewright::costs::{LEARNED, import};
+use stagewright::costs::{Unmeasured, import};
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
 use stagewright::formats::import_pins;
@@ -98,7 +98,7 @@ impl Asked {
         let mut document: ModelOptionsDocument = arguments(&Value::Object(self.options.clone()).to_string())?;
         document.costs = self.costs.iter().map(|path| path.display().to_string()).collect();
         let (mut costs, mut benches) = (Vec::new(), Vec::new());
-        for path in self.costs.iter().filter(|path| path.as_os_str() != LEARNED) {
+        for path in self.costs.iter().filter(|path| !Unmeasured::is_word(path)) {
             let input = files::read(path)?;
             if self.is_local() {
                 benches.push(input);
@@ -144,6 +144,7 @@ impl Asked {
                 name => SolverChoice::Named(name.into()),
             },
             given,
+            is_stated: false,
             place,
         })
     }

@@ -468,6 +468,7 @@ fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
         )?;
         check_nonnegative("launch_s", fit.launch_s, &path)?;
         check_nonnegative("step_s", fit.step_s, &path)?;
+        check_nonnegative("row_s", fit.row_s, &path)?;
         check_nonnegative("cache_bytes", fit.cache_bytes, &path)?;
     }
     check_nonnegative("launch_overhead_s", class.launch_overhead_s, path)

@@ -459,6 +459,7 @@ mod tests {
             bandwidth: 1e9,
             sharpness: 4.0,
             cache_bytes: 0.0,
+            row_s: 0.0,
             source: None,
         };
         let fitted = ClassDocument { fits: vec![fit], ..class() };

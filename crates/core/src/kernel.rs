@@ -1,7 +1,7 @@
-//! Seconds of library kernels by a closed form with six numbers per kernel and precision.
+//! Seconds of library kernels by a closed form with seven numbers per kernel and precision.
 //!
 //! ```text
-//! seconds = launch + step · √inner + (compute^p + memory^p)^(1/p)
+//! seconds = launch + step · √inner + row · rows + (compute^p + memory^p)^(1/p)
 //! compute = flop / flops
 //! memory  = (min(bytes, cache) / 4 + max(bytes − cache, 0)) / bandwidth
 //! ```
@@ -11,7 +11,8 @@
 //! attention) in steps that depend on each other. By itself it would take time in proportion to the dimension, but
 //! libraries divide long dimensions among more blocks (split-k, flash decoding), and the measured growth is close to
 //! the square root of the dimension. Repeated measurements find operands of up to `cache` bytes in the last-level
-//! cache, which is about four times as fast as memory.
+//! cache, which is about four times as fast as memory. Products of 8 bits include the quantisation of their first operand, in time for
+//! each of its rows.
 //!
 //! Attention works on tiles of 64 queries and 64 keys, and the query heads of a key head share a tile (FlashAttention-2,
 //! Dao 2023), so queries and keys count as multiples of 64.
@@ -35,6 +36,8 @@ pub struct Work {
     pub bytes: f64,
     /// Inner dimension.
     pub inner: f64,
+    /// Rows of the first operand of a product.
+    pub rows: f64,
 }
 
 /// The kind under which a kernel is measured: attention with one query per sequence is decoding.
@@ -50,9 +53,12 @@ pub fn kind(kernel: &KernelDocument) -> KernelKind {
 /// Work of a kernel at a precision.
 pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
     match *kernel {
-        KernelDocument::Product { batch, m, n, k } => {
-            Work { flop: 2.0 * batch * m * n * k, bytes: operand_bytes(kernel, precision), inner: k }
-        }
+        KernelDocument::Product { batch, m, n, k } => Work {
+            flop: 2.0 * batch * m * n * k,
+            bytes: operand_bytes(kernel, precision),
+            inner: k,
+            rows: batch * m,
+        },
         KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, causal } => {
             let rows = batch * kv_heads * tiles(heads / kv_heads * queries);
             let columns = tiles(keys);
@@ -62,6 +68,7 @@ pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
                 flop: 4.0 * rows * columns * head_dim * (1.0 - skipped / keys),
                 bytes: 2.0 * precision.bytes() * batch * head_dim * (heads * queries + kv_heads * columns),
                 inner: keys,
+                rows: 0.0,
             }
         }
     }
@@ -104,7 +111,10 @@ pub fn fit<'a>(
 /// Seconds that a fit predicts for some work.
 pub fn seconds(fit: &KernelFitDocument, work: Work) -> f64 {
     let [compute, memory] = parts(fit, work);
-    fit.launch_s + fit.step_s * work.inner.sqrt() + corner(compute, memory, fit.sharpness)
+    fit.launch_s
+        + fit.step_s * work.inner.sqrt()
+        + fit.row_s * work.rows
+        + corner(compute, memory, fit.sharpness)
 }
 
 /// Seconds of computation and seconds of memory traffic that a fit predicts for some work.
@@ -136,6 +146,7 @@ mod tests {
             precision: Precision::Bf16,
             launch_s: 1.0,
             step_s: 0.5,
+            row_s: 0.25,
             flops: 10.0,
             bandwidth: 2.0,
             sharpness: 2.0,
@@ -145,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn the_form_adds_launch_steps_and_a_rounded_maximum() {
+    fn the_form_adds_launch_steps_rows_and_a_rounded_maximum() {
         // Compute takes 3 s; memory takes 8 bytes from the cache at 8 bytes/s and 6 bytes at 2 bytes/s.
-        let seconds = seconds(&fit(), Work { flop: 30.0, bytes: 14.0, inner: 4.0 });
-        assert_eq!(seconds, 1.0 + 0.5 * 2.0 + 5.0);
+        let seconds = seconds(&fit(), Work { flop: 30.0, bytes: 14.0, inner: 4.0, rows: 8.0 });
+        assert_eq!(seconds, 1.0 + 0.5 * 2.0 + 0.25 * 8.0 + 5.0);
     }
 
     #[test]
@@ -156,7 +167,7 @@ mod tests {
         let kernel = KernelDocument::Product { batch: 2.0, m: 3.0, n: 5.0, k: 7.0 };
         assert_eq!(
             work(&kernel, Precision::Bf16),
-            Work { flop: 420.0, bytes: 2.0 * 2.0 * (21.0 + 35.0 + 15.0), inner: 7.0 }
+            Work { flop: 420.0, bytes: 2.0 * 2.0 * (21.0 + 35.0 + 15.0), inner: 7.0, rows: 6.0 }
         );
         assert_eq!(work(&kernel, Precision::Fp8).bytes, 2.0 * (21.0 + 35.0 + 2.0 * 15.0), "a wider result");
     }
@@ -183,9 +194,9 @@ mod tests {
     #[test]
     fn huge_and_tiny_work_stays_finite() {
         for amount in [1e-300, 1e-9, 1.0, 1e30, 1e120] {
-            let seconds = seconds(&fit(), Work { flop: amount, bytes: amount, inner: amount });
+            let seconds = seconds(&fit(), Work { flop: amount, bytes: amount, inner: amount, rows: amount });
             assert!(seconds.is_finite() && seconds >= 1.0, "{amount}: {seconds}");
         }
-        assert_eq!(seconds(&fit(), Work { flop: 0.0, bytes: 0.0, inner: 0.0 }), 1.0);
+        assert_eq!(seconds(&fit(), Work { flop: 0.0, bytes: 0.0, inner: 0.0, rows: 0.0 }), 1.0);
     }
 }

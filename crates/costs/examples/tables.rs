@@ -95,6 +95,9 @@ fn print_fit(class: &str, fit: &KernelFitDocument, source: &str, own: Summary) {
     println!("precision = \"{}\"", fit.precision);
     println!("launch_s = {:.2e}", fit.launch_s);
     println!("step_s = {:.2e}", fit.step_s);
+    if fit.row_s > 0.0 {
+        println!("row_s = {:.2e}", fit.row_s);
+    }
     println!("flops = {:.3e}", fit.flops);
     println!("bandwidth = {:.3e}", fit.bandwidth);
     println!("sharpness = {:.2}", fit.sharpness);

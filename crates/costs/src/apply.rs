@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use stagewright_core::cost;
 use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, OperatorDocument};
-use stagewright_learned::Estimator;
 
 use crate::costs::at_one_precision;
-use crate::learned::Learned;
+use crate::unmeasured::{Predictor, Unmeasured};
 use crate::{Costs, Estimate, Source};
 
 /// Source of the seconds of operators.
@@ -16,10 +15,12 @@ pub struct Coverage {
     /// Source of each operator of the graph, in its order, by device class; `None` if the class cannot run it.
     pub operators: BTreeMap<String, Vec<Option<Source>>>,
     /// Relative spread of the learned seconds of each operator by device class, in the order of the graph; zero for
-    /// seconds from other sources. Empty without learned costs.
+    /// seconds from other sources. Empty if what was not measured has stated prices.
     pub spreads: BTreeMap<String, Vec<f64>>,
     /// Names of the kinds whose links were replaced by measured ones.
     pub links: Vec<String>,
+    /// Whether any seconds are those of networks or of closed forms of other devices.
+    pub has_predicted: bool,
 }
 
 impl Coverage {
@@ -52,9 +53,10 @@ impl Coverage {
 /// 2. seconds of an operator of the same name in the measurements;
 /// 3. the sum of its `kernels`, if all are found at its precision, plus the seconds of `bytes_moved` beyond the
 ///    kernels' operands at the memory bandwidth of the class, plus the launch overhead of every launch beyond the
-///    kernels: a kernel includes its own. With an estimator, its predictions replace what tables of fewer than 200 rows do not have, after a calibration by
-///    their rows, if it is in use for the kernel and the class is a device of the catalogue with the catalogue's figures;
-/// 4. nothing: the model is priced by the fits or by the roofline of the class.
+///    kernels: a kernel includes its own. [`Unmeasured`] says what may price a kernel that is not in the measurements, if the class is
+///    a device of the catalogue with the catalogue's figures. Networks also replace what tables of fewer than 200 rows do not have,
+///    after a calibration by their rows;
+/// 4. nothing: the model is priced by the closed forms or by the roofline of the class.
 ///
 /// The rule of [`Costs`] says which measurements of other classes apply, and when the class gives the precision. The
 /// measured seconds from device to device replace latency and bandwidth of the links of kinds of the class. Hosts keep
@@ -63,7 +65,7 @@ pub fn apply(
     graph: &mut GraphDocument,
     cluster: &mut ClusterDocument,
     costs: &Costs,
-    learned: Option<&Estimator>,
+    unmeasured: Unmeasured<'_>,
 ) -> Coverage {
     let mut coverage = Coverage::default();
     let mut classes: Vec<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();
@@ -72,7 +74,7 @@ pub fn apply(
     classes.dedup();
     for class in classes {
         let document = cluster.classes.get(class);
-        let mut learned = learned.and_then(|estimator| Learned::new(estimator, class, document?, costs));
+        let mut predictor = document.and_then(|document| Predictor::new(unmeasured, class, document, costs));
         let mut spreads = vec![0.0; graph.operators.len()];
         let sources = graph
             .operators
@@ -85,7 +87,7 @@ pub fn apply(
                 if operator.seconds.contains_key(class) {
                     return Some(Source::Measured);
                 }
-                let found = estimate(operator, class, document, costs, learned.as_mut());
+                let found = estimate(operator, class, document, costs, predictor.as_mut());
                 if let Some((Estimate { seconds, source }, of_networks)) = found {
                     operator.seconds.insert(class.to_owned(), seconds);
                     *spread = of_networks;
@@ -99,7 +101,8 @@ pub fn apply(
             })
             .collect();
         coverage.operators.insert(class.to_owned(), sources);
-        if learned.is_some() {
+        if let Some(predictor) = predictor {
+            coverage.has_predicted |= predictor.has_predicted;
             coverage.spreads.insert(class.to_owned(), spreads);
         }
     }
@@ -120,13 +123,13 @@ pub fn apply(
     coverage
 }
 
-/// Seconds of an operator in the measurements, or learned where they are sparse, with the relative spread of learned seconds.
+/// Seconds of an operator in the measurements, or predicted where they are sparse, with the relative spread of learned seconds.
 fn estimate(
     operator: &OperatorDocument,
     class: &str,
     document: Option<&ClassDocument>,
     costs: &Costs,
-    mut learned: Option<&mut Learned<'_>>,
+    mut predictor: Option<&mut Predictor<'_>>,
 ) -> Option<(Estimate, f64)> {
     if let Some(seconds) = costs.operator(class, &operator.name) {
         return Some((Estimate { seconds, source: Source::Measured }, 0.0));
@@ -141,14 +144,19 @@ fn estimate(
         let in_tables = costs.kernel(class, launch, precision);
         let is_sparse = in_tables.is_none_or(|estimate| estimate.source != Source::Measured)
             && !costs.is_dense(class, launch, precision);
-        let predicted =
-            learned.as_mut().filter(|_| is_sparse).and_then(|learned| learned.kernel(launch, precision));
-        let Estimate { seconds, source } = match predicted {
-            Some((seconds, of_networks)) => {
+        let learned =
+            predictor.as_mut().filter(|_| is_sparse).and_then(|found| found.learned(launch, precision));
+        let closed = |predictor: &mut Predictor<'_>| predictor.closed(launch, precision, document?);
+        let Estimate { seconds, source } = match (learned, in_tables) {
+            (Some((seconds, of_networks)), _) => {
                 spread += seconds * of_networks;
                 Estimate { seconds, source: Source::Learned }
             }
-            None => in_tables?,
+            (None, Some(in_tables)) => in_tables,
+            (None, None) => {
+                let seconds = predictor.as_deref_mut().and_then(closed)?;
+                Estimate { seconds, source: Source::Fitted }
+            }
         };
         sum.seconds += seconds;
         sum.source = sum.source.max(source);

@@ -2,7 +2,7 @@
 //!
 //! Minimises the mean absolute logarithm of the ratio of fitted to measured seconds, which outliers hardly move and
 //! which counts short and long kernels alike, by the downhill simplex method of Nelder and Mead (1965) on the
-//! logarithms of the six numbers. The start comes from extremes of the data: the shortest kernel, the largest rate. A
+//! logarithms of the seven numbers. The start comes from extremes of the data: the shortest kernel, the largest rate. A
 //! small penalty on the distance to the start determines what the data leave open, as with few rows. Deterministic.
 
 use rand::seq::SliceRandom;
@@ -14,6 +14,9 @@ use stagewright_learned::downhill::minimise;
 
 /// Maximum number of rows that a fit uses: more do not change its first two digits.
 const MOST_ROWS: usize = 3000;
+
+/// Seconds to quantise a row, from which a fit starts.
+const ROW: f64 = 3e-9;
 
 /// Number of evaluations of the loss, which is a sum over all rows.
 const EVALUATIONS: usize = 900;
@@ -31,8 +34,8 @@ pub fn fit(kernel: KernelKind, precision: Precision, samples: &[(Work, f64)]) ->
         samples = samples.partial_shuffle(&mut seed::stream(0, 0), MOST_ROWS).0.to_vec();
     }
     let start = start(&samples);
-    let document = |point: &[f64; 6]| form(kernel, precision, point);
-    let loss = |point: &[f64; 6]| {
+    let document = |point: &[f64; 7]| form(kernel, precision, point);
+    let loss = |point: &[f64; 7]| {
         let fit = document(point);
         let sum: f64 =
             samples.iter().map(|&(work, seconds)| (kernel::seconds(&fit, work) / seconds).ln().abs()).sum();
@@ -74,6 +77,10 @@ pub fn from_others(
         precision,
         launch_s: mean(&|(other, fit)| fit.launch_s * other.clock_hz) / own.clock_hz,
         step_s: mean(&|(other, fit)| fit.step_s * other.clock_hz) / own.clock_hz,
+        row_s: match is_quantised(precision) {
+            true => mean(&|(_, fit)| fit.row_s),
+            false => 0.0,
+        },
         flops: mean(&|(other, fit)| fit.flops / other.flops) * own.flops,
         bandwidth: mean(&|(other, fit)| fit.bandwidth / other.bandwidth) * own.bandwidth,
         sharpness: mean(&|(_, fit)| fit.sharpness).max(1.0),
@@ -82,14 +89,22 @@ pub fn from_others(
     })
 }
 
-/// The closed form at a point, which has the logarithms of launch, step, rates, sharpness less one, and cache.
-fn form(kernel: KernelKind, precision: Precision, point: &[f64; 6]) -> KernelFitDocument {
-    let [launch, step, flops, bandwidth, sharpness, cache] = point.map(|log| log.clamp(-300.0, 300.0).exp());
+/// Whether measured products of a precision include the quantisation of an operand.
+fn is_quantised(precision: Precision) -> bool {
+    precision == Precision::Fp8
+}
+
+/// The closed form at a point, which has the logarithms of launch, step, rates, sharpness less one, cache, and the quantisation of a
+/// row.
+fn form(kernel: KernelKind, precision: Precision, point: &[f64; 7]) -> KernelFitDocument {
+    let [launch, step, flops, bandwidth, sharpness, cache, row] =
+        point.map(|log| log.clamp(-300.0, 300.0).exp());
     KernelFitDocument {
         kernel,
         precision,
         launch_s: launch,
         step_s: step,
+        row_s: if is_quantised(precision) { row } else { 0.0 },
         flops,
         bandwidth,
         sharpness: 1.0 + sharpness.min(31.0),
@@ -98,7 +113,7 @@ fn form(kernel: KernelKind, precision: Precision, point: &[f64; 6]) -> KernelFit
     }
 }
 
-fn start(samples: &[(Work, f64)]) -> [f64; 6] {
+fn start(samples: &[(Work, f64)]) -> [f64; 7] {
     let extreme = |figure: &dyn Fn(&(Work, f64)) -> f64| {
         samples.iter().map(figure).filter(|value| value.is_finite() && *value > 0.0).fold(0.0, f64::max)
     };
@@ -117,5 +132,6 @@ fn start(samples: &[(Work, f64)]) -> [f64; 6] {
         bandwidth.ln(),
         0.0,
         (largest / 1000.0).max(1.0).ln(),
+        ROW.ln(),
     ]
 }

@@ -12,16 +12,14 @@ mod costs;
 pub mod fit;
 mod grid;
 pub mod import;
-mod learned;
 mod links;
 mod table;
 mod tiles;
 pub mod training;
+mod unmeasured;
 
 pub use accuracy::{Accuracy, AccuracyOptions, LinkAccuracy, Summary};
 pub use apply::{Coverage, apply};
 pub use costs::{Costs, Estimate, Source, TableSummary};
 pub use links::fitted_link;
-
-/// The word that stands for learned costs among files of measurements.
-pub const LEARNED: &str = "learned";
+pub use unmeasured::Unmeasured;

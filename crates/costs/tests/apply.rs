@@ -9,9 +9,8 @@ use stagewright_core::document::{
     LinkCostsDocument, LinkDocument, OperatorCostsDocument, OperatorDocument, Precision, TransferKind,
 };
 use stagewright_core::graph::Graph;
-use stagewright_costs::{Costs, Estimate, Source, apply};
+use stagewright_costs::{Costs, Estimate, Source, Unmeasured, apply};
 use stagewright_formats::clusters;
-use stagewright_learned::Estimator;
 
 use crate::tables::{known, product, table};
 
@@ -86,7 +85,7 @@ fn each_operator_gets_the_best_source_that_it_has() {
         ..GraphDocument::new(GRAPH_SCHEMA_2, "test")
     };
     let mut cluster = cluster();
-    let coverage = apply(&mut graph, &mut cluster, &costs(), None);
+    let coverage = apply(&mut graph, &mut cluster, &costs(), Unmeasured::Stated);
     let seconds_of = |index: usize| graph.operators[index].seconds.get("gpu").copied();
     assert_eq!(seconds_of(0), Some(7.0));
     assert_eq!(seconds_of(1), Some(3e-5));
@@ -118,7 +117,7 @@ fn measured_sends_replace_the_links_of_their_class_only() {
         link: own,
         ..KindDocument::named("host", 1)
     });
-    let coverage = apply(&mut graph, &mut cluster, &costs(), None);
+    let coverage = apply(&mut graph, &mut cluster, &costs(), Unmeasured::Stated);
     assert_eq!(coverage.links, ["gpu"]);
     let link = cluster.kinds[0].link.unwrap();
     assert!((link.latency_s / 2e-6 - 1.0).abs() < 1e-6 && (link.bandwidth / 1e11 - 1.0).abs() < 1e-6);
@@ -134,7 +133,7 @@ fn operators_that_the_fits_of_a_class_price_count_as_fitted() {
     let mut cluster = cluster();
     let fit = known(KernelKind::Product, Precision::Bf16);
     cluster.classes.get_mut("other").unwrap().fits.push(fit);
-    let coverage = apply(&mut graph, &mut cluster, &costs(), None);
+    let coverage = apply(&mut graph, &mut cluster, &costs(), Unmeasured::Stated);
     assert_eq!(coverage.operators["other"], [Some(Source::Fitted)]);
     assert!(
         graph.operators[0].seconds.contains_key("gpu") && !graph.operators[0].seconds.contains_key("other")
@@ -208,7 +207,7 @@ fn sources_agree_with_the_seconds_of_the_problem() {
         ..ClusterDocument::new("test")
     };
     let mut graph = GraphDocument { operators, ..GraphDocument::new(GRAPH_SCHEMA_2, "test") };
-    let coverage = apply(&mut graph, &mut cluster, &Costs::default(), None);
+    let coverage = apply(&mut graph, &mut cluster, &Costs::default(), Unmeasured::Stated);
     let seconds = |cluster: &ClusterDocument| {
         let graph = Graph::from_document(graph.clone()).unwrap();
         let costs = CostTable::new(&graph, &Cluster::from_document(cluster.clone()).unwrap()).unwrap();
@@ -245,7 +244,7 @@ fn on_an_h100(sizes: &[f64]) -> (GraphDocument, ClusterDocument) {
 fn learned_seconds_price_what_nobody_measured_on_devices_of_the_catalogue() {
     let (graph, cluster) = on_an_h100(&[100.0, 5000.0]);
     let priced = |mut graph: GraphDocument, mut cluster: ClusterDocument, costs: &Costs| {
-        let coverage = apply(&mut graph, &mut cluster, costs, Some(Estimator::shipped()));
+        let coverage = apply(&mut graph, &mut cluster, costs, Unmeasured::learned());
         let seconds: Vec<Option<f64>> =
             graph.operators.iter().map(|operator| operator.seconds.get("h100").copied()).collect();
         (coverage.operators["h100"].clone(), coverage.spreads.get("h100").cloned(), seconds)
@@ -266,7 +265,7 @@ fn learned_seconds_price_what_nobody_measured_on_devices_of_the_catalogue() {
     // Measured kernels keep their seconds, and a few of them calibrate the others.
     let slow = |m: f64| {
         let (mut graph, mut cluster) = on_an_h100(&[m]);
-        apply(&mut graph, &mut cluster, &Costs::default(), Some(Estimator::shipped()));
+        apply(&mut graph, &mut cluster, &Costs::default(), Unmeasured::learned());
         vec![m, 4096.0, 4096.0, 1.5 * graph.operators[0].seconds["h100"]]
     };
     let mut rows: Vec<Vec<f64>> = [100.0, 1000.0, 2000.0, 4000.0, 8000.0].map(slow).to_vec();
@@ -279,4 +278,30 @@ fn learned_seconds_price_what_nobody_measured_on_devices_of_the_catalogue() {
     assert_eq!(calibrated[0], rows.remove(0).pop());
     let ratio = calibrated[1].unwrap() / learned[1].unwrap();
     assert!((1.35..1.55).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn other_devices_of_the_vendor_price_a_device_without_closed_forms() {
+    let seconds = |name: &str, unmeasured: Unmeasured<'_>| {
+        let mut cluster = clusters::find(&format!("1x{name}")).unwrap();
+        let (mut graph, _) = on_an_h100(&[4096.0]);
+        let coverage = apply(&mut graph, &mut cluster, &Costs::default(), unmeasured);
+        assert_eq!(coverage.has_predicted, graph.operators[0].seconds.contains_key(name), "{name}");
+        (coverage.operators[name][0], graph.operators[0].seconds.get(name).copied())
+    };
+    assert_eq!(seconds("rtx-4090", Unmeasured::Stated), (Some(Source::Guessed), None));
+    let (source, priced) = seconds("rtx-4090", Unmeasured::Closed);
+    // A large product reaches between a half and all of the peak.
+    let least = 2.0 * 4096.0_f64.powi(3) / 165.2e12;
+    assert!(source == Some(Source::Fitted) && (1.0..2.0).contains(&(priced.unwrap() / least)), "{priced:?}");
+    assert_eq!(seconds("mi300x", Unmeasured::Closed), (Some(Source::Guessed), None));
+    assert_eq!(seconds("mi300x", Unmeasured::learned()), (Some(Source::Guessed), None));
+}
+
+#[test]
+fn the_last_word_among_files_counts() {
+    let files = ["a.json", "learned", "b.json", "closed"].map(str::to_owned);
+    assert!(matches!(Unmeasured::among(&files), Some(Unmeasured::Closed)));
+    assert!(matches!(Unmeasured::among(&files[..3]), Some(Unmeasured::Learned(_))));
+    assert!(Unmeasured::among(&files[..1]).is_none() && Unmeasured::among(&[]).is_none());
 }

@@ -19,7 +19,8 @@ fn a_fit_to_its_own_seconds_is_close() {
     for flop in 0..12 {
         for bytes in 0..8 {
             for inner in [64.0, 1024.0, 16384.0] {
-                let work = Work { flop: 1e6 * 8f64.powi(flop), bytes: 1e5 * 6f64.powi(bytes), inner };
+                let work =
+                    Work { flop: 1e6 * 8f64.powi(flop), bytes: 1e5 * 6f64.powi(bytes), inner, rows: 0.0 };
                 samples.push((work, kernel::seconds(&known, work)));
             }
         }
@@ -32,7 +33,7 @@ fn a_fit_to_its_own_seconds_is_close() {
 
 #[test]
 fn fits_of_no_row_one_row_and_equal_rows_are_finite() {
-    let work = Work { flop: 1e9, bytes: 1e6, inner: 128.0 };
+    let work = Work { flop: 1e9, bytes: 1e6, inner: 128.0, rows: 0.0 };
     for samples in [vec![], vec![(work, 1e-5)], vec![(work, 1e-5); 50], vec![(work, 1e-300), (work, 1e300)]] {
         let fit = fitted(&samples);
         let numbers = [fit.launch_s, fit.step_s, fit.flops, fit.bandwidth, fit.sharpness, fit.cache_bytes];

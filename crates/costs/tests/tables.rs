@@ -17,6 +17,7 @@ pub(crate) fn known(kernel: KernelKind, precision: Precision) -> KernelFitDocume
         bandwidth: 2e12,
         sharpness: 2.0,
         cache_bytes: 1e7,
+        row_s: 0.0,
         source: None,
     }
 }

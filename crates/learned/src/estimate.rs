@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use libm::{log, sqrt};
+use libm::{hypot, log, sqrt};
 use stagewright_core::document::{KernelDocument, Precision};
 use stagewright_formats::clusters::{Device, device};
 
@@ -22,9 +22,23 @@ const HALF: f64 = 0.8;
 /// Logarithms of errors below this count squared in a calibration.
 const SMOOTH: f64 = 0.02;
 
-/// Weight of the squares of the offsets of a calibration, each divided by its usual deviation.
-const PENALTY: f64 = 0.05;
+/// Weight of the squares of the offsets of a calibration, each divided by its usual deviation, by basis: what is known of a device is
+/// not given up for few kernels.
+const PENALTIES: [f64; 3] = [1.0, 0.5, 0.05];
 const DEVIATIONS: [f64; OUTPUTS] = [0.5, 0.7, 0.7];
+
+/// Half width, in natural logarithms, of the interval that held 68% of the errors of predictions on measurements that the networks did
+/// not see (`data/kernels/README.md`), by basis. They hardly depend on the deviation of the networks, which counts twice besides:
+/// it grows where networks extrapolate.
+const WIDTHS: [f64; 3] = [0.066, 0.098, 0.24];
+const DEVIATION: f64 = 2.0;
+
+/// Measured kernels from which their own errors say how far off a calibration is.
+const MEASURED: usize = 8;
+
+/// Cards of at most 75 W: their power holds products in single precision below the peaks, which no feature says, and the roofline
+/// at half of the peak was better.
+const LIMITED: [&str; 3] = ["p4", "t4", "l4"];
 
 /// Basis of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +56,7 @@ pub enum Basis {
 pub struct Estimate {
     /// Seconds, finite and positive.
     pub seconds: f64,
-    /// Standard deviation of the networks' natural logarithms.
+    /// Half width, in natural logarithms, of an interval that holds 68% of such errors.
     pub spread: f64,
     /// Basis of the prediction.
     pub basis: Basis,
@@ -52,15 +66,23 @@ pub struct Estimate {
 #[derive(Debug, Clone, Default)]
 pub struct Estimator {
     ensembles: BTreeMap<Group, Ensemble>,
-    /// Offsets by device and group, from kernels that a user measured.
-    calibrated: BTreeMap<(String, Group), [f64; OUTPUTS]>,
+    /// From kernels that a user measured, by device, group and variant.
+    calibrations: BTreeMap<(String, Group, &'static str), Calibration>,
+}
+
+/// Offsets of the outputs of networks for a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Calibration {
+    offsets: [f64; OUTPUTS],
+    /// Half width of the interval that holds 68% of the errors, as far as enough kernels say it.
+    width: Option<f64>,
 }
 
 impl Estimator {
     /// An estimator from ensembles, at most one for each group.
     pub fn new(ensembles: impl IntoIterator<Item = Ensemble>) -> Estimator {
         let ensembles = ensembles.into_iter().map(|ensemble| (ensemble.group, ensemble)).collect();
-        Estimator { ensembles, calibrated: BTreeMap::new() }
+        Estimator { ensembles, calibrations: BTreeMap::new() }
     }
 
     /// The estimator of `data/kernels/checkpoint.safetensors`.
@@ -75,56 +97,76 @@ impl Estimator {
     }
 
     /// Seconds of a kernel, as by [`Estimator::seconds`], where networks were better than closed forms on measurements
-    /// that they did not see (`data/kernels/README.md`): on NVIDIA's devices that were measured or are siblings of such, and
-    /// for attention to more than one query on all of NVIDIA's. O(weights).
+    /// that they did not see (`data/kernels/README.md`): on NVIDIA's devices that were measured, are siblings of such or have eight
+    /// kernels measured by the user, and for attention to more than one query on all of NVIDIA's. O(weights).
     pub fn in_use(&self, device: &Device, shape: &Shape, precision: Precision) -> Option<Estimate> {
-        if !device.title.starts_with("NVIDIA") {
+        if !device.is_nvidia() {
             return None;
         }
         let estimate = self.seconds(device, shape, precision)?;
-        let is_known = estimate.basis != Basis::Others;
+        let is_calibrated =
+            self.calibration(device, shape, precision).is_some_and(|found| found.width.is_some());
+        let is_known = estimate.basis != Basis::Others || is_calibrated;
         let is_better = match shape.group(precision)? {
-            Group::Products | Group::SingleProducts => is_known,
+            Group::Products => is_known,
+            Group::SingleProducts => is_known && !LIMITED.contains(&device.name.as_str()),
             Group::Attention => is_known || shape.variant(precision) != "decode",
             Group::Rows | Group::Convolutions => false,
         };
         is_better.then_some(estimate)
     }
 
+    fn calibration(&self, device: &Device, shape: &Shape, precision: Precision) -> Option<Calibration> {
+        let key = (device.name.clone(), shape.group(precision)?, shape.variant(precision));
+        self.calibrations.get(&key).copied()
+    }
+
     /// The estimator with offsets of the launch and of both shares for a device, fitted to kernels that were measured on
     /// it: to the smoothed absolute errors of the logarithm, with a penalty that keeps the offsets of few kernels small. Each
-    /// group of kernels has offsets of its own. O(kernels).
+    /// variant of a group of kernels has offsets of its own. O(kernels).
     pub fn calibrated(&self, device: &Device, measured: &[(Shape, Precision, f64)]) -> Estimator {
         let mut estimator = self.clone();
-        for (group, ensemble) in &self.ensembles {
-            let mut examples = Vec::new();
-            for (shape, precision, seconds) in measured {
-                if shape.group(*precision) != Some(*group) || !shape.is_valid() || *seconds <= 0.0 {
-                    continue;
-                }
-                let Some(processor) = Processor::new(device, *precision) else { continue };
-                let Some(seen) = features(shape, *precision, &processor) else { continue };
-                let (classes, _) =
-                    classes(ensemble, device, &processor, shape.variant(*precision), *precision);
-                let outputs = ensemble.outputs(&seen, &classes);
-                examples.push((outputs, seen.kilocycles, log(processor.kilocycles(*seconds))));
-            }
-            if examples.is_empty() {
-                continue;
-            }
+        let mut examples: BTreeMap<(Group, &str, Basis), Vec<_>> = BTreeMap::new();
+        for (shape, precision, seconds) in measured.iter().filter(|(.., seconds)| *seconds > 0.0) {
+            let Some(group) = shape.group(*precision).filter(|_| shape.is_valid()) else { continue };
+            let Some(ensemble) = self.ensembles.get(&group) else { continue };
+            let Some(processor) = Processor::new(device, *precision) else { continue };
+            let Some(seen) = features(shape, *precision, &processor) else { continue };
+            let variant = shape.variant(*precision);
+            let (classes, basis) = classes(ensemble, device, &processor, variant, *precision);
+            let outputs = ensemble.outputs(&seen, &classes);
+            let target = log(processor.kilocycles(*seconds));
+            examples.entry((group, variant, basis)).or_default().push((outputs, seen.kilocycles, target));
+        }
+        for ((group, variant, basis), examples) in examples {
+            let error = |outputs: &[[f64; OUTPUTS]], offsets: &[f64; OUTPUTS], kilocycles, target: f64| {
+                let moved = outputs.iter().map(|outputs| {
+                    head(std::array::from_fn(|index| outputs[index] + offsets[index]), kilocycles)
+                });
+                moved.sum::<f64>() / outputs.len().max(1) as f64 - target
+            };
             let loss = |offsets: &[f64; OUTPUTS]| {
                 let errors = examples.iter().map(|(outputs, kilocycles, target)| {
-                    let moved = outputs.iter().map(|outputs| {
-                        head(std::array::from_fn(|index| outputs[index] + offsets[index]), *kilocycles)
-                    });
-                    let error = moved.sum::<f64>() / outputs.len().max(1) as f64 - target;
+                    let error = error(outputs, offsets, *kilocycles, *target);
                     sqrt(error * error + SMOOTH * SMOOTH)
                 });
                 let squares = offsets.iter().zip(DEVIATIONS).map(|(offset, usual)| (offset / usual).powi(2));
-                errors.sum::<f64>() + PENALTY * squares.sum::<f64>()
+                errors.sum::<f64>() + PENALTIES[basis as usize] * squares.sum::<f64>()
             };
             let offsets = minimise(&loss, [0.0; OUTPUTS], 0.3, 220);
-            estimator.calibrated.insert((device.name.clone(), *group), offsets);
+            let mut errors: Vec<f64> = examples
+                .iter()
+                .map(|(outputs, kilocycles, target)| error(outputs, &offsets, *kilocycles, *target).abs())
+                .collect();
+            errors.sort_by(f64::total_cmp);
+            // The offsets were fitted to these very kernels.
+            let count = errors.len() as f64;
+            let width = (errors.len() >= MEASURED).then(|| {
+                let quantile = errors[(0.68 * count) as usize];
+                (quantile * sqrt(count / (count - OUTPUTS as f64))).max(WIDTHS[0])
+            });
+            let key = (device.name.clone(), group, variant);
+            estimator.calibrations.insert(key, Calibration { offsets, width });
         }
         estimator
     }
@@ -136,7 +178,9 @@ impl Estimator {
         let group = shape.group(precision).filter(|_| shape.is_valid())?;
         let ensemble = self.ensembles.get(&group)?;
         let (classes, basis) = classes(ensemble, device, &processor, shape.variant(precision), precision);
-        let offsets = self.calibrated.get(&(device.name.clone(), group)).copied().unwrap_or_default();
+        let calibration = self.calibration(device, shape, precision);
+        let offsets = calibration.map(|calibration| calibration.offsets).unwrap_or_default();
+        let width = calibration.and_then(|calibration| calibration.width).unwrap_or(WIDTHS[basis as usize]);
         let predict = |shape: &Shape| -> Option<(Prediction, f64)> {
             let features = features(shape, precision, &processor)?;
             let [compute, memory] = features.kilocycles;
@@ -150,7 +194,7 @@ impl Estimator {
         let seconds = processor.seconds(kilocycles);
         (seconds.is_finite() && seconds > 0.0).then_some(Estimate {
             seconds,
-            spread: prediction.spread,
+            spread: hypot(width, DEVIATION * prediction.spread),
             basis,
         })
     }
@@ -257,7 +301,7 @@ mod tests {
         let memory = ((bytes - 50.0 * 1_048_576.0) + 10.0 * 1_048_576.0) / 3.35e12;
         let expected = 1e3 / 1.98e9 + 10.0 * compute.hypot(memory);
         assert!((estimate.seconds / expected - 1.0).abs() < 1e-6, "{estimate:?}, {expected}");
-        assert_eq!((estimate.basis, estimate.spread), (Basis::Seen, 0.0));
+        assert_eq!((estimate.basis, estimate.spread), (Basis::Seen, WIDTHS[0]));
         let basis =
             |name: &str| estimator.seconds(device(name).unwrap(), &shape, Precision::Bf16).unwrap().basis;
         assert_eq!((basis("h200"), basis("rtx-3060")), (Basis::Siblings, Basis::Others));

@@ -23,6 +23,6 @@ pub mod processor;
 pub mod shape;
 
 pub use ensemble::{Ensemble, Prediction};
-pub use estimate::{Estimate, Estimator};
+pub use estimate::{Basis, Estimate, Estimator};
 pub use processor::Processor;
 pub use shape::{Group, Rowwise, Shape};

@@ -262,7 +262,7 @@ fn high(summary: Option<&Summary>) -> String {
 
 fn apply(arguments: &ApplyCostsArguments) -> Result<()> {
     let outputs = files::outputs(&[("--out", arguments.out.as_deref())])?;
-    let documents = resolve::documents_of(&arguments.model, &arguments.around, None)?;
+    let documents = resolve::documents_of(&arguments.model, &arguments.around, None, true)?;
     if let Some(path) = &arguments.out {
         let text = write_graph(&documents.model.graph);
         match is_standard(path) {

@@ -101,6 +101,7 @@ fn facts_of_link<'f>(heading: &'f str, name: &str, link: &Link) -> [(&'f str, St
 
 /// A fit to measurements, with all parameters of its formula.
 fn fact_of_fit(fit: &KernelFitDocument) -> String {
+    let row = (fit.row_s > 0.0).then(|| format!("{} to quantise a row", seconds(fit.row_s)));
     let parameters = [
         format!("{} at {}: {} TFLOP/s", fit.kernel.name(), fit.precision, datasheet(fit.flops / 1e12)),
         bandwidth(fit.bandwidth),
@@ -109,5 +110,6 @@ fn fact_of_fit(fit: &KernelFitDocument) -> String {
         format!("sharpness {}", datasheet(fit.sharpness)),
         format!("{} of cache", bytes(fit.cache_bytes)),
     ];
+    let parameters: Vec<String> = parameters.into_iter().chain(row).collect();
     format!("{}. {}", parameters.join(", "), fit.source.as_deref().unwrap_or_default())
 }

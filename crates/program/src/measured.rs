@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use stagewright::core::document::CostsDocument;
-use stagewright::costs::{LEARNED, import};
+use stagewright::costs::{Unmeasured, import};
 
 use super::error::Result;
 use super::files::{Input, read};
 
-/// Reads files of measurements, with their labels. The word for learned costs is no file.
+/// Reads files of measurements, with their labels. Words for the prices of what was not measured are no files.
 pub(crate) fn documents(paths: &[impl AsRef<Path>]) -> Result<Vec<(String, CostsDocument)>> {
     let mut documents = Vec::new();
-    for path in paths.iter().filter(|path| path.as_ref() != Path::new(LEARNED)) {
+    for path in paths.iter().filter(|path| !Unmeasured::is_word(path.as_ref())) {
         let Input { label, bytes } = read(path.as_ref())?;
         let document = import::import(&label, &bytes, &import::Options::default())?;
         documents.push((label, document));

@@ -68,6 +68,7 @@ pub(crate) fn question<'a>(
             ("html", arguments.html.is_some()),
             ("convergence", arguments.convergence.is_some()),
         ],
+        is_stated: false,
     }
 }
 

@@ -9,11 +9,12 @@ use stagewright::code::{U001, X001};
 use stagewright::core::document::{ClusterDocument, PlanDocument};
 use stagewright::core::solver::Limits;
 use stagewright::core::uncertainty::Uncertainty;
+use stagewright::costs::Unmeasured;
 use stagewright::formats::{Imported, import_cluster, import_pins};
 use stagewright::reading::{self, Model, ModelOptions};
 use stagewright::tasks::placement::Documents;
 use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, Task};
-use stagewright::{Options, clusters, structures};
+use stagewright::{Options, Robustness, clusters, structures};
 
 use super::args::{
     AroundArguments, Given, ImportArguments, LocalArguments, ModelArguments, ObjectiveArguments,
@@ -65,6 +66,8 @@ pub(crate) struct Question<'a> {
     pub(crate) start: Option<&'a Path>,
     /// Further options, named as in `tasks::options`, each with whether it was given.
     pub(crate) given: Vec<(&'static str, bool)>,
+    /// Whether what was not measured has the prices that classes state, as in instances, which stay as they were published.
+    pub(crate) is_stated: bool,
 }
 
 impl<'a> Question<'a> {
@@ -77,7 +80,8 @@ impl<'a> Question<'a> {
         match posed {
             None => (around, self),
             Some(Posed { around, objective, parallel, .. }) => {
-                (around, Question { objective: Some(objective), parallel: Some(parallel), ..self })
+                let (objective, parallel) = (Some(objective), Some(parallel));
+                (around, Question { objective, parallel, is_stated: true, ..self })
             }
         }
     }
@@ -146,6 +150,7 @@ pub(crate) fn request(
         start: question.start.map(read).transpose()?,
         solver: question.solver.map_or(Ok(SolverChoice::None), |solver| solver())?,
         given,
+        is_stated: question.is_stated,
         place: place(),
     })
 }
@@ -211,7 +216,7 @@ pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Docume
     at_most_one_standard(&[Some(model), around.cluster(), around.pins(), Some(plan)])?;
     let Input { label, bytes } = read(plan)?;
     let file = PlanFile::read(Kind::Placement, &label, &bytes)?;
-    let documents = documents_of(model, around, Some(Kept::of(&file)))?;
+    let documents = documents_of(model, around, Some(Kept::of(&file)), false)?;
     let plan = placed(file, &documents.model, Some(&documents.cluster))?;
     Ok((documents, plan, label))
 }
@@ -228,17 +233,21 @@ pub(crate) fn placed(
     }
 }
 
-/// Reads the files of a problem for one model, or for the plan that stores the given defaults.
+/// Reads the files of a problem for one model, or for the plan that stores the given defaults. With `is_stated`, what was not
+/// measured has the prices that classes state, unless others are asked for.
 pub(crate) fn documents_of(
     path: &Path,
     around: &AroundArguments,
     kept: Option<Kept<'_>>,
+    is_stated: bool,
 ) -> Result<Documents> {
     at_most_one_standard(&[Some(path), around.cluster(), around.pins()])?;
     let is_planned = kept.is_some();
     let kept = kept.unwrap_or_default();
-    let request = request(Kind::Placement, opened(path)?, around, Question::default(), kept)?;
-    let (documents, notes) = Documents::read(request, is_planned, None)?;
+    let question = Question { is_stated, ..Question::default() };
+    let request = request(Kind::Placement, opened(path)?, around, question, kept)?;
+    let unnamed = request.unnamed(is_planned);
+    let (documents, notes) = Documents::read(request, is_planned, unnamed, None)?;
     output::notes(&notes);
     Ok(documents)
 }
@@ -382,12 +391,15 @@ pub(crate) fn seeds(text: &str) -> Result<Vec<u64>> {
 }
 
 /// The cost uncertainty against which the plan should be robust, if any.
-pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Uncertainty>> {
+pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Robustness>> {
     let Some(text) = &arguments.robust else { return Ok(None) };
-    let deviation = deviation("--robust", text)?;
     let budget = arguments.robust_budget.unwrap_or(1);
     count("--robust-budget", budget.into(), 1..=u32::MAX.into())?;
-    Ok(Some(Uncertainty { deviation, budget }))
+    if text == Unmeasured::LEARNED {
+        return Ok(Some(Robustness::Learned { budget }));
+    }
+    let deviation = deviation("--robust", text)?;
+    Ok(Some(Robustness::Given(Uncertainty { deviation, budget })))
 }
 
 /// Parses the share by which costs are off, from the value of an option.

@@ -18,6 +18,7 @@ fn class() -> ClassDocument {
         bandwidth: 2e12,
         sharpness: 1.7,
         cache_bytes: 1e6,
+        row_s: 1e-9,
         source: None,
     };
     ClassDocument { fits: KernelKind::ALL.map(fit).to_vec(), ..ClassDocument::default() }

@@ -12,7 +12,7 @@ use stagewright_core::document::{
 use stagewright_core::graph::Graph as CoreGraph;
 use stagewright_core::solver::Context;
 use stagewright_core::tolerance;
-use stagewright_costs::{Coverage, Source};
+use stagewright_costs::{Coverage, Source, Unmeasured};
 use stagewright_formats::{layers, runtimes};
 use stagewright_joint::code::J011;
 use stagewright_joint::iteration;
@@ -68,7 +68,7 @@ impl Graph {
             schedules.push(Schedule::OneFOneB);
         }
         let runtime = runtime(given.runtime.as_deref(), &place)?;
-        let (documents, notes) = Documents::read(request, false, runtime.as_ref())?;
+        let (documents, notes) = Documents::read(request, false, Unmeasured::Stated, runtime.as_ref())?;
         let Documents { label, model, cluster, cluster_label, options, coverage, .. } = documents;
         let graph = model.graph;
         CoreGraph::from_document(graph.clone()).map_err(|error| Failure::graph(&label, &error))?;

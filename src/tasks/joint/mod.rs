@@ -22,7 +22,7 @@ use stagewright_core::document::{
     PlanStatus, Schedule,
 };
 use stagewright_core::solver::SolveError;
-use stagewright_costs::Coverage;
+use stagewright_costs::{Coverage, Unmeasured};
 use stagewright_formats::runtimes::write_runtime;
 use stagewright_formats::{Format, Imported, import_piper, is_piper};
 use stagewright_joint::iteration;
@@ -179,9 +179,18 @@ impl Joint {
         let (mut imported, mut notes) = (imported.clone(), Vec::new());
         let Planned { options, costs, place, model, .. } = &**planned;
         let place = |name: &str| place(name);
-        let costs = costs.clone();
-        let coverage =
-            reading::join(model.label(), &mut imported, &mut cluster, options, costs, &mut notes, place)?;
+        let (costs, stated) = (costs.clone(), Unmeasured::Stated);
+        let label_of_model = model.label();
+        let coverage = reading::join(
+            label_of_model,
+            &mut imported,
+            &mut cluster,
+            options,
+            costs,
+            stated,
+            &mut notes,
+            place,
+        )?;
         reading::state_reserve(&imported.graph, &mut cluster, plan.objective.runtime.as_ref());
         if plan.cluster.as_ref().is_some_and(|kept| !is_same(&cluster, kept)) {
             notes.push(made_for_another(label));

@@ -132,8 +132,8 @@ pub const OPTIONS: &[OptionRecord] = &[
         "costs",
         ON_CLUSTERS,
         Files("FILE"),
-        "Measurements that price the model instead of the roofline, in any format that `costs import` reads, or `learned`: \
-         networks that were trained on published measurements price what was not measured; for a local plan, outputs of \
+        "Measurements that price the model instead of the roofline, in any format that `costs import` reads. What was not \
+         measured is priced by networks (`learned`, the default for placements) or by closed forms (`closed`); for a local plan, outputs of \
          llama-bench on the machine; repeat for several files",
     ),
     option(Group::Reading, "format", EITHER, Text("FORMAT"), "Format of the model")

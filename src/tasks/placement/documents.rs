@@ -7,7 +7,7 @@ use stagewright_core::document::{
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
-use stagewright_costs::Coverage;
+use stagewright_costs::{Coverage, Unmeasured};
 use stagewright_formats::nearest::nearest_three;
 use stagewright_formats::{Imported, expand_pins};
 use stagewright_structure::Figures;
@@ -55,17 +55,19 @@ pub struct Parts {
 
 impl Documents {
     /// Reads the documents of a request, and returns notes on them. The cluster is the given one, or else the model's own, or
-    /// else the one that a plan keeps. With `is_planned`, the question is about that plan.
+    /// else the one that a plan keeps. With `is_planned`, the question is about that plan. What was not measured has the prices of
+    /// `unnamed`, unless the request names others.
     ///
     /// # Errors
     /// A model that is not valid, no cluster (U002), or measurements that contradict one another.
     pub fn read(
         request: Request,
         is_planned: bool,
+        unnamed: Unmeasured<'_>,
         runtime: Option<&RuntimeDocument>,
     ) -> Result<(Documents, Vec<String>)> {
         let mut notes = Vec::new();
-        let Request { model, cluster, kept_cluster, pins, options, costs, place, .. } = request;
+        let Request { model, cluster, kept_cluster, pins, mut options, costs, place, .. } = request;
         let Model { label, imported: mut model, figures } = reading::model(model, &options, &mut notes)?;
         let pins = match pins {
             Some(pins) => Some(expand_pins(&place("pins"), pins, &model.graph)?),
@@ -86,8 +88,10 @@ impl Documents {
             return Err(Failure::new(U002, cause).at(label).help(help));
         };
         let document = &options.document;
+        let place = |name: &str| place(name);
         let coverage =
-            reading::join(&label, &mut model, &mut cluster, document, costs, &mut notes, |name| place(name))?;
+            reading::join(&label, &mut model, &mut cluster, document, costs, unnamed, &mut notes, place)?;
+        reading::state_prices(&mut options.document, &coverage);
         reading::state_reserve(&model.graph, &mut cluster, runtime);
         match (cluster_source, &kept_cluster) {
             (_, Some((plan, kept))) if is_planned && !is_same(&cluster, kept) => {

@@ -46,7 +46,7 @@ use crate::files::Input;
 use crate::nearest::instead;
 use crate::reading::{self, Place};
 use crate::selection::{self, Selection};
-use crate::solve::Options;
+use crate::solve::{Options, Robustness};
 use crate::{portfolio, registry, robust};
 pub use compare::groups;
 pub use documents::{Documents, Parts};
@@ -199,7 +199,8 @@ impl Placement {
         let place = request.place.clone();
         let rules = request.objective.clone();
         if is_planned {
-            let (documents, notes) = Documents::read(request, true, None)?;
+            let unnamed = request.unnamed(true);
+            let (documents, notes) = Documents::read(request, true, unnamed, None)?;
             let label = documents.label.clone();
             let question = Question::Planned(Box::new(documents), rules);
             return Ok((Placement { question, label, place }, as_notes(notes)));
@@ -212,7 +213,8 @@ impl Placement {
         };
         let start = request.start.take();
         let chosen_by = std::mem::take(&mut request.selection);
-        let (documents, notes) = Documents::read(request, false, None)?;
+        let unnamed = request.unnamed(false);
+        let (documents, notes) = Documents::read(request, false, unnamed, None)?;
         let selection = selected::selection(&chosen_by, &documents.model.graph, &place)?;
         let start = match &start {
             None => None,
@@ -309,6 +311,38 @@ impl Asked {
         document
     }
 
+    /// How far costs may be off. For learned seconds that is their mean spread over the operators and the kinds of devices, by
+    /// shares of the seconds.
+    ///
+    /// # Errors
+    /// If no seconds are learned (U001).
+    fn uncertainty(&self, robustness: Robustness, place: &Place) -> Result<Uncertainty> {
+        let budget = match robustness {
+            Robustness::Given(uncertainty) => return Ok(uncertainty),
+            Robustness::Learned { budget } => budget,
+        };
+        let (graph, cluster) = (self.problem.graph(), self.problem.cluster());
+        let (mut shares, mut spread) = (0.0, 0.0);
+        for kind in cluster.document().kinds.iter().filter(|kind| !kind.host) {
+            let sources = self.coverage.operators.get(&kind.class).into_iter().flatten().enumerate();
+            let operators =
+                sources.filter_map(|(index, source)| source.map(|_| (index, kind.class.as_str())));
+            let of_kind =
+                reading::sources_on(graph.document(), cluster.document(), operators, &self.coverage);
+            if let Some(SourcesDocument { learned, learned_spread: Some(own), .. }) = of_kind {
+                shares += learned;
+                spread += learned * own;
+            }
+        }
+        if shares <= 0.0 {
+            let option = place("robust");
+            return Err(Failure::new(U001, "no seconds of the problem are learned")
+                .at(option)
+                .help("give the share by which costs may be off, such as 10%"));
+        }
+        Ok(Uncertainty { deviation: spread / shares, budget })
+    }
+
     /// Where the seconds of the operators of a plan come from; `None` if the plan is no placement of this model.
     fn sources(&self, plan: &PlanDocument) -> Option<SourcesDocument> {
         let placement = crate::placement::placement(&self.problem, plan).ok()?;
@@ -401,7 +435,10 @@ impl Task for Placement {
         let started = Instant::now();
         let solver = &Proving(&*chosen.solver);
         let failed = |error| chosen.failed(&error, &self.place);
-        let uncertainty = session.options.robust;
+        let uncertainty = match session.options.robust {
+            None => None,
+            Some(robustness) => Some(asked.uncertainty(robustness, &self.place)?),
+        };
         let mut context = session.context();
         context.warm_start = start;
         let mut second = None;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::graph::is_zero;
 use super::{KernelKind, Precision, bytes};
 
 /// The value of `schema` in a cluster document.
@@ -86,16 +87,16 @@ pub struct ClassDocument {
 }
 
 /// Seconds of a kernel at a precision:
-/// `launch_s + step_s · √inner + (compute^sharpness + memory^sharpness)^(1 / sharpness)` with
+/// `launch_s + step_s · √inner + row_s · rows + (compute^sharpness + memory^sharpness)^(1 / sharpness)` with
 /// `compute = flop / flops` and
 /// `memory = (min(bytes, cache_bytes) / 4 + max(bytes − cache_bytes, 0)) / bandwidth`.
 ///
 /// A product of m × k times k × n has 2·m·n·k operations and the bytes of its operands and its result, the result with at
-/// least 16 bits; its inner dimension is k. A batch multiplies operations and bytes. Attention has
+/// least 16 bits; its inner dimension is k, and it has m rows. A batch multiplies operations, bytes and rows. Attention has
 /// 4 · rows · columns · head_dim operations, with `rows = batch · kv_heads · ⌈heads / kv_heads · queries⌉₆₄` and
 /// `columns = ⌈keys⌉₆₄`, where ⌈x⌉₆₄ is the next multiple of 64, times
 /// `1 − max(queries / 2 − 64, 0) / keys` (at least 0) if it is causal; it moves queries and results, keys and values, with
-/// `columns` keys, and its inner dimension is the keys.
+/// `columns` keys, its inner dimension is the keys, and its number of rows counts as 0 here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KernelFitDocument {
@@ -107,6 +108,9 @@ pub struct KernelFitDocument {
     pub launch_s: f64,
     /// Seconds per square root of the inner dimension.
     pub step_s: f64,
+    /// Seconds to quantise a row of the first operand of a product.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub row_s: f64,
     /// Floating-point operations per second of large kernels.
     pub flops: f64,
     /// Bytes per second from memory.

@@ -429,6 +429,7 @@ fn is_one(value: &f64) -> bool {
     *value == 1.0
 }
 
-fn is_zero(value: &f64) -> bool {
+/// Whether a number has its default, and is not written.
+pub(super) fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::graph::is_zero;
 use super::{
     ClusterDocument, OriginDocument, PinsDocument, Precision, RequirementsDocument, SecondGoalDocument,
 };
@@ -133,10 +134,6 @@ pub struct SourcesDocument {
     pub fitted: f64,
     /// Share of seconds from the roofline of the device class.
     pub guessed: f64,
-}
-
-fn is_zero(share: &f64) -> bool {
-    *share == 0.0
 }
 
 fn no_pins(pins: &PinsDocument) -> bool {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::graph::is_zero;
+
 /// Constants of a runtime that trains a model: what it overlaps, what it keeps in memory, and what its host takes. The
 /// section *Runtimes* of `docs/joint.md` has the formulas.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -80,11 +82,6 @@ pub struct RuntimeDocument {
 
 fn one() -> f64 {
     1.0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
-fn is_zero(share: &f64) -> bool {
-    *share == 0.0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]

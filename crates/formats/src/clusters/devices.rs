@@ -192,6 +192,11 @@ pub struct Device {
 }
 
 impl Device {
+    /// Whether NVIDIA makes the device.
+    pub fn is_nvidia(&self) -> bool {
+        self.title.starts_with("NVIDIA")
+    }
+
     /// Default precision: 16 bits, as in training; otherwise single precision; otherwise any that the device has.
     pub fn default_precision(&self) -> Precision {
         let order = [Precision::Bf16, Precision::Fp16, Precision::Fp32];
@@ -305,9 +310,10 @@ mod tests {
     fn fits_are_carried_at_their_precision_and_half_precisions_share_them() {
         let device = device("h100").unwrap();
         let kernels = |precision: Precision| device.class(precision).unwrap().fits.len();
-        assert_eq!((kernels(Precision::Bf16), kernels(Precision::Fp16), kernels(Precision::Fp32)), (4, 4, 0));
+        let precisions = [Precision::Bf16, Precision::Fp16, Precision::Fp8, Precision::Fp32];
+        assert_eq!(precisions.map(kernels), [4, 4, 1, 0]);
         let all = device.all_peaks().unwrap().fits;
-        assert_eq!(all.len(), 8);
+        assert_eq!(all.len(), 9);
         assert!(all.iter().all(|fit| fit.sharpness >= 1.0 && fit.flops > 0.0 && fit.source.is_some()));
     }
 
@@ -330,7 +336,7 @@ mod tests {
             for fit in &device.fits {
                 let peak = device.peak_flops[&fit.precision];
                 assert!(fit.flops < 2.0 * peak, "{}: {fit:?}", device.name);
-                assert!(fit.launch_s < 5e-5 && fit.bandwidth > 1e10, "{}: {fit:?}", device.name);
+                assert!(fit.launch_s < 1e-4 && fit.bandwidth > 1e10, "{}: {fit:?}", device.name);
             }
         }
     }

@@ -18,6 +18,12 @@ SMALL_SEQUENCES, SMALL_CACHES, SMALL_HEADS = [(1, 128), (1, 512)], [(1, 512), (4
 LARGEST = 8e9
 
 
+def sizes(kernel, small, few):
+    """Sizes of a kernel: all of the grid, or a fixed random choice of `few` of them."""
+    grid = products(small) if kernel == "product" else attentions(kernel, small)
+    return grid if few is None or few >= len(grid) else random.Random(0).sample(grid, few)
+
+
 def products(small):
     """Sizes (m, n, k) in all pairs, to include projections to wider and to narrower layers."""
     rows, squares = (SMALL_ROWS, SMALL_SQUARES) if small else (ROWS, SQUARES)
@@ -60,10 +66,10 @@ def largest_tensor(kernel, size, dtype):
     return count * dtype.itemsize
 
 
-def table(kernel, precision, clock, device, small):
+def table(kernel, precision, clock, device, small, few):
     """Measured rows of one kernel in one precision."""
     dtype, rows = PRECISIONS[precision], []
-    for size in products(small) if kernel == "product" else attentions(kernel, small):
+    for size in sizes(kernel, small, few):
         if largest_tensor(kernel, size, dtype) > LARGEST:
             continue
         try:
@@ -79,7 +85,7 @@ def table(kernel, precision, clock, device, small):
 KERNELS = ["product", "attention", "causal-attention", "decode-attention"]
 
 
-def measured_kernels(device, device_class, kernels=KERNELS, precisions=tuple(PRECISIONS), small=False, seconds=0.05):
+def measured_kernels(device, device_class, kernels=KERNELS, precisions=tuple(PRECISIONS), small=False, few=None, seconds=0.05):
     """The document of measured kernels, as a dictionary."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(0)
@@ -87,7 +93,7 @@ def measured_kernels(device, device_class, kernels=KERNELS, precisions=tuple(PRE
     clock, tables = Clock(device, budget=seconds), []
     with torch.no_grad():
         for kernel, precision in itertools.product(kernels, precisions):
-            rows = table(kernel, precision, clock, device, small)
+            rows = table(kernel, precision, clock, device, small, few)
             if rows:
                 source = f"PyTorch {torch.__version__} on {name}"
                 tables.append(
@@ -107,6 +113,7 @@ def main():
         "--precisions", nargs="+", choices=list(PRECISIONS), default=list(PRECISIONS), help="precisions [default: all]"
     )
     parser.add_argument("--small", action="store_true", help="few and small sizes")
+    parser.add_argument("--few", type=int, metavar="N", help="N sizes of each kernel: 8 to 32 calibrate learned costs")
     parser.add_argument("--seconds", type=float, default=0.05, help="time for one size [default: 0.05]")
     arguments = parser.parse_args()
     device = arguments.device or default_device()
@@ -116,6 +123,7 @@ def main():
         arguments.kernels,
         arguments.precisions,
         arguments.small,
+        arguments.few,
         arguments.seconds,
     )
     text = json.dumps(made, indent=1)

@@ -8,12 +8,14 @@ same with a causal mask, and of one new token to a cache. Each size is one row w
 that do not fit into memory and precisions that the device cannot compute with are left out, and standard error says so.
 
 `--seconds` limits the time for one size; the whole grid takes minutes on a GPU. `--small` measures a smaller grid, for
-a quick look or for a CPU. fp32 products are in single precision and not in TF32.
+a quick look or for a CPU. `--few 32` measures 32 sizes of each kernel, which is enough to calibrate the learned costs of
+Stagewright for the device. fp32 products are in single precision and not in TF32.
 """
 
 import argparse
 import itertools
 import json
+import random
 import statistics
 import sys
 import time

@@ -156,7 +156,8 @@ pub(crate) struct PlanArguments {
     #[arg(long, requires = "checkpoint", help_heading = "Solving")]
     pub(crate) zero_shot: bool,
     /// Plan for costs that are off by up to this share, such as 10%: the plan of least value in the worst case, in which all
-    /// operators of a kind, or all links, take that much longer than predicted (throughput without a schedule)
+    /// operators of a kind, or all links, take that much longer than predicted (throughput without a schedule). `learned` is the
+    /// spread of learned costs
     #[arg(long, value_name = "SHARE", help_heading = "Costs that are off")]
     pub(crate) robust: Option<String>,
     /// Maximum number of kinds of operators that are off at once; the links count as one [default: 1]

@@ -68,7 +68,9 @@ impl Subject {
 
     /// The question of the instance, without a solver.
     fn task(&self) -> Result<Box<dyn Task>> {
-        resolve::task(&self.arguments.model, plan::question(&self.arguments, &|| Ok(SolverChoice::None)))
+        let solver = || Ok(SolverChoice::None);
+        let question = plan::question(&self.arguments, &solver);
+        resolve::task(&self.arguments.model, Question { is_stated: true, ..question })
     }
 
     /// Number of operators, layers or nodes, and of devices.
@@ -103,7 +105,7 @@ impl Subject {
     pub(super) fn solve(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
         let options = resolve::solving(&self.arguments.solve)?.options().interrupt(interrupt.clone());
         let solver = || plan::solver(&self.arguments);
-        let question = plan::question(&self.arguments, &solver);
+        let question = Question { is_stated: true, ..plan::question(&self.arguments, &solver) };
         let task = resolve::task(&self.arguments.model, question)?;
         let note = &mut |line: &str| output::note(line);
         let document = task.solve(&mut Session::new(options, &mut Silent, note))?.document;

@@ -163,6 +163,7 @@ fn class_figures(name: &str, class: &ClassDocument) -> Result<(), CheckError> {
         amount(fit.sharpness - 1.0, || name_of("sharpness, less 1,"))?;
         amount(fit.launch_s, || name_of("launch_s"))?;
         amount(fit.step_s, || name_of("step_s"))?;
+        amount(fit.row_s, || name_of("row_s"))?;
         amount(fit.cache_bytes, || name_of("cache_bytes"))?;
     }
     amount(class.launch_overhead_s, || format!("launch_overhead_s of class {name:?}"))

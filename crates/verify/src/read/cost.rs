@@ -56,6 +56,8 @@ struct Load {
     /// Bytes without padding.
     operands: f64,
     inner: f64,
+    /// Rows whose quantisation counts.
+    quantised: f64,
 }
 
 impl Load {
@@ -71,6 +73,7 @@ impl Load {
                     moved,
                     operands: moved,
                     inner: k,
+                    quantised: m * batch,
                 }
             }
             KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, causal } => {
@@ -91,6 +94,7 @@ impl Load {
                     moved: moved(padded(keys)),
                     operands: moved(keys),
                     inner: keys,
+                    quantised: 0.0,
                 }
             }
         }
@@ -111,7 +115,7 @@ impl Load {
             true => long * (1.0 + (short / long).powf(fit.sharpness)).powf(fit.sharpness.recip()),
             false => 0.0,
         };
-        fit.launch_s + fit.step_s * self.inner.sqrt() + rounded
+        fit.launch_s + fit.step_s * self.inner.sqrt() + fit.row_s * self.quantised + rounded
     }
 }
 
@@ -261,6 +265,7 @@ mod tests {
             bandwidth: 10.0,
             sharpness,
             cache_bytes: 40.0,
+            row_s: 0.0,
             source: None,
         }
     }

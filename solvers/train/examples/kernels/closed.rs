@@ -20,15 +20,23 @@ pub(crate) fn document(sample: &Sample) -> Option<&KernelDocument> {
     }
 }
 
-/// Fits a form to each device, kernel and precision.
-pub(crate) fn forms<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> Forms {
+/// Fits a form to each device, kernel and precision; before, without the quantisation of rows.
+pub(crate) fn forms<'s>(samples: impl IntoIterator<Item = &'s Sample>, is_before: bool) -> Forms {
     let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for sample in samples {
         let Some(document) = document(sample) else { continue };
         let key = (sample.device.name.clone(), kernel::kind(document), sample.precision);
         rows.entry(key).or_default().push((kernel::work(document, sample.precision), sample.seconds));
     }
-    rows.into_iter().map(|(key, rows)| (key.clone(), fit(key.1, key.2, &rows))).collect()
+    let form = |(key, rows): ((String, KernelKind, Precision), Vec<_>)| {
+        let (_, kind, precision) = key;
+        let form = match is_before {
+            true => KernelFitDocument { precision, ..fit(kind, Precision::Bf16, &rows) },
+            false => fit(kind, precision, &rows),
+        };
+        (key, form)
+    };
+    rows.into_iter().map(form).collect()
 }
 
 /// Seconds of a sample by the forms of other devices: all alike, with seconds of a launch, as costs were transferred
@@ -65,6 +73,7 @@ fn alike(others: &[(Processor, &KernelFitDocument)], own: &Processor) -> Option<
         bandwidth: mean(&|(other, form)| form.bandwidth / other.bandwidth) * own.bandwidth,
         sharpness: mean(&|(_, form)| form.sharpness).max(1.0),
         cache_bytes: mean(&|(_, form)| form.cache_bytes),
+        row_s: mean(&|(_, form)| form.row_s),
         ..(*first).clone()
     })
 }

@@ -3,12 +3,13 @@
 //! ```text
 //! cargo run --release -p stagewright-train --features policy --example kernels -- train --out FILE --keep FOLDER SOURCES
 //! cargo run --release -p stagewright-train --features policy --example kernels -- judge SOURCES
+//! cargo run --release -p stagewright-train --features policy --example kernels -- exam --tables FOLDER --checkpoint FILE
 //! ```
 //!
 //! SOURCES are `--tables FOLDER`, an installed `aiconfigurator-core`, and `--kernels FILE`, a CSV file in the columns of
 //! NeuSight's measurements. `--without NAME,NAME` leaves devices out of training. `--part class`, `family`, `fifth`,
 //! `kernels` or `convolutions` judges one of the tables. `--models FILE`, in the columns of NeuSight's whole models, is
-//! judged beside `--kernels`. Set `RAYON_NUM_THREADS=1`: each network trains on one thread.
+//! judged beside `--kernels`. `exam` reads the tables of TensorRT-LLM, which nothing else reads. Set `RAYON_NUM_THREADS=1`: each network trains on one thread.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its result")]
 
@@ -23,7 +24,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
-use stagewright_learned::{Ensemble, Group, checkpoint};
+use stagewright_learned::{Ensemble, Estimator, Group, checkpoint};
 use stagewright_train::kernels::examples::Examples;
 use stagewright_train::kernels::samples::is_throttled;
 use stagewright_train::kernels::{KernelSettings, Sample, train};
@@ -37,7 +38,7 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 fn main() -> Outcome<()> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.is_empty() {
-        return Err("give `train` or `judge`".into());
+        return Err("give `train`, `judge` or `exam`".into());
     }
     let what = arguments.remove(0);
     let mut take = |name: &str| -> Option<String> {
@@ -46,7 +47,7 @@ fn main() -> Outcome<()> {
         (index < arguments.len()).then(|| arguments.remove(index))
     };
     let (out, keep) = (take("--out"), take("--keep"));
-    let (tables, kernels, checkpoint) = (take("--tables"), take("--kernels"), take("--checkpoint"));
+    let (tables, kernels, given) = (take("--tables"), take("--kernels"), take("--checkpoint"));
     let (models, part) = (take("--models"), take("--part"));
     let without = take("--without").unwrap_or_default();
     let epochs = take("--epochs").map(|text| text.parse()).transpose()?;
@@ -68,18 +69,18 @@ fn main() -> Outcome<()> {
             std::fs::write(&out, &bytes)?;
             println!("{out}: {} bytes", bytes.len());
         }
+        "exam" => {
+            let (tables, file) =
+                (tables.ok_or("give --tables FOLDER")?, given.ok_or("give --checkpoint FILE")?);
+            let networks = Estimator::new(checkpoint::read(&std::fs::read(file)?)?.0);
+            tables::exam(Path::new(&tables), &networks)?;
+        }
         "judge" => {
             if !sources.tables.is_empty() {
                 tables::judge(&sources, &settings, part.as_deref())?;
             }
             if !sources.kernels.is_empty() {
-                kernels::judge(
-                    &sources,
-                    &settings,
-                    checkpoint.as_deref(),
-                    models.as_deref(),
-                    part.as_deref(),
-                )?;
+                kernels::judge(&sources, &settings, given.as_deref(), models.as_deref(), part.as_deref())?;
             }
         }
         other => return Err(format!("unknown command {other}").into()),

@@ -38,7 +38,7 @@ impl Sources {
                 format!("{}, {} {}: {}", table.class, table.kernel.name(), table.precision, table.source)
             }));
             let mut samples = from_tables(&document);
-            samples.retain(|sample| sample.device.title.starts_with("NVIDIA"));
+            samples.retain(|sample| sample.device.is_nvidia());
             let is_product = |sample: &&Sample| {
                 !matches!(sample.shape.variant(sample.precision), "decode" | "causal" | "full")
             };

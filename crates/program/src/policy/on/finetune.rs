@@ -31,8 +31,8 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
     effectless.iter().for_each(|note| output::note(note));
     let solving = resolve::solving(&arguments.solve)?;
     Chosen::new(&SolverChoice::Named(learned::NAME.into()), &objective, &place())?;
-    let problem =
-        resolve::documents_of(&arguments.model.model, &arguments.model.around, None)?.problem(objective)?;
+    let problem = resolve::documents_of(&arguments.model.model, &arguments.model.around, None, false)?
+        .problem(objective)?;
     // Checked before, rather than after, the time is spent.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

@@ -7,6 +7,7 @@ use std::path::Path;
 use stagewright_core::document::{ClassDocument, KernelDocument, KernelFitDocument, KernelKind, Precision};
 use stagewright_core::kernel;
 use stagewright_formats::clusters::{self, Device};
+use stagewright_learned::processor::is_held_by_power;
 use stagewright_learned::{Estimator, Processor, Shape};
 
 use crate::costs::{Costs, at_one_precision};
@@ -149,9 +150,9 @@ impl<'a> Predictor<'a> {
 }
 
 /// The closed form of a device of NVIDIA for a kernel from those of NVIDIA's other devices in the catalogue: how much of its peak
-/// another vendor's device reaches does not follow from theirs.
+/// another vendor's device reaches does not follow from theirs, nor how much a card that its power holds reaches.
 fn of_others(device: &Device, kernel: &KernelDocument, precision: Precision) -> Option<KernelFitDocument> {
-    if !device.is_nvidia() {
+    if !device.is_nvidia() || is_held_by_power(device) {
         return None;
     }
     let own = Processor::new(device, precision)?;

@@ -12,7 +12,7 @@ use crate::downhill::minimise;
 use crate::ensemble::{Ensemble, Prediction};
 use crate::features::features;
 use crate::network::{OUTPUTS, head};
-use crate::processor::Processor;
+use crate::processor::{Processor, is_held_by_power};
 use crate::shape::{Group, Shape};
 
 /// Lower bound of the seconds of a kernel, as a share of those of the kernel of half the size. Measured products do get shorter when
@@ -35,10 +35,6 @@ const DEVIATION: f64 = 2.0;
 
 /// Measured kernels from which their own errors say how far off a calibration is.
 const MEASURED: usize = 8;
-
-/// Cards of at most 75 W: their power holds products in single precision below the peaks, which no feature says, and the roofline
-/// at half of the peak was better.
-const LIMITED: [&str; 3] = ["p4", "t4", "l4"];
 
 /// Basis of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +94,8 @@ impl Estimator {
 
     /// Seconds of a kernel, as by [`Estimator::seconds`], where networks were better than closed forms on measurements
     /// that they did not see (`data/kernels/README.md`): on NVIDIA's devices that were measured, are siblings of such or have eight
-    /// kernels measured by the user, and for attention to more than one query on all of NVIDIA's. O(weights).
+    /// kernels measured by the user, and for attention to more than one query on all of NVIDIA's. Cards whose power holds them below
+    /// their peaks need measured kernels. O(weights).
     pub fn in_use(&self, device: &Device, shape: &Shape, precision: Precision) -> Option<Estimate> {
         if !device.is_nvidia() {
             return None;
@@ -106,10 +103,12 @@ impl Estimator {
         let estimate = self.seconds(device, shape, precision)?;
         let is_calibrated =
             self.calibration(device, shape, precision).is_some_and(|found| found.width.is_some());
+        if is_held_by_power(device) && !is_calibrated {
+            return None;
+        }
         let is_known = estimate.basis != Basis::Others || is_calibrated;
         let is_better = match shape.group(precision)? {
-            Group::Products => is_known,
-            Group::SingleProducts => is_known && !LIMITED.contains(&device.name.as_str()),
+            Group::Products | Group::SingleProducts => is_known,
             Group::Attention => is_known || shape.variant(precision) != "decode",
             Group::Rows | Group::Convolutions => false,
         };

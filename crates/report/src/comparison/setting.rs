@@ -30,6 +30,9 @@ pub struct Setting {
     pub seeds: Vec<u64>,
 }
 
+/// Names among files of measurements that stand for prices of what was not measured.
+const PRICES: [&str; 2] = ["closed", "learned"];
+
 impl Setting {
     /// The setting of a model on a cluster, before a plan is known.
     pub fn new(cluster: &ClusterDocument, options: Option<&ModelOptionsDocument>) -> Setting {
@@ -45,8 +48,9 @@ impl Setting {
     /// Where the costs come from, in words.
     fn costs(&self) -> Option<String> {
         let shares = self.sources.as_ref().map(table::sources);
-        let files = self.options.as_ref().map(|options| options.costs.join(", "));
-        let files = files.filter(|files| !files.is_empty()).map(|files| format!("measurements of {files}"));
+        let named = self.options.iter().flat_map(|options| &options.costs).map(String::as_str);
+        let files: Vec<&str> = named.filter(|name| !PRICES.contains(name)).collect();
+        let files = (!files.is_empty()).then(|| format!("measurements of {}", files.join(", ")));
         let words: Vec<String> = shares.into_iter().chain(files).collect();
         (!words.is_empty()).then(|| words.join("; "))
     }

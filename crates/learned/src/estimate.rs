@@ -22,9 +22,8 @@ const HALF: f64 = 0.8;
 /// Logarithms of errors below this count squared in a calibration.
 const SMOOTH: f64 = 0.02;
 
-/// Weight of the squares of the offsets of a calibration, each divided by its usual deviation, by basis: what is known of a device is
-/// not given up for few kernels.
-const PENALTIES: [f64; 3] = [1.0, 0.5, 0.05];
+/// Weight of the squares of the offsets of a calibration, each divided by its usual deviation.
+const PENALTY: f64 = 0.05;
 const DEVIATIONS: [f64; OUTPUTS] = [0.5, 0.7, 0.7];
 
 /// Half width, in natural logarithms, of the interval that held 68% of the errors of predictions on measurements that the networks did
@@ -125,19 +124,19 @@ impl Estimator {
     /// variant of a group of kernels has offsets of its own. O(kernels).
     pub fn calibrated(&self, device: &Device, measured: &[(Shape, Precision, f64)]) -> Estimator {
         let mut estimator = self.clone();
-        let mut examples: BTreeMap<(Group, &str, Basis), Vec<_>> = BTreeMap::new();
+        let mut examples: BTreeMap<(Group, &str), Vec<_>> = BTreeMap::new();
         for (shape, precision, seconds) in measured.iter().filter(|(.., seconds)| *seconds > 0.0) {
             let Some(group) = shape.group(*precision).filter(|_| shape.is_valid()) else { continue };
             let Some(ensemble) = self.ensembles.get(&group) else { continue };
             let Some(processor) = Processor::new(device, *precision) else { continue };
             let Some(seen) = features(shape, *precision, &processor) else { continue };
             let variant = shape.variant(*precision);
-            let (classes, basis) = classes(ensemble, device, &processor, variant, *precision);
+            let (classes, _) = classes(ensemble, device, &processor, variant, *precision);
             let outputs = ensemble.outputs(&seen, &classes);
             let target = log(processor.kilocycles(*seconds));
-            examples.entry((group, variant, basis)).or_default().push((outputs, seen.kilocycles, target));
+            examples.entry((group, variant)).or_default().push((outputs, seen.kilocycles, target));
         }
-        for ((group, variant, basis), examples) in examples {
+        for ((group, variant), examples) in examples {
             let error = |outputs: &[[f64; OUTPUTS]], offsets: &[f64; OUTPUTS], kilocycles, target: f64| {
                 let moved = outputs.iter().map(|outputs| {
                     head(std::array::from_fn(|index| outputs[index] + offsets[index]), kilocycles)
@@ -150,7 +149,7 @@ impl Estimator {
                     sqrt(error * error + SMOOTH * SMOOTH)
                 });
                 let squares = offsets.iter().zip(DEVIATIONS).map(|(offset, usual)| (offset / usual).powi(2));
-                errors.sum::<f64>() + PENALTIES[basis as usize] * squares.sum::<f64>()
+                errors.sum::<f64>() + PENALTY * squares.sum::<f64>()
             };
             let offsets = minimise(&loss, [0.0; OUTPUTS], 0.3, 220);
             let mut errors: Vec<f64> = examples

@@ -196,7 +196,7 @@ fn print(title: &str, rows: &[Row]) {
         let of_basis: Vec<(f64, f64)> = rows
             .iter()
             .flat_map(|row| &row.spreads)
-            .filter(|(of, ..)| *of == basis)
+            .filter(|(own, ..)| *own == basis)
             .map(|(_, spread, error)| (*spread, *error))
             .collect();
         let quantiles = |figure: &dyn Fn(&(f64, f64)) -> f64| {

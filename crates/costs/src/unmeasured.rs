@@ -57,13 +57,16 @@ impl Unmeasured<'static> {
     }
 }
 
+/// Seconds and relative spread of a kernel, if networks are in use for it.
+type Known = Option<(f64, f64)>;
+
 /// Seconds of kernels on one class.
 pub(crate) struct Predictor<'a> {
     device: &'static Device,
     /// Calibrated by what was measured on the class.
     estimator: Option<Cow<'a, Estimator>>,
     /// Seconds and spreads of kernels by precision and sizes: the kernels of a model are alike.
-    learned: BTreeMap<(Precision, [u64; 7]), Option<(f64, f64)>>,
+    learned: BTreeMap<(Precision, [u64; 7]), Known>,
     /// Closed forms of other devices by kind of kernel and precision.
     others: BTreeMap<(KernelKind, Precision), Option<KernelFitDocument>>,
     /// Whether any seconds came from networks or from another device.
@@ -110,7 +113,7 @@ impl<'a> Predictor<'a> {
     }
 
     /// Seconds and relative spread of a kernel by networks. O(weights) for each kernel that differs.
-    pub(crate) fn learned(&mut self, kernel: &KernelDocument, precision: Precision) -> Option<(f64, f64)> {
+    pub(crate) fn learned(&mut self, kernel: &KernelDocument, precision: Precision) -> Known {
         let estimator = self.estimator.as_ref()?;
         let sizes = match *kernel {
             KernelDocument::Product { batch, m, n, k } => [batch, m, n, k, 0.0, 0.0, -1.0],

@@ -47,6 +47,9 @@ struct Row {
     spreads: Vec<(Basis, f64, f64)>,
 }
 
+/// One of a row's errors.
+type Figure = fn(&Row) -> Option<Summary>;
+
 /// Prints the errors of all classes, and geometric means over the classes whose closed forms were there before.
 pub(crate) fn judge(sources: &Sources, settings: &KernelSettings, part: Option<&str>) -> Outcome<()> {
     let is_asked = |name: &str| part.is_none_or(|part| part == name);
@@ -165,7 +168,7 @@ fn print(title: &str, rows: &[Row]) {
         println!("| {} | {n} | {before} | {closed} | {learned} | {few} | {more} |", row.class);
     }
     let of_before = |row: &&Row| BEFORE.contains(&row.class.split('/').next().unwrap_or_default());
-    let figures: [(&str, fn(&Row) -> Option<Summary>); 4] = [
+    let figures: [(&str, Figure); 4] = [
         ("siblings", |row| row.closed),
         ("learned", |row| row.learned),
         ("8 measured", |row| row.calibrated[0]),

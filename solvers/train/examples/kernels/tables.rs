@@ -233,8 +233,17 @@ fn print(title: &str, rows: &[Row]) {
 /// Prints the errors of networks on the tables of a framework that they did not learn from, beside those of each class's own closed
 /// form and of the table that they did learn from, interpolated.
 pub(crate) fn exam(folder: &Path, checkpoint: &Estimator) -> Outcome<()> {
+    let mut systems = Vec::new();
+    for entry in std::fs::read_dir(folder.join("systems/data"))? {
+        let entry = entry?;
+        if entry.path().join("gemm").join(EXAM).is_dir() {
+            systems.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    systems.sort();
     let read = |framework: Option<&str>| -> Outcome<CostsDocument> {
-        let options = Options { framework: framework.map(str::to_owned), ..Options::default() };
+        let (systems, framework) = (systems.clone(), framework.map(str::to_owned));
+        let options = Options { systems, framework, ..Options::default() };
         Ok(aiconfigurator::import(folder, &options)?.document)
     };
     let learned = Costs::new([("learned from".to_owned(), read(None)?)])?;

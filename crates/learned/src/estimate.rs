@@ -357,4 +357,32 @@ mod tests {
             assert!(whole >= 0.8 * 0.8 * half, "{m}: {half}, {whole}");
         }
     }
+
+    #[test]
+    fn eight_measured_kernels_bring_networks_into_use_and_say_how_far_off_they_are() {
+        let estimator = Estimator::shipped();
+        let shape = product(1.0, 3000.0, 4096.0, 4096.0);
+        for name in ["rtx-4090", "l4"] {
+            let device = device(name).unwrap();
+            let before = estimator.seconds(device, &shape, Precision::Bf16).unwrap();
+            assert_eq!(estimator.in_use(device, &shape, Precision::Bf16), None, "{name}");
+            let calibrated = |count: i32, noise: f64| {
+                let row = |index: i32| {
+                    let shape = product(1.0, 500.0 * f64::from(index), 4096.0, 4096.0);
+                    let own = estimator.seconds(device, &shape, Precision::Bf16).unwrap().seconds;
+                    let factor = 1.5 * noise.powi(if index % 2 == 0 { 1 } else { -1 });
+                    (shape, Precision::Bf16, factor * own)
+                };
+                let rows: Vec<_> = (1..=count).map(row).collect();
+                estimator.calibrated(device, &rows).in_use(device, &shape, Precision::Bf16)
+            };
+            assert_eq!(calibrated(7, 1.0), None, "{name}");
+            let after = calibrated(8, 1.0).unwrap();
+            let ratio = after.seconds / before.seconds;
+            assert!((1.35..1.6).contains(&ratio) && after.spread < before.spread, "{name}: {ratio}");
+            assert!(calibrated(8, 1.3).unwrap().spread > after.spread, "{name}");
+        }
+        let l4 = device("l4").unwrap();
+        assert_eq!(estimator.in_use(l4, &attention(1024.0, 1024.0, true), Precision::Bf16), None);
+    }
 }

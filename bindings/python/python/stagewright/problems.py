@@ -51,7 +51,8 @@ class Problem:
         calls: Maximum number of calls per accelerator, for latency.
         execution: ``ports`` or ``contention-free``, for makespan.
         pins: A device, kind or class, or a list of them, by operator.
-        costs: Files of measurements; ``learned`` among them prices by networks what was not measured.
+        costs: Files of measurements. Networks price what was not measured, or, with ``closed`` among the files,
+            closed forms.
         memory_reserve: Bytes that a plan leaves free on each device; by default the reserve of the device's kind.
 
     Raises:

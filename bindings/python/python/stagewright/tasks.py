@@ -69,8 +69,9 @@ class Task:
         within: With ``then``: choose among the plans whose value exceeds the best by at most this share (placements).
         then: What the chosen plan minimises: ``memory``, ``devices`` or ``communication`` (placements).
         pins: Devices, kinds or classes by operator (placements).
-        costs: A file of measurements that price the model, or several; ``learned`` prices placements by networks
-            where nothing was measured; for local plans, outputs of ``llama-bench``; not for strategy problems.
+        costs: A file of measurements that price the model, or several. What was not measured is priced by networks in
+            placements, or, with ``closed`` among the files, by closed forms. For local plans, outputs of
+            ``llama-bench``; not for strategy problems.
         solver: A name of :func:`solvers`, or ``auto`` (placements).
         options: How to read the model, by the names in ``model`` of a plan document, such as ``batch`` or
             ``whole_layers``.

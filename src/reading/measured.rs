@@ -25,10 +25,18 @@ pub fn measured(
     notes: &mut Vec<String>,
     place: impl Fn(&str) -> String,
 ) -> Result<Coverage> {
-    let costs = Costs::new(documents)?;
-    let (before, is_given) = (priced(model), !costs.is_empty());
-    let coverage = apply(&mut model.graph, cluster, &costs, unmeasured);
-    if is_given && priced(model) == before && coverage.links.is_empty() {
+    let (before, is_given) = (priced(model), !documents.is_empty());
+    let coverage = apply(&mut model.graph, cluster, &Costs::new(documents)?, unmeasured);
+    let is_applied = match coverage.has_predicted {
+        // Predictions price operators as well.
+        true => coverage
+            .operators
+            .values()
+            .flatten()
+            .any(|source| matches!(source, Some(Source::Measured | Source::Interpolated))),
+        false => priced(model) != before,
+    };
+    if is_given && !is_applied && coverage.links.is_empty() {
         let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
         let classes = classes.join(", ");
         let costs = place("costs");

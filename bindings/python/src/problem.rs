@@ -54,6 +54,9 @@ struct Given {
     pins: Option<String>,
     #[serde(default)]
     costs: Vec<PathBuf>,
+    /// Whether what was not measured has the prices that classes state, as in a plan whose options name no others.
+    #[serde(default)]
+    is_stated: bool,
     memory_reserve: Option<u64>,
 }
 
@@ -100,7 +103,7 @@ impl Given {
             ..model.options.clone()
         };
         let (mut imported, label) = (model.imported.clone(), &model.label);
-        let unnamed = Unmeasured::learned();
+        let unnamed = if self.is_stated { Unmeasured::Stated } else { Unmeasured::learned() };
         let coverage =
             reading::join(label, &mut imported, &mut cluster, &options, costs, unnamed, &mut notes, place)?;
         reading::state_prices(&mut options, &coverage);

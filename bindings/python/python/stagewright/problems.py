@@ -128,6 +128,7 @@ class Problem:
             "objective": rules,
             "pins": json.dumps(document["pins"]) if "pins" in document else None,
             "costs": kept.get("costs", []),
+            "is_stated": True,
             "memory_reserve": kept.get("memory_reserve"),
         }
         problem = cls.__new__(cls)

@@ -36,7 +36,7 @@ pub fn measured(
             .any(|source| matches!(source, Some(Source::Measured | Source::Interpolated))),
         false => priced(model) != before,
     };
-    if is_given && !is_applied && coverage.links.is_empty() {
+    if is_given && !is_applied && !coverage.is_calibrated && coverage.links.is_empty() {
         let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
         let classes = classes.join(", ");
         let costs = place("costs");

@@ -21,6 +21,8 @@ pub struct Coverage {
     pub links: Vec<String>,
     /// Whether any seconds are those of networks or of closed forms of other devices.
     pub has_predicted: bool,
+    /// Whether measurements calibrated networks.
+    pub is_calibrated: bool,
 }
 
 impl Coverage {
@@ -103,6 +105,7 @@ pub fn apply(
         coverage.operators.insert(class.to_owned(), sources);
         if let Some(predictor) = predictor {
             coverage.has_predicted |= predictor.has_predicted;
+            coverage.is_calibrated |= predictor.is_calibrated();
             coverage.spreads.insert(class.to_owned(), spreads);
         }
     }

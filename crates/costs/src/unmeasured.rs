@@ -112,6 +112,11 @@ impl<'a> Predictor<'a> {
         })
     }
 
+    /// Whether measurements calibrated the networks.
+    pub(crate) fn is_calibrated(&self) -> bool {
+        matches!(self.estimator, Some(Cow::Owned(_)))
+    }
+
     /// Seconds and relative spread of a kernel by networks. O(weights) for each kernel that differs.
     pub(crate) fn learned(&mut self, kernel: &KernelDocument, precision: Precision) -> Known {
         let estimator = self.estimator.as_ref()?;

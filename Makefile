@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits bench-costs judge-local judge-joint judge-serving judge-candidates judge-costs exam-costs learned-costs growth-serving reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving judge-candidates judge-costs exam-costs learned-costs growth-serving reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -116,12 +116,6 @@ OUT ?= data/kernels/checkpoint.safetensors
 KEEP ?= target/learned-costs
 learned-costs: setup $(TABLES)
 	$(KERNELS) train --tables $(TABLES) --kernels $(DATA) --keep $(KEEP) --out $(OUT) $(OPTIONS)
-
-# What plans lose that are made with roofline, closed forms or networks that saw neither device, by the value that tables give them.
-UNSEEN = target/unseen.safetensors
-bench-costs: setup $(TABLES)
-	$(KERNELS) train --tables $(TABLES) --keep target/unseen --out $(UNSEEN) --without a100-80gb,h100
-	$(CARGO) bench -p stagewright-research --bench costs -- $(abspath $(TABLES)) $(abspath $(UNSEEN))
 
 # The measured tables of aiconfigurator-core (NVIDIA, Apache-2.0), 0.1 GB, from PyPI.
 $(TABLES):

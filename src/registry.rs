@@ -10,7 +10,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
-    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, Exact, HEFT, MULTILEVEL, OrderSplit,
+    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, Exact, Fold, HEFT, MULTILEVEL, OrderSplit,
     PEFT, RANDOM_PLACEMENTS, SMALL_COMMUNICATION, TABU,
 };
 use stagewright_search::anchored::AnchoredEffort;
@@ -69,6 +69,7 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &ANNEALING, role: Role::Search },
     Entry { solver: &TABU, role: Role::Search },
     Entry { solver: &MULTILEVEL, role: Role::Search },
+    Entry { solver: &Fold, role: Role::Search },
     Entry { solver: &BRKGA, role: Role::Search },
     Entry { solver: &OrderSplit, role: Role::Search },
     Entry { solver: &HEFT, role: Role::Search },

@@ -12,7 +12,7 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::instance::Instance;
-use stagewright_makespan::{ANNEALING, Exact, HEFT, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned};
+use stagewright_makespan::{ANNEALING, Exact, Fold, HEFT, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned};
 use stagewright_search::dpl;
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
@@ -61,12 +61,12 @@ static CALLS: Portfolio = Portfolio {
     stages: &[(&Dp, 0.5), (&Local, 0.3), (&LNS, 0.5), (&MILP, 0.5), (&Local, 1.0)],
 };
 
-/// The portfolio for the makespan: list schedulers, which take milliseconds, and the pipeline of a linear order; then
-/// splits of linear orders, for steps that are nearly sequential; multilevel partitioning; the bound between
+/// The portfolio for the makespan: list schedulers, which take milliseconds, folding, if the graph is large and repeats, and the
+/// pipeline of a linear order; then splits of linear orders, for steps that are nearly sequential; multilevel partitioning; the bound between
 /// bottlenecks and the exact search, for small graphs; and finally tabu search and annealing.
 static STEPS: Portfolio = Portfolio {
     kind: ObjectiveKind::Makespan,
-    summary: "list schedulers, splits of linear orders, multilevel partitioning, branch and bound, tabu search and annealing in turn",
+    summary: "list schedulers, folding, splits of linear orders, multilevel partitioning, branch and bound, tabu search and annealing in turn",
     start: schedulers,
     start_shares: [0.3, 0.3],
     stages: &[
@@ -90,6 +90,8 @@ const SOLVED: f64 = 2e-6;
 const PIPELINE_SHARE: f64 = 0.5;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
+/// Number of operators from which a share of the time is for folding: no search of a huge graph itself gets far.
+const FOLDING_SHARES: [(usize, f64); 2] = [(100_000, 0.95), (30_000, 0.25)];
 
 impl Portfolio {
     /// The solvers that support an objective.
@@ -175,29 +177,44 @@ fn baselines(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result
     best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, best, context)
 }
 
-/// The best of the warm start, list schedulers, a single device and the pipeline of a linear order.
+/// The best of the warm start, folding, list schedulers, a single device and the pipeline of a linear order.
 fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
-    // This scheduler gets all of the time, so that even under a limit the result is at least as good as its own.
-    let first = if warm.is_none() { HEFT.plan(problem, context.stop()) } else { None };
-    let context = &mut context.time_slice(share);
     let mut best = announced(warm, problem, context);
-    let has_plan = best.is_some() || first.is_some();
+    let operators = problem.graph().operator_count();
+    if let Some(&(_, share)) = FOLDING_SHARES.iter().find(|&&(least, _)| operators >= least) {
+        best = folded(problem, best, &mut context.time_slice_without(problem.overhead(), share))?;
+    }
+    if best.is_none() {
+        // This scheduler gets all of the time, so that even under a limit the result is at least as good as its own.
+        let first = HEFT.plan(problem, context.stop());
+        context.keep(&mut best, first);
+    }
+    let context = &mut context.time_slice(share);
+    let has_plan = best.is_some();
     if !has_plan || context.stop().reason().is_none() {
         // Kept first, so that the simplest plan wins a tie.
         let one_device = OneDevice::plan(problem, context.stop()).ok();
         context.keep(&mut best, one_device);
     }
-    if !is_late(problem, has_plan || best.is_some(), context) {
+    if !is_late(problem, best.is_some(), context) {
         best = best_of(&[&LIST_SCHEDULES], problem, best, context)?;
     }
-    context.keep(&mut best, first);
     let is_enough =
         |plan: &Plan| context.is_enough(plan.value(), strongest_before(problem, context.stop()).value);
     if context.stop().reason().is_none() && !best.as_ref().is_some_and(is_enough) {
         let pipeline = pipeline(problem, context)?;
         context.keep(&mut best, pipeline);
     }
+    Ok(best)
+}
+
+/// The better of a plan and that of folding, which begins with it, or else with the list schedule that this portfolio makes first.
+fn folded(problem: &Problem, mut best: Option<Plan>, context: &mut Context<'_>) -> Result<Option<Plan>> {
+    context.emit(Event::Phase { name: Fold.name().into() });
+    context.warm_start = best.as_ref().map(|plan| plan.placement.clone());
+    let found = Fold.solve(problem, context)?.plan;
+    context.keep(&mut best, found);
     Ok(best)
 }
 

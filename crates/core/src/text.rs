@@ -1,4 +1,4 @@
-//! Text from inputs, made harmless before it leaves the program.
+//! Text from inputs: made harmless before it leaves the program, and the numbers in names.
 //!
 //! A name in a model, a cluster or a plan may contain any character. On a terminal some characters move the cursor,
 //! change the direction of writing or are invisible; in Markdown some are markup; in a shell some run commands.
@@ -21,6 +21,30 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// The text with every character visible: like [`visible`], but line feeds stay as they are.
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character != '\n' && is_hidden(character))
+}
+
+/// Stands for each number in the text of [`split_numbers`].
+pub const NUMBER: char = '0';
+
+/// Divides a name into its text, in which [`NUMBER`] stands for each number, and its numbers. Both are appended. A number of more
+/// than 19 digits is a hash, of which the first 19 count.
+///
+/// ```
+/// use stagewright_core::text::split_numbers;
+/// let (mut text, mut numbers) = (String::new(), Vec::new());
+/// split_numbers("decoder.layer.3.step17.hidden", &mut text, &mut numbers);
+/// assert_eq!((text.as_str(), numbers.as_slice()), ("decoder.layer.0.step0.hidden", &[3, 17][..]));
+/// ```
+pub fn split_numbers(name: &str, text: &mut String, numbers: &mut Vec<u64>) {
+    let mut rest = name;
+    while let Some(start) = rest.find(|char: char| char.is_ascii_digit()) {
+        let digits = rest[start..].find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len() - start);
+        text.push_str(&rest[..start]);
+        text.push(NUMBER);
+        numbers.push(rest[start..start + digits.min(19)].parse().unwrap_or(u64::MAX));
+        rest = &rest[start + digits..];
+    }
+    text.push_str(rest);
 }
 
 fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {

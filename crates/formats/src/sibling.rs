@@ -20,6 +20,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Plan;
+use stagewright_core::text::split_numbers;
 
 use crate::placement::{PlacementError, placement};
 
@@ -30,7 +31,6 @@ pub struct Carried {
     pub placement: Placement,
     /// Number of operators with a counterpart in the plan. Other operators are on the device of one that sends to them
     /// or reads from them, or on the first device.
-    /// from them, or on the first device.
     pub counterparts: usize,
 }
 
@@ -167,20 +167,10 @@ fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), Pl
     Ok((roles, replicas))
 }
 
-/// Splits a name into its role and its numbers.
+/// The role and the numbers of a name.
 fn split(name: &str) -> (String, Vec<u64>) {
     let (mut role, mut numbers) = (String::new(), Vec::new());
-    let mut rest = name;
-    while let Some(start) = rest.find(|char: char| char.is_ascii_digit()) {
-        let digits = rest[start..].find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len() - start);
-        role.push_str(&rest[..start]);
-        // All other digits have been removed from a role, so this one cannot be part of a name.
-        role.push('0');
-        // A number longer than any index is a hash, whose beginning suffices.
-        numbers.push(rest[start..start + digits.min(19)].parse().unwrap_or(u64::MAX));
-        rest = &rest[start + digits..];
-    }
-    role.push_str(rest);
+    split_numbers(name, &mut role, &mut numbers);
     (role, numbers)
 }
 

@@ -14,11 +14,13 @@ mod cpop;
 mod earliest_task_first;
 mod edges;
 mod exact;
+mod fold;
 mod genetic;
 mod groups;
 pub mod guidance;
 mod heft;
 pub mod instance;
+mod justify;
 mod list;
 mod moves;
 mod multilevel;
@@ -43,6 +45,7 @@ pub use cpop::CPOP;
 pub use earliest_task_first::EARLIEST_TASK_FIRST;
 pub use exact::Exact;
 pub use genetic::BRKGA;
+pub use fold::Fold;
 pub use heft::HEFT;
 pub use list::ListScheduler;
 pub use multilevel::{ClusterId, Level, MULTILEVEL, acyclic_level_of, level_of};
@@ -67,6 +70,7 @@ pub const SOLVERS: &[&dyn Solver] = &[
     &EARLIEST_TASK_FIRST,
     &SMALL_COMMUNICATION,
     &OrderSplit,
+    &Fold,
     &Exact::UNLIMITED,
     &MULTILEVEL,
     &ANNEALING,

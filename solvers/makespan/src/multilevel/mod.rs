@@ -14,6 +14,8 @@
 //! If a start is better than the result of the first descents, cycles run from both for one period, and then from the
 //! better one.
 //!
+//! At the end, forward and backward passes improve the priorities of the best schedule ([`justify`]).
+//!
 //! Every partition is simulated with the priorities of [`assigned`](super::assigned) and without priorities. The list
 //! schedules, or a warm start, take part, so the result is never worse than theirs.
 //!
@@ -29,6 +31,8 @@ mod initial;
 mod level;
 mod refinement;
 
+use std::time::Instant;
+
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -41,6 +45,7 @@ use self::coarsening::{Limits, hierarchy};
 use self::finest::Finest;
 pub use self::level::{ClusterId, Level};
 use super::instance::Instance;
+use super::justify::{self, justified};
 use super::schedule::{Best, Evaluator, Schedule, Score, is_better};
 use super::search::{Search, SearchSolver};
 use super::start::starts;
@@ -82,7 +87,7 @@ pub static MULTILEVEL: SearchSolver = SearchSolver {
     counts_simulations: false,
     starts_from_plan: true,
     begin: starts,
-    run: cycles,
+    run: cycles_and_passes,
 };
 
 /// The finest level with at most `max_clusters` clusters, or else the coarsest level reached: the colocation classes
@@ -290,11 +295,29 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 }
 
+/// Runs cycles, and then forward and backward passes that improve the priorities of the best schedule. Cycles compare schedules
+/// with priorities by the longest path: passes between them would make every other partition look worse than it is.
+fn cycles_and_passes<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
+    let begin = Instant::now();
+    search.evaluator.score(&search.best.schedule);
+    let reserve = justify::reserve(begin.elapsed(), context.stop().remaining());
+    let stop = search.goal.stop.clone();
+    let mut part = context.time_slice_without(reserve, 1.0);
+    search.goal.stop = part.stop().clone();
+    cycles(search, &mut part)?;
+    search.goal.stop = stop;
+    if !search.is_over() {
+        let found = justified(&mut search.evaluator, search.best.schedule.clone(), context.stop());
+        search.take(found, context);
+    }
+    Ok(())
+}
+
 /// Runs the first descents, then cycles until a limit applies. Cycles run in periods of ever shorter descents; there is
 /// only one period if neither time nor simulations are limited. In the first period, a start that is better than the
 /// first descents has cycles of its own beside theirs. The simulations of initial partitions count, but are not
 /// limited. O(effort · log operators) for each period.
-fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
+pub(super) fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let operators = search.instance.graph().operator_count() as u64;
     let levels = Cycles::new(search.instance, search.goal.target, search.goal.stop.clone());
     let pool = context.pool()?;

@@ -1,0 +1,302 @@
+//! Folding: plans of graphs that repeat, from plans of shorter graphs.
+//!
+//! A graph of many layers or time steps repeats itself: most values of such an axis have the same operators ([`axes`]). The
+//! folded graph leaves out the middle of the repetition ([`folded`]), so that a search reaches in a second what it does not reach
+//! in an hour on the whole graph. Its plan is unfolded ([`unfold`]): the first and the last values keep their devices, and
+//! those between repeat the steady state. Some rules of unfolding are tried on a graph of medium size, the best of them on the
+//! whole graph, and forward and backward passes improve the priorities of the best ([`justify`](super::justify)).
+//!
+//! Beside the searches, a thread makes the list schedule of the whole graph, so that no plan is worse, and its bounds.
+//!
+//! The work of operators that belong to all values becomes less in proportion to the values left, and so does the
+//! memory of the devices.
+
+mod axes;
+mod folded;
+mod unfold;
+
+use std::panic::resume_unwind;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use stagewright_core::bound::strongest_before;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::OpId;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status,
+};
+
+use self::axes::Axes;
+use self::folded::Folded;
+use self::unfold::Unfolding;
+use super::assigned;
+use super::heft::HEFT;
+use super::instance::Instance;
+use super::justify::{self, justified};
+use super::multilevel;
+use super::schedule::{Best, Evaluator, Schedule, Score, is_better, solution, solve_instance};
+use super::search::{self, Goal};
+
+/// Number of operators of the folded graph: for the first plan, which is a list schedule, and at most in later rounds.
+const FIRST_SIZE: usize = 6_000;
+const SIZES: [usize; 2] = [6_000, 20_000];
+/// Operators that a thread simulates in a second, and the number of simulations that a search needs: the graph of a round is
+/// small enough for that many.
+const SPEED: f64 = 2.5e6;
+const SIMULATIONS: f64 = 500.0;
+/// Size of the graph of a round in relation to that, in turn, and the number of rounds without a time limit.
+const FACTORS: [f64; 3] = [1.0, 0.6, 1.7];
+/// How much larger the graph is on which the rules are compared.
+const TRIAL: usize = 3;
+/// Share of the remaining time for the search of a round, and the least time for which a round begins.
+const SEARCH_SHARE: f64 = 0.5;
+const SHORTEST_SEARCH: Duration = Duration::from_millis(200);
+const LONGEST_SEARCH: Duration = Duration::from_secs(5);
+/// Number of rules that are tried on the whole graph.
+const TRIED: usize = 2;
+/// Share of the time for what runs beside the searches.
+const BESIDE_SHARE: f64 = 0.75;
+
+/// Plans of repetitive graphs by folding.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Fold;
+
+impl Solver for Fold {
+    fn name(&self) -> &'static str {
+        "fold"
+    }
+
+    fn summary(&self) -> &'static str {
+        "plans of a shortened graph, unfolded along layers and time steps (makespan)"
+    }
+
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        crate::unsupported(objective)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { starts_from_plan: true, depends_on_seed: true, ..Capabilities::default() }
+    }
+
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        solve_instance(self.name(), problem, |instance| {
+            let axes = Axes::new(instance);
+            let Some(first) = Folded::new(instance, &axes, FIRST_SIZE) else {
+                let bound = strongest_before(problem, context.stop());
+                let reason = "no numbers in the names of operators show a repetition".into();
+                let stop = context.stop().reason();
+                return Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason));
+            };
+            let left = context.stop().remaining().map(|left| left.mul_f64(BESIDE_SHARE));
+            let (stop, needs_start) = (context.stop().within(left), context.warm_start.is_none());
+            // What does not depend on the folded graphs, and the plan that is the least to expect.
+            let beside = move || {
+                let plan = if needs_start { HEFT.plan(problem, &stop) } else { None };
+                strongest_before(problem, &stop);
+                plan
+            };
+            let best = if context.threads() > 1 {
+                thread::scope(|scope| {
+                    let beside = scope.spawn(beside);
+                    let mut search = Search::new(instance, &axes, context);
+                    search.rounds(&first, context)?;
+                    search.take_plan(beside.join().unwrap_or_else(|panic| resume_unwind(panic)), context);
+                    Ok::<_, SolveError>(search.finished(context))
+                })
+            } else {
+                let plan = beside();
+                let mut search = Search::new(instance, &axes, context);
+                search.take_plan(plan, context);
+                search.rounds(&first, context)?;
+                Ok(search.finished(context))
+            }?;
+            let bound = strongest_before(problem, context.stop());
+            solution(self.name(), instance, best, bound, context)
+        })
+    }
+}
+
+/// What remains between the rounds.
+struct Search<'s, 'p> {
+    instance: &'s Instance<'p>,
+    axes: &'s Axes,
+    evaluator: Evaluator<'s, 'p>,
+    best: Option<Best>,
+    /// The longest time that unfolding and simulating the whole graph took.
+    longest: Duration,
+    /// Time of the solve, if it is limited.
+    time: Option<Duration>,
+}
+
+impl<'s, 'p> Search<'s, 'p> {
+    /// Begins with the warm start, if there is one.
+    fn new(instance: &'s Instance<'p>, axes: &'s Axes, context: &Context<'_>) -> Search<'s, 'p> {
+        let mut evaluator = Evaluator::without_tails(instance);
+        let warm = context.warm_start.as_ref().map(|warm| Schedule::of_placement(instance, warm));
+        let warm = warm.filter(|warm| instance.admits(&warm.device_of));
+        let best = warm.map(|schedule| Best { score: evaluator.score(&schedule), schedule });
+        Search { instance, axes, evaluator, best, longest: Duration::ZERO, time: context.stop().remaining() }
+    }
+
+    /// Unfolds a list schedule of the first folded problem, and then the plans that searches of others find in the time.
+    fn rounds(&mut self, first: &Folded<'_>, context: &mut Context<'_>) -> Result<(), SolveError> {
+        self.first(first, context)?;
+        for round in 0.. {
+            let reserve = justify::reserve(self.longest, self.time);
+            let is_last = match context.stop().remaining() {
+                Some(left) => left.saturating_sub(reserve).mul_f64(SEARCH_SHARE) < SHORTEST_SEARCH,
+                None => round >= FACTORS.len(),
+            };
+            if is_last || context.stop().reason().is_some() {
+                break;
+            }
+            self.round(round, reserve, context)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a plan that was found beside the rounds, if it is the best.
+    fn take_plan(&mut self, plan: Option<Plan>, context: &mut Context<'_>) {
+        let Some(plan) = plan else { return };
+        let score = Score { lack: 0.0, makespan: plan.value() };
+        if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
+            self.keep(Best { score, schedule: Schedule::of_placement(self.instance, &plan.placement) }, context);
+        }
+    }
+
+    /// The best schedule, with improved priorities.
+    fn finished(mut self, context: &mut Context<'_>) -> Option<Best> {
+        let best = self.best.take()?;
+        // A pass that has begun ends.
+        let left = context.stop().remaining().map(|left| left.saturating_sub(self.longest));
+        let found = justified(&mut self.evaluator, best.schedule.clone(), &context.stop().within(left));
+        self.best = Some(best);
+        self.keep(found, context);
+        self.best
+    }
+
+    /// Unfolds a list schedule of a folded problem.
+    fn first(&mut self, folded: &Folded<'_>, context: &mut Context<'_>) -> Result<(), SolveError> {
+        let instance = Instance::new(&folded.problem);
+        match HEFT.best(&mut Evaluator::without_tails(&instance), context.stop()) {
+            Some(best) => self.unfold(folded, &best.schedule.device_of, context),
+            None => Ok(()),
+        }
+    }
+
+    /// Searches a folded problem and unfolds its plan.
+    fn round(
+        &mut self,
+        round: usize,
+        reserve: Duration,
+        context: &mut Context<'_>,
+    ) -> Result<(), SolveError> {
+        let left = context.stop().remaining().map(|left| left.saturating_sub(reserve));
+        let seconds = left.map(|left| left.mul_f64(SEARCH_SHARE).min(LONGEST_SEARCH).as_secs_f64());
+        let share = seconds.zip(left).map_or(1.0, |(seconds, left)| seconds / left.as_secs_f64().max(seconds));
+        let mut part = context.time_slice_without(reserve, share);
+        part.shift_seed(round as u64);
+        let mut part = part.for_auxiliary();
+        let seconds = seconds.unwrap_or(f64::INFINITY);
+        let size = seconds * part.threads() as f64 * SPEED / SIMULATIONS * FACTORS[round % FACTORS.len()];
+        let size = (size as usize).clamp(SIZES[0], SIZES[1]);
+        let Some(folded) = &Folded::new(self.instance, self.axes, size) else { return Ok(()) };
+        let instance = Instance::new(&folded.problem);
+        let mut evaluator = Evaluator::without_tails(&instance);
+        let Some(best) = HEFT.best(&mut evaluator, part.stop()) else { return Ok(()) };
+        evaluator.find_tails(part.stop());
+        let goal = Goal { target: 0.0, stop: part.stop().clone() };
+        let starts = vec![best.clone()];
+        let mut search = search::Search { instance: &instance, evaluator, starts, best, goal };
+        let start = search.best.score;
+        multilevel::cycles(&mut search, &mut part)?;
+        if round > 0 && !is_better(search.best.score, start) {
+            return Ok(());
+        }
+        let found = search.best.schedule.device_of;
+        self.unfold(folded, &found, context)
+    }
+
+    /// Keeps the plan that the best rules make of the plan of a folded problem, if it is the best.
+    fn unfold(
+        &mut self,
+        folded: &Folded<'_>,
+        device_of: &[DeviceId],
+        context: &mut Context<'_>,
+    ) -> Result<(), SolveError> {
+        let wanted = TRIAL * folded.kept.len();
+        let ranked = match Folded::new(self.instance, self.axes, wanted) {
+            Some(trial) => {
+                let instance = Instance::new(&trial.problem);
+                let fresh = Evaluator::without_tails(&instance);
+                ranked(folded, &fresh, context, |unfolding| {
+                    let values = folded.values_in(&trial, unfolding);
+                    folded.unfold(&instance, trial.kept.iter().copied(), device_of, &values)
+                })?
+            }
+            // The whole graph is hardly larger.
+            None => ranked(folded, &self.evaluator, context, |unfolding| {
+                self.unfolded(folded, device_of, unfolding)
+            })?,
+        };
+        for unfolding in ranked.into_iter().take(TRIED) {
+            let is_over = context.stop().reason().is_some()
+                || context.stop().remaining().is_some_and(|left| left < self.longest);
+            if is_over && self.best.is_some() {
+                break;
+            }
+            let begin = Instant::now();
+            let schedule = by_rank(self.instance, self.unfolded(folded, device_of, unfolding));
+            let found = Best { score: self.evaluator.score(&schedule), schedule };
+            self.longest = self.longest.max(begin.elapsed());
+            self.keep(found, context);
+        }
+        Ok(())
+    }
+
+    /// The devices of all operators by a rule.
+    fn unfolded(&self, folded: &Folded<'_>, device_of: &[DeviceId], unfolding: Unfolding) -> Vec<DeviceId> {
+        let operators = self.instance.graph().operators();
+        folded.unfold(self.instance, operators, device_of, &folded.values(unfolding))
+    }
+
+    fn keep(&mut self, found: Best, context: &mut Context<'_>) {
+        if self.best.as_ref().is_none_or(|best| is_better(found.score, best.score)) {
+            if found.score.fits() {
+                context.emit(Event::Incumbent { value: found.score.makespan });
+            }
+            self.best = Some(found);
+        }
+    }
+}
+
+/// The rules, the one with the best schedule first.
+fn ranked<'s, 'p>(
+    folded: &Folded<'_>,
+    fresh: &Evaluator<'s, 'p>,
+    context: &Context<'_>,
+    devices: impl Fn(Unfolding) -> Vec<DeviceId> + Sync,
+) -> Result<Vec<Unfolding>, SolveError> {
+    let candidates = Unfolding::candidates(folded.longest());
+    let stop = context.stop();
+    let score = |evaluator: &mut Evaluator<'s, 'p>, unfolding: &Unfolding| -> Score {
+        match stop.reason() {
+            Some(_) => Score::WORST,
+            None => evaluator.score(&by_rank(evaluator.instance(), devices(*unfolding))),
+        }
+    };
+    let scores: Vec<Score> =
+        context.in_pool(|| candidates.par_iter().map_init(|| fresh.clone(), score).collect())?;
+    let mut ranked: Vec<(Score, Unfolding)> = scores.into_iter().zip(candidates).collect();
+    ranked.sort_by(|a, b| a.0.lack.total_cmp(&b.0.lack).then(a.0.makespan.total_cmp(&b.0.makespan)));
+    Ok(ranked.into_iter().map(|(_, unfolding)| unfolding).collect())
+}
+
+/// The schedule of an assignment with priorities by the longest path to the end.
+fn by_rank(instance: &Instance<'_>, device_of: Vec<DeviceId>) -> Schedule {
+    let order: Vec<OpId> = assigned::order(instance, &device_of);
+    Schedule::by_order(device_of, &order)
+}

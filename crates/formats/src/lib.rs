@@ -58,6 +58,7 @@ pub mod notation;
 pub mod onnx;
 pub mod openvino;
 pub mod options;
+mod packed;
 pub mod pins;
 pub mod pipedream;
 pub mod piper;
@@ -87,6 +88,7 @@ pub use joint::{import_joint_plan, is_joint_plan, write_joint_plan};
 pub use local::{import_local_plan, write_local_plan};
 pub use native::write_graph;
 pub use notation::{Notation, read_json, read_toml};
+pub use packed::write_packed;
 pub use options::{Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 pub use pins::{expand_pins, import_pins, matching};
 pub use piper::{import_piper, is_piper};
@@ -104,6 +106,8 @@ use crate::code::{F006, F011};
 pub enum Format {
     /// `stagewright.graph/2` or `stagewright.graph/1`.
     Native,
+    /// `stagewright.graph-packed/1`: the native format in columns, as MessagePack.
+    Packed,
     /// JSON of the package of "Efficient Algorithms for Device Placement of DNN Graph Operators" (NeurIPS
     /// 2020).
     Reference,
@@ -190,6 +194,14 @@ pub const FORMATS: &[FormatEntry] = &[
         options: &[],
         detect: native::detect,
         import: Import::Bytes(native::import),
+    },
+    FormatEntry {
+        format: Format::Packed,
+        name: "packed",
+        description: "stagewright.graph-packed/1 MessagePack",
+        options: &[],
+        detect: packed::detect,
+        import: Import::Bytes(packed::import),
     },
     FormatEntry {
         format: Format::Reference,

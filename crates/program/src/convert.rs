@@ -7,7 +7,7 @@ use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
 use stagewright::core::graph::Graph;
 use stagewright::formats::{
-    Format, Notation, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
+    Format, Notation, detect, import_cluster, write_cluster, write_graph, write_packed, write_plan, write_reference,
 };
 use stagewright::structure::write_structure;
 use stagewright::structures;
@@ -16,7 +16,7 @@ use stagewright::tasks::{Kind, PlanFile};
 use super::args::ConvertArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::files::{self, Input, Opened, at_most_one_standard, is_standard, read};
+use super::files::{self, Input, Opened, at_most_one_standard, read};
 use super::model_options::{Kept, model_options};
 use super::{output, resolve};
 
@@ -27,34 +27,32 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit> {
         arguments.plan_of.as_deref(),
     ])?;
     files::outputs(&[("OUT", Some(&arguments.output))])?;
-    let text = text(arguments)?;
-    if is_standard(&arguments.output) {
-        output::data(&text)?;
-    } else {
-        files::write(&arguments.output, &text)?;
-    }
+    let content = content(arguments)?;
+    files::write_with(&arguments.output, |file| file.write_all(&content))?;
     Ok(Exit::Done)
 }
 
 /// Converts the input to the requested notation.
-fn text(arguments: &ConvertArguments) -> Result<String> {
+fn content(arguments: &ConvertArguments) -> Result<Vec<u8>> {
     if let Some(model) = &arguments.plan_of {
         let input = read(&arguments.input)?;
         let plan = PlanFile::read(Kind::Placement, &input.label, &input.bytes)?;
         let (_, model) = resolve::model(model, &arguments.import, Kept::of(&plan))?;
-        return Ok(write_plan(&resolve::placed(plan, &model, None)?));
+        return Ok(write_plan(&resolve::placed(plan, &model, None)?).into_bytes());
     }
     let any = arguments.import.0.text("format").is_none();
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {
-        return cluster_text(&label, cluster, arguments);
+        return cluster_text(&label, cluster, arguments).map(String::into_bytes);
     }
     match resolve::opened(&arguments.input)? {
         Opened::Memory(input) if any && is_cluster(&input) => {
             let cluster = import_cluster(&input.label, &input.bytes)?;
-            cluster_text(&input.label, cluster, arguments)
+            cluster_text(&input.label, cluster, arguments).map(String::into_bytes)
         }
-        opened if is_structure_wanted(&opened, arguments) => structure_text(opened, arguments),
-        opened => model_text(opened, arguments),
+        opened if is_structure_wanted(&opened, arguments) => {
+            structure_text(opened, arguments).map(String::into_bytes)
+        }
+        opened => model(opened, arguments),
     }
 }
 
@@ -107,7 +105,7 @@ fn cluster_text(label: &str, cluster: ClusterDocument, arguments: &ConvertArgume
 }
 
 /// Converts a model to the requested notation.
-pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
+pub(super) fn model(opened: Opened, arguments: &ConvertArguments) -> Result<Vec<u8>> {
     let (label, model) = resolve::opened_model(opened, &model_options(&arguments.import, Kept::default())?)?;
     let mut model = model.graph;
     if let Some(path) = &arguments.cluster {
@@ -116,14 +114,16 @@ pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result
     let to = match arguments.to.as_deref() {
         Some(to) => to,
         None if extension_is(&arguments.output, "toml") => "toml",
+        None if is_packed(&arguments.output) => "packed",
         None => "native",
     };
     let graph = Graph::from_document(model).map_err(|error| CliError::graph(&label, &error))?;
     match to {
-        "native" | "json" => Ok(write_graph(graph.document())),
-        "reference" => Ok(write_reference(&label, graph.document())?),
+        "native" | "json" => Ok(write_graph(graph.document()).into_bytes()),
+        "packed" => Ok(write_packed(graph.document())),
+        "reference" => Ok(write_reference(&label, graph.document())?.into_bytes()),
         "toml" => match &graph.document().cluster {
-            Some(cluster) => cluster_text(&label, cluster.clone(), arguments),
+            Some(cluster) => cluster_text(&label, cluster.clone(), arguments).map(String::into_bytes),
             None => {
                 Err(CliError::new(U002, "only clusters can be written as TOML, and the model contains none")
                     .at(label.clone())
@@ -133,13 +133,18 @@ pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result
         other => Err(no_conversion(
             other,
             "a model",
-            "native or reference, structure for a language model, or toml for its cluster",
+            "native, packed or reference, structure for a language model, or toml for its cluster",
         )),
     }
 }
 
 fn no_conversion(to: &str, what: &str, known: &str) -> CliError {
     CliError::new(U005, format!("{what} cannot be written as `{to}`")).at("--to").help(format!("use {known}"))
+}
+
+/// Whether a model in a file of this name is packed.
+pub(super) fn is_packed(path: &Path) -> bool {
+    extension_is(path, "msgpack")
 }
 
 fn extension_is(path: &Path, extension: &str) -> bool {

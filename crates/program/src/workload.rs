@@ -4,7 +4,7 @@ use std::path::Path;
 
 use stagewright::core::document::GraphDocument;
 use stagewright::core::problem::Problem;
-use stagewright::formats::write_graph;
+use stagewright::formats::{write_graph, write_packed};
 use stagewright::report::table::{WorkloadRow, workloads};
 use stagewright::report::units::flop;
 use stagewright::text::quoted;
@@ -13,9 +13,10 @@ use stagewright::train::{Instance, Recipe, instance};
 use stagewright::workloads::{FAMILIES, Family, Figures, Optimizer, Options, Size, Sizes, family};
 
 use super::args::WorkloadArguments;
+use super::convert::is_packed;
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::files::{self, is_standard};
+use super::files;
 use super::{output, resolve};
 
 /// Maximum number of random problems from a recipe, which are written one per file.
@@ -86,10 +87,12 @@ pub(super) fn graph(family: &dyn Family, arguments: &WorkloadArguments) -> Resul
 fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit> {
     let graph = graph(family, arguments)?;
     let figures = Figures::new(&graph, arguments.precision);
-    let text = write_graph(&graph);
     match &arguments.out {
-        Some(path) if !is_standard(path) => files::write(path, &text)?,
-        _ => output::data(&text)?,
+        Some(path) if is_packed(path) => {
+            files::write_with(path, |file| file.write_all(&write_packed(&graph)))?;
+        }
+        Some(path) => files::write(path, &write_graph(&graph))?,
+        None => output::data(&write_graph(&graph))?,
     }
     output::note(&format!(
         "{}: {} operators, {} tensors, {} parameters, {}",

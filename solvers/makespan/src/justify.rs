@@ -46,9 +46,10 @@ pub(super) fn justified(evaluator: &mut Evaluator<'_, '_>, schedule: Schedule, s
         let order = backward(instance, &best.schedule.device_of, &ends);
         let schedule = Schedule::by_order(best.schedule.device_of.clone(), &order);
         let score = evaluator.score(&schedule);
-        let enough = score.lack < best.score.lack || score.makespan < BETTER * best.score.makespan;
-        idle = if enough { 0 } else { idle + 1 };
-        if is_better(score, best.score) {
+        let is_enough = score.lack < best.score.lack || score.makespan < BETTER * best.score.makespan;
+        let is_new = is_better(score, best.score);
+        idle = if is_new && is_enough { 0 } else { idle + 1 };
+        if is_new {
             best = Best { score, schedule };
         }
     }
@@ -138,4 +139,57 @@ fn backward(instance: &Instance<'_>, device_of: &[DeviceId], ends: &Keyed<OpId, 
     let mut order = graph.topological().to_vec();
     order.sort_by(|&a, &b| done[b].total_cmp(&done[a]));
     order
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::Execution;
+    use stagewright_core::objective::Objective;
+    use stagewright_testing::random::{self, Size};
+
+    use super::*;
+    use crate::heft::HEFT;
+
+    #[test]
+    fn passes_keep_devices_and_never_make_a_schedule_longer() {
+        let mut shorter = 0;
+        for number in 0..200 {
+            let size = Size { operators: 40, devices: 4, groups: number % 2 == 0 };
+            let objective = Objective::Makespan { execution: Execution::Ports };
+            let problem = random::problem(number, size).with_objective(objective).expect("an objective");
+            let instance = Instance::new(&problem);
+            if instance.impossible().is_some() {
+                continue;
+            }
+            let mut evaluator = Evaluator::new(&instance);
+            let Some(start) = HEFT.best(&mut evaluator, &Stop::never()) else { continue };
+            let found = justified(&mut evaluator, start.schedule.clone(), &Stop::never());
+            assert_eq!(found.schedule.device_of, start.schedule.device_of, "{number}");
+            assert!(found.score <= start.score, "{number}");
+            assert_eq!(evaluator.score(&found.schedule), found.score, "{number}");
+            shorter += u32::from(found.score.makespan < start.score.makespan);
+        }
+        assert!(shorter >= 5, "{shorter} of 200 schedules became shorter");
+    }
+
+    #[test]
+    fn an_order_from_the_end_is_a_topological_order() {
+        for number in 0..100 {
+            let size = Size { operators: 30, devices: 3, groups: false };
+            let objective = Objective::Makespan { execution: Execution::Ports };
+            let problem = random::problem(number, size).with_objective(objective).expect("an objective");
+            let instance = Instance::new(&problem);
+            if instance.impossible().is_some() {
+                continue;
+            }
+            let graph = problem.graph();
+            let device_of: Vec<DeviceId> = graph.operators().map(|op| instance.homes(op)[0]).collect();
+            let order = backward(&instance, &device_of, &Keyed::filled(1.0, graph.operator_count()));
+            let mut place = vec![0; order.len()];
+            order.iter().enumerate().for_each(|(index, op)| place[op.index()] = index);
+            for op in graph.operators() {
+                assert!(graph.successors(op).iter().all(|next| place[op.index()] < place[next.index()]));
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use petgraph::algo::toposort;
 use petgraph::unionfind::UnionFind;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
@@ -376,13 +377,12 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, Gr
             ("bytes_moved", operator.bytes_moved.unwrap_or(0.0)),
             ("launches", operator.launches.unwrap_or(0.0)),
         ];
-        let measured = operator.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
-        for (field, value) in
-            fields.into_iter().map(|(field, value)| (field.to_owned(), value)).chain(measured)
-        {
-            check_number(value, &field, || {
-                (format!("operator `{}`", operator.name), format!("operators[{index}]"))
-            })?;
+        let owner = || (format!("operator `{}`", operator.name), format!("operators[{index}]"));
+        for (field, value) in fields {
+            check_number(value, || field.to_owned(), owner)?;
+        }
+        for (class, &value) in &operator.seconds {
+            check_number(value, || format!("seconds.{class}"), owner)?;
         }
         for (kernel, document) in operator.kernels.iter().enumerate() {
             for (field, value) in document.dimensions() {
@@ -400,12 +400,16 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, Gr
     Ok(names)
 }
 
-fn check_number(value: f64, field: &str, owner: impl FnOnce() -> (String, String)) -> Result<(), GraphError> {
+fn check_number(
+    value: f64,
+    field: impl FnOnce() -> String,
+    owner: impl FnOnce() -> (String, String),
+) -> Result<(), GraphError> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
-    let (owner, path) = owner();
-    Err(GraphError::BadNumber { owner, path: format!("{path}.{field}"), field: field.into(), value })
+    let ((owner, path), field) = (owner(), field());
+    Err(GraphError::BadNumber { owner, path: format!("{path}.{field}"), field, value })
 }
 
 /// The pins of every tensor, producer first.
@@ -413,15 +417,21 @@ fn resolve_pins(document: &GraphDocument, names: &FxHashMap<&str, OpId>) -> Resu
     let total: usize = document.tensors.iter().map(|tensor| tensor.consumers.len() + 1).sum();
     check_size("pins", total)?;
     let mut pins: Vec<(TensorId, OpId)> = Vec::with_capacity(total);
+    // Looking up the names takes most of the time.
+    let of_tensor = |tensor: &'_ TensorDocument| -> Vec<Option<OpId>> {
+        let all = std::iter::once(&tensor.producer).chain(&tensor.consumers);
+        all.map(|name| names.get(name.as_str()).copied()).collect()
+    };
+    let found: Vec<Option<OpId>> = document.tensors.par_iter().flat_map_iter(of_tensor).collect();
+    let mut found = found.into_iter();
     // The last tensor that named each operator, to find repetitions without sorting.
     let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
     for (index, tensor) in document.tensors.iter().enumerate() {
         let mut producer = None;
-        let measured = tensor.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
-        for (field, value) in std::iter::once(("bytes".to_owned(), tensor.bytes)).chain(measured) {
-            check_number(value, &field, || {
-                (format!("the tensor of `{}`", tensor.producer), format!("tensors[{index}]"))
-            })?;
+        let owner = || (format!("the tensor of `{}`", tensor.producer), format!("tensors[{index}]"));
+        check_number(tensor.bytes, || "bytes".to_owned(), owner)?;
+        for (class, &value) in &tensor.seconds {
+            check_number(value, || format!("seconds.{class}"), owner)?;
         }
         let roles = std::iter::once(("producer", &tensor.producer))
             .chain(tensor.consumers.iter().map(|name| ("consumer", name)));
@@ -430,7 +440,7 @@ fn resolve_pins(document: &GraphDocument, names: &FxHashMap<&str, OpId>) -> Resu
                 0 => format!("tensors[{index}].producer"),
                 _ => format!("tensors[{index}].consumers[{}]", position - 1),
             };
-            let Some(&op) = names.get(name.as_str()) else {
+            let Some(op) = found.next().flatten() else {
                 return Err(GraphError::UnknownOperator {
                     at: index,
                     path: path(),
@@ -467,7 +477,7 @@ fn resolve_readers(
     let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
     for (index, parameter) in document.parameters.iter().enumerate() {
         for (field, value) in [("bytes", parameter.bytes), ("optimizer_bytes", parameter.optimizer_bytes)] {
-            check_number(value, field, || {
+            check_number(value, || field.to_owned(), || {
                 (format!("the parameter `{}`", parameter.name), format!("parameters[{index}]"))
             })?;
         }
@@ -507,12 +517,13 @@ fn colocation_classes(
             joined.union(pair[0].1.0, pair[1].1.0);
         }
     }
-    let mut number: FxHashMap<u32, ClassId> = FxHashMap::default();
+    let mut number: Vec<Option<ClassId>> = vec![None; document.operators.len()];
+    let mut classes = ClassId::first(document.operators.len());
     let mut class_of = Keyed::default();
     let mut members = Vec::with_capacity(document.operators.len());
     for op in OpId::first(document.operators.len()) {
-        let fresh = ClassId::new(number.len());
-        let class = *number.entry(joined.find(op.0)).or_insert(fresh);
+        let first = &mut number[joined.find_mut(op.0) as usize];
+        let class = *first.get_or_insert_with(|| classes.next().expect("no more classes than operators"));
         class_of.push(class);
         members.push((class, op));
     }

@@ -311,7 +311,7 @@ pub(crate) struct ConvertArguments {
     /// Output file; - is standard output
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
-    /// Output format: native or reference for a model, json or toml for a cluster [default: native; by OUT's extension; for
+    /// Output format: native, packed or reference for a model, json or toml for a cluster [default: native; by OUT's extension; for
     /// a language model its structure, and with native its graph]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<String>,
@@ -488,7 +488,7 @@ pub(crate) struct WorkloadArguments {
     /// Number of random problems
     #[arg(long, value_name = "N", requires = "recipe", help_heading = "Random problems")]
     pub(crate) count: Option<u64>,
-    /// Write the graph to a file, or the random problems into a folder
+    /// Write the graph to a file, packed if its name ends in .msgpack, or the random problems into a folder
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(crate) out: Option<PathBuf>,
 }

@@ -40,7 +40,7 @@ pub(super) fn text(library: &Library, entry: &Entry, published: Option<&Path>) -
                 return Err(not_a(entry, "convert"));
             };
             let input = files::unpack(format!("data/models/{export}"), bytes.to_vec())?;
-            Ok(convert::model_text(Opened::Memory(input), &arguments)?.into_bytes())
+            convert::model(Opened::Memory(input), &arguments)
         }
         Source::File { file, .. } => library.file(file).map(|input| input.bytes),
         Source::Published { published: file, from } => match published {

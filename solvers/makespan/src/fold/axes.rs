@@ -170,7 +170,7 @@ fn mixed(number: u64) -> u64 {
 }
 
 /// The longest sections from the first value on; values without a repetition are sections of their own.
-fn sections(operators: &[u64], work: &[f64]) -> Vec<Section> {
+pub(super) fn sections(operators: &[u64], work: &[f64]) -> Vec<Section> {
     let is_alike = |a: usize, b: usize| {
         operators[a] == operators[b]
             && work[a] <= MOST_CHANGE * work[b]

@@ -170,8 +170,8 @@ impl<'s, 'p> Search<'s, 'p> {
     /// The best schedule, with improved priorities.
     fn finished(mut self, context: &mut Context<'_>) -> Option<Best> {
         let best = self.best.take()?;
-        // A pass that has begun ends.
-        let left = context.stop().remaining().map(|left| left.saturating_sub(self.longest));
+        // A pass that has begun ends, and the plan is evaluated once more.
+        let left = context.stop().remaining().map(|left| left.saturating_sub(2 * self.longest));
         let found = justified(&mut self.evaluator, best.schedule.clone(), &context.stop().within(left));
         self.best = Some(best);
         self.keep(found, context);
@@ -300,3 +300,6 @@ fn by_rank(instance: &Instance<'_>, device_of: Vec<DeviceId>) -> Schedule {
     let order: Vec<OpId> = assigned::order(instance, &device_of);
     Schedule::by_order(device_of, &order)
 }
+
+#[cfg(test)]
+mod tests;

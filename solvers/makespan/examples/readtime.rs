@@ -1,0 +1,31 @@
+use std::time::Instant;
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::*;
+use stagewright_core::graph::Graph;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let t = Instant::now();
+    let bytes = std::fs::read(&args[0]).unwrap();
+    println!("file {:?}", t.elapsed());
+    let t = Instant::now();
+    let graph: GraphDocument = serde_json::from_slice(&bytes).unwrap();
+    println!("json {:?}", t.elapsed());
+    drop(bytes);
+    let t = Instant::now();
+    let copy = graph.clone();
+    println!("clone {:?}", t.elapsed());
+    drop(copy);
+    let cluster: ClusterDocument = serde_json::from_str(&std::fs::read_to_string(&args[1]).unwrap()).unwrap();
+    let cluster = Cluster::from_document(cluster).unwrap();
+    let t = Instant::now();
+    let graph = Graph::from_document(graph).unwrap();
+    println!("graph {:?}", t.elapsed());
+    let t = Instant::now();
+    let problem = Problem::new(graph, cluster, Objective::Makespan { execution: Execution::Ports }).unwrap();
+    println!("problem {:?}", t.elapsed());
+    let t = Instant::now();
+    let _ = stagewright_makespan::instance::Instance::new(&problem);
+    println!("instance {:?}", t.elapsed());
+}

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving judge-candidates judge-costs exam-costs learned-costs growth-serving reproduce policy systems
+.PHONY: rust setup demo test wheel build-cuda test-runtimes screenshot lint fmt doc site bench-published-makespan bench-iopddl bench-joint bench-limits judge-local judge-joint judge-serving judge-candidates judge-costs exam-costs learned-costs growth-serving bench-scale reproduce policy systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -136,8 +136,8 @@ site: doc
 
 # Suites of data/suites by their targets: the free splits and the latency of the published instances; free splits of built-in
 # workloads; training graphs of about 1, 10, 50 and 80 thousand operators; training steps under dataflow execution; the tables of
-# the field's papers by solvers that learn nothing; searches from the plan of a small sibling, an hour and a half; and the learned
-# policy, three hours. OPTIONS="--jobs 2" are options of `stagewright bench`.
+# the field's papers by solvers that learn nothing; searches from the plan of a small sibling, an hour and a half; steps of 100,000 to
+# a million operators, half an hour; and the learned policy, three hours. OPTIONS="--jobs 2" are options of `stagewright bench`.
 bench: SUITES := reference-throughput
 bench-free: SUITES := reference-free
 bench-latency: SUITES := reference-latency
@@ -148,6 +148,8 @@ bench-gdp: SUITES := gdp-2 gdp-4 gdp-8
 bench-placeto: SUITES := placeto
 bench-hsdag: SUITES := hsdag
 bench-siblings: SUITES := siblings siblings-free
+bench-huge: SUITES := huge
+bench-huge: target/scale/deepseek-experts.msgpack
 bench-policy: SUITES := policy-steps policy-small policy-throughput policy-large
 
 # The field's learned systems on small models and on held-out families: a night, or half as long with JOBS=2 on two cores. The
@@ -161,11 +163,23 @@ bench-systems-large: SUITES := systems-2 systems-4 systems-8 systems-calls-2 sys
 
 OPTIONS ?=
 SUITE_TARGETS := bench bench-free bench-latency bench-own-free bench-large bench-makespan bench-gdp bench-placeto bench-hsdag \
-  bench-siblings bench-policy bench-systems bench-systems-large
+  bench-siblings bench-huge bench-policy bench-systems bench-systems-large
 .PHONY: $(SUITE_TARGETS)
 $(SUITE_TARGETS): setup
 	$(CARGO) build --release --bin stagewright
 	for suite in $(SUITES); do target/release/stagewright bench $(OPTIONS) data/suites/$$suite.toml || exit; done
+
+# A training step like DeepSeek-V3's with an operator for each of 256 experts a layer, 272,185 operators.
+target/scale/deepseek-experts.msgpack: setup
+	mkdir -p $(@D)
+	$(CARGO) build --release --bin stagewright
+	target/release/stagewright convert data/configurations/deepseek-v3 $@ --to packed --cluster 64xa100 --expert-group 1 --phase training --batch 4 \
+	  --sequence 512 --set hidden=1024 --set expert_ffn=256 --set ffn=2048
+
+# Reading, planning and memory of steps of 10,000 to 1,000,000 operators: five minutes after the build. Writes target/scale.csv
+# and .svg.
+bench-scale: setup
+	$(CARGO) bench --no-default-features --bench scale
 
 # Instances of the contest on intra-operator parallelism: up to five minutes each, without HiGHS and candle.
 bench-iopddl: rust

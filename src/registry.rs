@@ -10,8 +10,8 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
-    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, Exact, Fold, HEFT, MULTILEVEL, OrderSplit,
-    PEFT, RANDOM_PLACEMENTS, SMALL_COMMUNICATION, TABU,
+    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, Exact, Fold, HEFT, MULTILEVEL,
+    OrderSplit, PEFT, RANDOM_PLACEMENTS, SMALL_COMMUNICATION, TABU,
 };
 use stagewright_search::anchored::AnchoredEffort;
 use stagewright_search::latency::bound::{self, CallChains};

@@ -12,7 +12,9 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::instance::Instance;
-use stagewright_makespan::{ANNEALING, Exact, Fold, HEFT, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned};
+use stagewright_makespan::{
+    ANNEALING, Exact, Fold, HEFT, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned,
+};
 use stagewright_search::dpl;
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 

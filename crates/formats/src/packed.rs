@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use stagewright_core::document::{
-    BatchDocument, CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument,
-    ParameterDocument, TensorDocument,
+    BatchDocument, CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument,
+    OperatorDocument, ParameterDocument, TensorDocument,
 };
 use stagewright_core::text::{NUMBER, split_numbers};
 
@@ -138,12 +138,8 @@ impl PackedDocument {
             operators.name.push(table.index(&operator.name));
             operators.colocation.push(table.optional(operator.colocation.as_deref()));
             operators.layer.push(table.optional(operator.layer.as_deref()));
-            let other = OperatorDocument {
-                name: String::new(),
-                colocation: None,
-                layer: None,
-                ..operator.clone()
-            };
+            let other =
+                OperatorDocument { name: String::new(), colocation: None, layer: None, ..operator.clone() };
             operators.other.push(place(&mut known, &mut operators.others, other));
         }
         let mut tensors = Tensors::default();
@@ -187,12 +183,12 @@ impl PackedDocument {
         if [operators.colocation.len(), operators.layer.len(), operators.other.len()] != [count; 3] {
             return Err("operators");
         }
-        let operator = |at: usize| {
-            let other = operators.others.get(operators.other[at] as usize)?;
+        let operator = |index: usize| {
+            let other = operators.others.get(operators.other[index] as usize)?;
             Some(OperatorDocument {
-                name: names.get(operators.name[at])?,
-                colocation: names.optional(operators.colocation[at])?,
-                layer: names.optional(operators.layer[at])?,
+                name: names.get(operators.name[index])?,
+                colocation: names.optional(operators.colocation[index])?,
+                layer: names.optional(operators.layer[index])?,
                 ..other.clone()
             })
         };
@@ -201,12 +197,13 @@ impl PackedDocument {
         if lengths != [count_of_tensors; 3] || tensors.first.is_empty() {
             return Err("tensors");
         }
-        let tensor = |at: usize| {
-            let other = tensors.others.get(tensors.other[at] as usize)?;
-            let consumers = tensors.consumers.get(tensors.first[at] as usize..tensors.first[at + 1] as usize)?;
+        let tensor = |index: usize| {
+            let other = tensors.others.get(tensors.other[index] as usize)?;
+            let consumers =
+                tensors.consumers.get(tensors.first[index] as usize..tensors.first[index + 1] as usize)?;
             Some(TensorDocument {
-                name: names.optional(tensors.name[at])?,
-                producer: names.get(tensors.producer[at])?,
+                name: names.optional(tensors.name[index])?,
+                producer: names.get(tensors.producer[index])?,
                 consumers: consumers.iter().map(|&name| names.get(name)).collect::<Option<_>>()?,
                 bytes: other.bytes,
                 seconds: other.seconds.clone(),
@@ -218,8 +215,17 @@ impl PackedDocument {
         };
         Ok(GraphDocument {
             operators: (0..count).into_par_iter().map(operator).collect::<Option<_>>().ok_or("operators")?,
-            tensors: (0..count_of_tensors).into_par_iter().map(tensor).collect::<Option<_>>().ok_or("tensors")?,
-            parameters: self.parameters.into_iter().map(parameter).collect::<Option<_>>().ok_or("parameters")?,
+            tensors: (0..count_of_tensors)
+                .into_par_iter()
+                .map(tensor)
+                .collect::<Option<_>>()
+                .ok_or("tensors")?,
+            parameters: self
+                .parameters
+                .into_iter()
+                .map(parameter)
+                .collect::<Option<_>>()
+                .ok_or("parameters")?,
             schema: self.graph,
             name: self.name,
             batch: self.batch,
@@ -362,13 +368,25 @@ mod tests {
     #[test]
     fn names_keep_their_digits() {
         let mut graph = GraphDocument::new(GRAPH_SCHEMA_2, "0");
-        let names = ["0", "00", "a0", "a00", "a1", "a01b2", "99999999999999999999999", "18446744073709551615", "", "ä7é"];
+        let names = [
+            "0",
+            "00",
+            "a0",
+            "a00",
+            "a1",
+            "a01b2",
+            "99999999999999999999999",
+            "18446744073709551615",
+            "",
+            "ä7é",
+        ];
         graph.operators = names.iter().map(|name| OperatorDocument::named(*name)).collect();
         graph.operators[1].colocation = Some("a01b2".into());
         graph.operators[2].layer = Some(String::new());
         let consumers = vec!["a1".to_owned(), "nothing 3".to_owned()];
         let (producer, name) = ("a01b2".to_owned(), Some("t 5".to_owned()));
-        graph.tensors = vec![TensorDocument { name, producer, consumers, bytes: 0.1, seconds: Default::default() }];
+        graph.tensors =
+            vec![TensorDocument { name, producer, consumers, bytes: 0.1, seconds: Default::default() }];
         assert_eq!(again(&graph), graph);
         assert_eq!(again(&GraphDocument::new(GRAPH_SCHEMA, "")), GraphDocument::new(GRAPH_SCHEMA, ""));
     }
@@ -385,7 +403,7 @@ mod tests {
         for _ in 0..2000 {
             let mut bytes = bytes.clone();
             let at = rng.random_range(0..bytes.len());
-            bytes[at] = rng.random();
+            bytes[index] = rng.random();
             drop(read(&bytes));
         }
     }

@@ -7,7 +7,8 @@ use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
 use stagewright::core::graph::Graph;
 use stagewright::formats::{
-    Format, Notation, detect, import_cluster, write_cluster, write_graph, write_packed, write_plan, write_reference,
+    Format, Notation, detect, import_cluster, write_cluster, write_graph, write_packed, write_plan,
+    write_reference,
 };
 use stagewright::structure::write_structure;
 use stagewright::structures;

@@ -74,7 +74,7 @@ impl Ord for Time {
     }
 }
 
-/// What happens on the way from the end of the step to its beginning. The variants are in the order in which events of
+/// An event on the way from the end of the step to its beginning. The variants are in the order in which events of
 /// the same time are handled.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -111,7 +111,11 @@ fn backward(instance: &Instance<'_>, device_of: &[DeviceId], ends: &Keyed<OpId, 
                 for &tensor in graph.inputs(op) {
                     let producer = graph.producer(tensor);
                     let from = device_of[producer.index()];
-                    let sent = if from == device { 0.0 } else { instance.fabric().route(tensor, from, device).seconds };
+                    let sent = if from == device {
+                        0.0
+                    } else {
+                        instance.fabric().route(tensor, from, device).seconds
+                    };
                     ready[producer] = ready[producer].max(now + sent);
                     waits[producer] -= 1;
                     if waits[producer] == 0 {

@@ -477,9 +477,11 @@ fn resolve_readers(
     let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
     for (index, parameter) in document.parameters.iter().enumerate() {
         for (field, value) in [("bytes", parameter.bytes), ("optimizer_bytes", parameter.optimizer_bytes)] {
-            check_number(value, || field.to_owned(), || {
-                (format!("the parameter `{}`", parameter.name), format!("parameters[{index}]"))
-            })?;
+            check_number(
+                value,
+                || field.to_owned(),
+                || (format!("the parameter `{}`", parameter.name), format!("parameters[{index}]")),
+            )?;
         }
         if parameter.readers.is_empty() {
             return Err(GraphError::NoReader { at: index, name: parameter.name.clone() });

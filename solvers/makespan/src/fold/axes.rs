@@ -104,7 +104,9 @@ impl Axes {
             first.push(coordinates.len() as u32);
             key.clear();
             key.push(u64::from(names.role_of[op]));
-            for (&number, &prefix) in names.numbers(op).iter().zip(&names.prefixes[names.role_of[op] as usize]) {
+            for (&number, &prefix) in
+                names.numbers(op).iter().zip(&names.prefixes[names.role_of[op] as usize])
+            {
                 match axis_of_prefix[prefix] {
                     Some(axis) => coordinates.push(Coordinate { axis, value: number as usize }),
                     None => key.push(number),
@@ -172,9 +174,7 @@ fn mixed(number: u64) -> u64 {
 /// The longest sections from the first value on; values without a repetition are sections of their own.
 pub(super) fn sections(operators: &[u64], work: &[f64]) -> Vec<Section> {
     let is_alike = |a: usize, b: usize| {
-        operators[a] == operators[b]
-            && work[a] <= MOST_CHANGE * work[b]
-            && work[b] <= MOST_CHANGE * work[a]
+        operators[a] == operators[b] && work[a] <= MOST_CHANGE * work[b] && work[b] <= MOST_CHANGE * work[a]
     };
     let mut sections = Vec::new();
     let mut start = 0;
@@ -276,7 +276,8 @@ impl Names {
                 counts[prefix] += 1;
             }
         }
-        let mut prefixes: Vec<usize> = (0..self.words.len()).filter(|&prefix| largest[prefix] < most).collect();
+        let mut prefixes: Vec<usize> =
+            (0..self.words.len()).filter(|&prefix| largest[prefix] < most).collect();
         prefixes.sort_by(|&a, &b| {
             self.words[a].cmp(&self.words[b]).then(largest[b].cmp(&largest[a])).then(a.cmp(&b))
         });

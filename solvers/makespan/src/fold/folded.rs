@@ -3,46 +3,21 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::cluster::{Cluster, DeviceId};
-use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, PinsDocument, TensorDocument};
+use stagewright_core::document::{
+    GraphDocument, OperatorDocument, ParameterDocument, PinsDocument, TensorDocument,
+};
 use stagewright_core::graph::{Graph, OpId, TensorId};
 use stagewright_core::problem::Problem;
 
 use super::super::instance::Instance;
 use super::axes::{Axes, Coordinate, LOCAL, Section};
-use super::unfold::Unfolding;
+use super::unfold::{Part, Unfolding};
 
 const NOWHERE: u32 = u32::MAX;
 /// Share of the memory for tensors that a plan of the folded graph may fill: ramps are longer in the whole graph.
 const SHARE: f64 = 0.97;
 /// Fewest values that remain of a section.
 const FEWEST_KEPT: usize = 3;
-
-/// A section and how many of its values remain.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    pub(super) section: Section,
-    /// Number of values that remain; the others are missing after the first half of these.
-    pub(super) kept: usize,
-    /// Where the section starts in the folded axis.
-    pub(super) start: usize,
-}
-
-impl Part {
-    /// Number of values before the gap.
-    fn head(&self) -> usize {
-        self.kept / 2
-    }
-
-    /// The folded value of a value of the section.
-    fn fold(&self, value: usize) -> Option<usize> {
-        let (index, missing) = (value - self.section.start, self.section.len - self.kept);
-        match index {
-            _ if index < self.head() => Some(self.start + index),
-            _ if index >= self.head() + missing => Some(self.start + index - missing),
-            _ => None,
-        }
-    }
-}
 
 /// How the axes are folded: the parts of every axis.
 #[derive(Debug, Clone)]
@@ -66,7 +41,9 @@ impl Folding {
                 break;
             }
             // Operators of other axes do not become fewer.
-            let on_axis = |op: &OpId| folding.keeps(axes.of(*op)) && axes.of(*op).iter().any(|place| place.axis == axis);
+            let on_axis = |op: &OpId| {
+                folding.keeps(axes.of(*op)) && axes.of(*op).iter().any(|place| place.axis == axis)
+            };
             let on_axis = graph.operators().filter(on_axis).count();
             let share = wanted.saturating_sub(count - on_axis) as f64 / on_axis.max(1) as f64;
             folding.shrink(axis, axes.axes[axis].len, share);
@@ -102,7 +79,7 @@ impl Folding {
         self.axes[axis].iter().map(|part| part.kept).sum()
     }
 
-    /// What remains of the axes that an operator has no value on. Its work is for all their values, as that of a product for all
+    /// Share that remains of the axes on which an operator has no value. Its work is for all their values, as that of a product for all
     /// steps, and becomes less in proportion.
     fn share(&self, places: &[Coordinate]) -> f64 {
         let is_off = |axis: &usize| places.iter().all(|place| place.axis != *axis);
@@ -110,7 +87,7 @@ impl Folding {
         (0..self.axes.len()).filter(is_off).map(share).product()
     }
 
-    /// What remains of the most shortened sections: a device that works for one of them alone has as many times the tensors in
+    /// Share that remains of the most shortened sections: a device that works for one of them alone has as many times the tensors in
     /// the whole graph.
     fn least_share(&self) -> f64 {
         let share = |part: &Part| part.kept as f64 / part.section.len as f64;
@@ -195,13 +172,15 @@ impl<'s> Folded<'s> {
         let mut table = Table::new(graph, axes, &folding);
         let mut small_of = BTreeMap::new();
         for (small, &op) in kept.iter().enumerate() {
-            let values = axes.of(op).iter().map(|place| (place.axis, folding.fold[place.axis][place.value] as usize));
+            let values =
+                axes.of(op).iter().map(|place| (place.axis, folding.fold[place.axis][place.value] as usize));
             let index = table.index(axes.line_of[op.index()], &folding, values);
             table.entries[index] = small as u32;
             small_of.insert(op, small);
         }
         let mut document = GraphDocument::new(&graph.document().schema, graph.name());
-        document.operators = kept.iter().map(|&op| operator(original, op, folding.share(axes.of(op)))).collect();
+        document.operators =
+            kept.iter().map(|&op| operator(original, op, folding.share(axes.of(op)))).collect();
         document.batch = graph.document().batch;
         let mut readers: BTreeMap<TensorId, Vec<String>> = BTreeMap::new();
         for &op in &kept {
@@ -227,7 +206,11 @@ impl<'s> Folded<'s> {
             })
             .collect();
         document.parameters = parameters(graph, axes, &folding, &small_of);
-        let pins = original.pins().0.iter().filter(|(name, _)| document.operators.iter().any(|op| op.name == **name));
+        let pins = original
+            .pins()
+            .0
+            .iter()
+            .filter(|(name, _)| document.operators.iter().any(|op| op.name == **name));
         let pins = PinsDocument(pins.map(|(name, targets)| (name.clone(), targets.clone())).collect());
         let small = Graph::from_document(document).ok()?;
         let cluster = smaller(original, SHARE * folding.least_share())?;
@@ -277,7 +260,11 @@ impl<'s> Folded<'s> {
         let graph = instance.graph();
         let mut found: Vec<Option<DeviceId>> = Vec::with_capacity(graph.operator_count());
         for op in unfolded {
-            let values = self.axes.of(op).iter().map(|place| (place.axis, unfolding[place.axis][place.value] as usize));
+            let values = self
+                .axes
+                .of(op)
+                .iter()
+                .map(|place| (place.axis, unfolding[place.axis][place.value] as usize));
             let index = self.table.index(self.axes.line_of[op.index()], &self.folding, values);
             found.push(device_of.get(self.table.entries[index] as usize).copied());
         }
@@ -290,7 +277,10 @@ impl<'s> Folded<'s> {
             }
             let homes = instance.homes(op);
             let inputs = graph.predecessors(op).iter().filter_map(|before| found[before.index()]);
-            let device = found[op.index()].into_iter().chain(inputs).find(|device| homes.binary_search(device).is_ok());
+            let device = found[op.index()]
+                .into_iter()
+                .chain(inputs)
+                .find(|device| homes.binary_search(device).is_ok());
             home[class.index()] = device.or(homes.first().copied());
             found[op.index()] = home[class.index()];
         }

@@ -1,8 +1,8 @@
 //! Folding: plans of graphs that repeat, from plans of shorter graphs.
 //!
 //! A graph of many layers or time steps repeats itself: most values of such an axis have the same operators ([`axes`]). The
-//! folded graph leaves out the middle of the repetition ([`folded`]), so that a search reaches in a second what it does not reach
-//! in an hour on the whole graph. Its plan is unfolded ([`unfold`]): the first and the last values keep their devices, and
+//! folded graph leaves out the middle of the repetition ([`folded`]), so that a search of
+//! seconds tries enough plans. Its plan is unfolded ([`unfold`]): the first and the last values keep their devices, and
 //! those between repeat the steady state. Some rules of unfolding are tried on a graph of medium size, the best of them on the
 //! whole graph, and forward and backward passes improve the priorities of the best ([`justify`](super::justify)).
 //!
@@ -25,9 +25,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
 
 use self::axes::Axes;
 use self::folded::Folded;
@@ -49,7 +47,7 @@ const SPEED: f64 = 2.5e6;
 const SIMULATIONS: f64 = 500.0;
 /// Size of the graph of a round in relation to that, in turn, and the number of rounds without a time limit.
 const FACTORS: [f64; 3] = [1.0, 0.6, 1.7];
-/// How much larger the graph is on which the rules are compared.
+/// Size of the graph on which the rules are compared, in relation to the folded graph.
 const TRIAL: usize = 3;
 /// Share of the remaining time for the search of a round, and the least time for which a round begins.
 const SEARCH_SHARE: f64 = 0.5;
@@ -119,7 +117,7 @@ impl Solver for Fold {
     }
 }
 
-/// What remains between the rounds.
+/// State between the rounds.
 struct Search<'s, 'p> {
     instance: &'s Instance<'p>,
     axes: &'s Axes,
@@ -163,7 +161,10 @@ impl<'s, 'p> Search<'s, 'p> {
         let Some(plan) = plan else { return };
         let score = Score { lack: 0.0, makespan: plan.value() };
         if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
-            self.keep(Best { score, schedule: Schedule::of_placement(self.instance, &plan.placement) }, context);
+            self.keep(
+                Best { score, schedule: Schedule::of_placement(self.instance, &plan.placement) },
+                context,
+            );
         }
     }
 
@@ -196,7 +197,8 @@ impl<'s, 'p> Search<'s, 'p> {
     ) -> Result<(), SolveError> {
         let left = context.stop().remaining().map(|left| left.saturating_sub(reserve));
         let seconds = left.map(|left| left.mul_f64(SEARCH_SHARE).min(LONGEST_SEARCH).as_secs_f64());
-        let share = seconds.zip(left).map_or(1.0, |(seconds, left)| seconds / left.as_secs_f64().max(seconds));
+        let share =
+            seconds.zip(left).map_or(1.0, |(seconds, left)| seconds / left.as_secs_f64().max(seconds));
         let mut part = context.time_slice_without(reserve, share);
         part.shift_seed(round as u64);
         let mut part = part.for_auxiliary();

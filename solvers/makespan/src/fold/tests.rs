@@ -17,7 +17,9 @@ const OPERATORS: usize = 4;
 /// A recurrent network of layers and steps with a head for all steps.
 fn grid(layers: usize, steps: usize, head_seconds: f64) -> GraphDocument {
     let mut graph = GraphDocument::new(GRAPH_SCHEMA_2, "grid");
-    let name = |layer: usize, step: usize, part: usize| format!("layer.{layer}.step{step}.part_{}", ["a", "b", "c", "d"][part]);
+    let name = |layer: usize, step: usize, part: usize| {
+        format!("layer.{layer}.step{step}.part_{}", ["a", "b", "c", "d"][part])
+    };
     let tensor = |producer: String, consumers: Vec<String>| TensorDocument {
         name: None,
         producer,
@@ -109,8 +111,11 @@ fn a_folded_grid_is_the_grid_of_fewer_steps() {
         let axes = Axes::new(&instance);
         let folded = Folded::new(&instance, &axes, wanted).expect("the steps repeat");
         let small = folded.problem.graph();
-        let kept: Vec<usize> =
-            (0..steps).filter(|step| small.operators().any(|op| small.operator(op).name.contains(&format!("layer.0.step{step}.")))).collect();
+        let kept: Vec<usize> = (0..steps)
+            .filter(|step| {
+                small.operators().any(|op| small.operator(op).name.contains(&format!("layer.0.step{step}.")))
+            })
+            .collect();
         assert!(kept.len() < steps && kept.contains(&0) && kept.contains(&(steps - 1)));
         let short = problem(grid(layers, kept.len(), 1.0), 2, None);
         let place = |step: usize| kept.iter().position(|&other| other == step).expect("a step that is kept");
@@ -136,12 +141,13 @@ fn every_rule_keeps_the_ends_and_reaches_every_value() {
         let axis = values.iter().position(|values| values.len() == 90).expect("the axis of steps");
         assert!(values[axis].iter().all(|&value| (value as usize) < longest), "{rule:?}");
         // Without values before or after those that are repeated, an end is part of the repetition.
-        if !matches!(rule, Unfolding::Repeated { before: 1.0, .. }) {
-            assert_eq!(values[axis][89] as usize, longest - 1, "{rule:?}");
-        }
-        if !matches!(rule, Unfolding::Repeated { before: 0.0, .. }) {
-            assert_eq!(values[axis][0], 0, "{rule:?}");
-        }
+        let (keeps_first, keeps_last) = match rule {
+            Unfolding::Stretched => (true, true),
+            Unfolding::Repeated { periods, .. } if periods == longest => (true, false),
+            Unfolding::Repeated { before, .. } => (before > 0.0, before < 1.0),
+        };
+        assert!(!keeps_first || values[axis][0] == 0, "{rule:?}");
+        assert!(!keeps_last || values[axis][89] as usize == longest - 1, "{rule:?}");
         let device_of: Vec<DeviceId> =
             folded.problem.graph().operators().map(|op| DeviceId::new(op.index() % 3)).collect();
         let devices = folded.unfold(&instance, whole.graph().operators(), &device_of, &values);

@@ -1,6 +1,33 @@
-//! What the values of a long axis repeat of a folded one.
+//! Sections without their middle, and the rules by which the values of a whole section repeat those left.
 
-use super::folded::Part;
+use super::axes::Section;
+
+/// A section and how many of its values remain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) section: Section,
+    /// Number of values that remain; the others are missing after the first half of these.
+    pub(super) kept: usize,
+    /// Where the section starts in the folded axis.
+    pub(super) start: usize,
+}
+
+impl Part {
+    /// Number of values before the gap.
+    fn head(&self) -> usize {
+        self.kept / 2
+    }
+
+    /// The folded value of a value of the section.
+    pub(super) fn fold(&self, value: usize) -> Option<usize> {
+        let (index, missing) = (value - self.section.start, self.section.len - self.kept);
+        match index {
+            _ if index < self.head() => Some(self.start + index),
+            _ if index >= self.head() + missing => Some(self.start + index - missing),
+            _ => None,
+        }
+    }
+}
 
 /// A rule by which a plan of a folded axis becomes one of the whole axis.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -297,7 +297,10 @@ impl<'s, 'p> Cycles<'s, 'p> {
 
 /// Runs cycles, and then forward and backward passes that improve the priorities of the best schedule. Cycles compare schedules
 /// with priorities by the longest path: passes between them would make every other partition look worse than it is.
-fn cycles_and_passes<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
+fn cycles_and_passes<'s, 'p>(
+    search: &mut Search<'s, 'p>,
+    context: &mut Context<'_>,
+) -> Result<(), SolveError> {
     let begin = Instant::now();
     search.evaluator.score(&search.best.schedule);
     let reserve = justify::reserve(begin.elapsed(), context.stop().remaining());
@@ -317,7 +320,10 @@ fn cycles_and_passes<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<
 /// only one period if neither time nor simulations are limited. In the first period, a start that is better than the
 /// first descents has cycles of its own beside theirs. The simulations of initial partitions count, but are not
 /// limited. O(effort · log operators) for each period.
-pub(super) fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
+pub(super) fn cycles<'s, 'p>(
+    search: &mut Search<'s, 'p>,
+    context: &mut Context<'_>,
+) -> Result<(), SolveError> {
     let operators = search.instance.graph().operator_count() as u64;
     let levels = Cycles::new(search.instance, search.goal.target, search.goal.stop.clone());
     let pool = context.pool()?;

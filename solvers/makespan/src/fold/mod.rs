@@ -55,8 +55,10 @@ const SHORTEST_SEARCH: Duration = Duration::from_millis(200);
 const LONGEST_SEARCH: Duration = Duration::from_secs(5);
 /// Number of rules that are tried on the whole graph.
 const TRIED: usize = 2;
-/// Share of the time for what runs beside the searches.
+/// Largest share of the time for what runs beside the searches, and the number of simulations of the whole graph that may take
+/// place after its time: those of its plan and of the best plan.
 const BESIDE_SHARE: f64 = 0.75;
+const BESIDE_RESERVE: u32 = 5;
 
 /// Plans of repetitive graphs by folding.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,7 +90,11 @@ impl Solver for Fold {
                 let stop = context.stop().reason();
                 return Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason));
             };
-            let left = context.stop().remaining().map(|left| left.mul_f64(BESIDE_SHARE));
+            let simulation = Duration::from_secs_f64(problem.graph().operator_count() as f64 / SPEED);
+            let left = context
+                .stop()
+                .remaining()
+                .map(|left| left.saturating_sub(BESIDE_RESERVE * simulation).min(left.mul_f64(BESIDE_SHARE)));
             let (stop, needs_start) = (context.stop().within(left), context.warm_start.is_none());
             // What does not depend on the folded graphs, and the plan that is the least to expect.
             let beside = move || {

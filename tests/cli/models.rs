@@ -142,3 +142,32 @@ fn a_step_of_a_plan_that_fits_fits() {
         assert_eq!(device["memory_bytes"], peak["peak_memory_bytes"]);
     }
 }
+
+/// A packed model is the same document in another notation: its plans are those of the JSON, and check on either.
+#[test]
+fn packed_models_are_planned_as_json_is() {
+    let folder = folder(&[]);
+    let [json_file, packed, again, out, cut] =
+        ["rnn.json", "rnn.msgpack", "again.json", "plan.json", "cut.msgpack"].map(|name| path(&folder, name));
+    for file in [&json_file, &packed] {
+        let made = run(&["workload", "rnnlm", "--variant", "2", "--training", "--out", file]);
+        assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    }
+    let made = run(&["convert", &packed, &again]);
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    assert_eq!(fs::read(&again).expect("written"), fs::read(&json_file).expect("written"));
+    let bytes = fs::read(&packed).expect("written");
+    assert!(10 * bytes.len() < fs::read(&json_file).expect("written").len(), "{}", bytes.len());
+
+    let plans = [&json_file, &packed].map(|file| plan(file, "2xa100", &["--threads", "1"]));
+    assert_eq!(value(&plans[0]).to_bits(), value(&plans[1]).to_bits());
+    fs::write(&out, plans[1].to_string()).expect("room");
+    for file in [&json_file, &packed] {
+        assert_eq!(code(&run(&["check", file, &out, "--cluster", "2xa100"])), Some(0), "{file}");
+    }
+
+    fs::write(&cut, &bytes[..bytes.len() / 2]).expect("room");
+    let refused = run(&["plan", &cut, "--cluster", "2xa100"]);
+    assert_eq!(code(&refused), Some(2));
+    assert!(stderr(&refused).starts_with("error[F002]"), "{}", stderr(&refused));
+}

@@ -24,6 +24,10 @@ use crate::code::{F002, F005};
 
 /// Schema of the packed form.
 const PACKED_SCHEMA: &str = "stagewright.graph-packed/1";
+/// Largest size of the unpacked document in relation to the file: beyond that, the file was made to fill the memory.
+const LARGEST_RATIO: u64 = 512;
+/// Largest number of digits of a number.
+const DIGITS: u64 = 20;
 /// Index of a name that is absent.
 const ABSENT: u32 = u32::MAX;
 
@@ -112,6 +116,11 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
     if let Some(cluster) = &packed.cluster {
         expect_schema(label, "cluster.schema", &cluster.schema, CLUSTER_SCHEMA)?;
     }
+    if packed.unpacked_bytes().is_none_or(|unpacked| unpacked > LARGEST_RATIO * bytes.len() as u64) {
+        let message = "an index is out of range, or the file unpacks to hundreds of times its size";
+        let help = "write the file again with `stagewright convert`";
+        return Err(InputError::new(F005, label, At::Whole, message, help));
+    }
     let graph = packed.unpacked().map_err(|column| {
         let help = "write the file again with `stagewright convert`";
         let message = "an index is out of range, or a column has another length than its neighbours";
@@ -171,6 +180,34 @@ impl PackedDocument {
             operators,
             tensors,
         }
+    }
+
+    /// Bytes of all names and fields of the unpacked document, at most; `None` if an index is out of range.
+    fn unpacked_bytes(&self) -> Option<u64> {
+        let PackedDocument { names, operators, tensors, .. } = self;
+        let is_ascending = |first: &[u32]| first.windows(2).all(|pair| pair[0] <= pair[1]);
+        if !is_ascending(&names.first) || !is_ascending(&tensors.first) {
+            return None;
+        }
+        let of_name = |(&text, first): (&u32, &[u32])| {
+            let text = names.texts.get(text as usize)?;
+            Some(text.len() as u64 + DIGITS * u64::from(first[1] - first[0]))
+        };
+        let of_name: Vec<u64> =
+            names.text.iter().zip(names.first.windows(2)).map(of_name).collect::<Option<_>>()?;
+        let of_names = |column: &[u32]| -> Option<u64> {
+            let present = column.iter().filter(|&&name| name != ABSENT);
+            present.map(|&name| of_name.get(name as usize)).sum::<Option<u64>>()
+        };
+        let mut sum = of_names(&operators.name)? + of_names(&operators.colocation)?;
+        sum += of_names(&operators.layer)? + of_names(&tensors.name)?;
+        sum += of_names(&tensors.producer)? + of_names(&tensors.consumers)?;
+        for parameter in &self.parameters {
+            sum += of_names(&parameter.readers)?;
+        }
+        Some(
+            sum + bytes_of(&operators.others, &operators.other)? + bytes_of(&tensors.others, &tensors.other)?,
+        )
     }
 
     /// The document, or the column that contradicts the others.
@@ -259,6 +296,13 @@ impl Names {
     fn optional(&self, name: u32) -> Option<Option<String>> {
         if name == ABSENT { Some(None) } else { self.get(name).map(Some) }
     }
+}
+
+/// Bytes of the values at some indices; `None` if an index is out of range.
+fn bytes_of<T: Serialize>(values: &[T], indices: &[u32]) -> Option<u64> {
+    let bytes = |value: &T| rmp_serde::to_vec(value).ok().map(|bytes| bytes.len() as u64);
+    let sizes: Vec<u64> = values.iter().map(bytes).collect::<Option<_>>()?;
+    indices.iter().map(|&index| sizes.get(index as usize)).sum()
 }
 
 /// Appends the digits of a number.
@@ -392,6 +436,24 @@ mod tests {
     }
 
     #[test]
+    fn files_that_would_fill_the_memory_are_refused() {
+        let mut graph = GraphDocument::new(GRAPH_SCHEMA_2, "bomb");
+        graph.operators = vec![OperatorDocument::named("x".repeat(100_000))];
+        let mut packed = PackedDocument::new(&graph);
+        for column in
+            [&mut packed.operators.name, &mut packed.operators.colocation, &mut packed.operators.other]
+        {
+            *column = vec![0; 100_000];
+        }
+        packed.operators.layer = vec![ABSENT; 100_000];
+        let bytes = rmp_serde::to_vec_named(&packed).expect("room");
+        let refused = import("packed", &bytes, &ImportOptions::default()).expect_err("a bomb");
+        assert_eq!(refused.code, "F005");
+        packed.operators.name[0] = 7;
+        assert_eq!(packed.unpacked_bytes(), None);
+    }
+
+    #[test]
     fn damaged_files_are_refused_and_never_panic() {
         let graph = family("rnnlm").expect("a family").generate(None, &Options::default()).expect("a graph");
         let bytes = write_packed(&graph);
@@ -402,7 +464,7 @@ mod tests {
         let mut rng = seed::stream(7, 1);
         for _ in 0..2000 {
             let mut bytes = bytes.clone();
-            let at = rng.random_range(0..bytes.len());
+            let index = rng.random_range(0..bytes.len());
             bytes[index] = rng.random();
             drop(read(&bytes));
         }

@@ -159,7 +159,8 @@ fn packed_models_are_planned_as_json_is() {
     let bytes = fs::read(&packed).expect("written");
     assert!(10 * bytes.len() < fs::read(&json_file).expect("written").len(), "{}", bytes.len());
 
-    let plans = [&json_file, &packed].map(|file| plan(file, "2xa100", &["--solver", "dpl", "--threads", "1"]));
+    let plans =
+        [&json_file, &packed].map(|file| plan(file, "2xa100", &["--solver", "dpl", "--threads", "1"]));
     assert_eq!(value(&plans[0]).to_bits(), value(&plans[1]).to_bits());
     fs::write(&out, plans[1].to_string()).expect("room");
     for file in [&json_file, &packed] {

@@ -25,7 +25,7 @@ use stagewright_core::tolerance::same;
 use stagewright_makespan::SOLVERS;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::{
-    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, HEFT, MULTILEVEL, PEFT, RANDOM_PLACEMENTS, TABU,
+    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, Fold, HEFT, MULTILEVEL, PEFT, RANDOM_PLACEMENTS, TABU,
 };
 
 /// The searches that start from list schedules.
@@ -183,7 +183,9 @@ fn every_solver_makes_feasible_plans_that_brute_force_does_not_beat() {
             *plans += 1;
         }
     }
-    assert!(plans.iter().all(|&plans| plans > 30), "{plans:?}");
+    // Random graphs do not repeat, so they are not folded.
+    let is_met = |(solver, &plans): (&&dyn Solver, &u32)| plans > 30 || solver.name() == Fold.name();
+    assert!(SOLVERS.iter().zip(&plans).all(is_met), "{plans:?}");
 }
 
 #[test]

@@ -60,7 +60,9 @@ fn bounds_and_plans_enclose_known_optima() {
             assert!(value <= optimum, "{number}: {} says {value} > {optimum}", bound.name());
         }
         let auto = portfolio::auto(problem.objective()).expect("a solver for the makespan").solver;
-        for &solver in SOLVERS.iter().chain([&auto]) {
+        // These graphs do not repeat, so they are not folded.
+        let others = SOLVERS.iter().filter(|solver| solver.name() != "fold");
+        for &solver in others.chain([&auto]) {
             let solution = solved(solver, &problem);
             let value = solution.value().expect("a plan");
             assert!(value >= optimum, "{number}: {} says {value} < {optimum}", solver.name());

@@ -22,7 +22,7 @@ use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
 use stagewright::formats::{import_graph, write_graph, write_packed};
-use stagewright::workloads::{self, Size, Sizes, family};
+use stagewright::workloads::{self, Optimizer, Size, Sizes, family};
 use stagewright::{Options, solve};
 
 /// Tokens of a sentence, for about 10,000 to 1,000,000 operators.
@@ -61,7 +61,8 @@ fn main() {
     println!("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut lines = [("JSON", Vec::new()), ("packed", Vec::new())];
     for tokens in tokens {
-        let mut options = workloads::Options { training: true, ..workloads::Options::default() };
+        let mut options =
+            workloads::Options { training: Some(Optimizer::Adam), ..workloads::Options::default() };
         options.sizes = Sizes::default().with(Size::Batch, BATCH).with(Size::Sequence, tokens);
         let graph = family("gnmt").expect("a family").generate(Some("8"), &options).expect("a graph");
         for (name, rows) in &mut lines {

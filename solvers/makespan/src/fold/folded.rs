@@ -1,6 +1,6 @@
 //! A folded graph: a graph without the middle of its sections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
@@ -16,6 +16,8 @@ use super::unfold::{Part, Unfolding};
 const NOWHERE: u32 = u32::MAX;
 /// Share of the memory for tensors that a plan of the folded graph may fill: ramps are longer in the whole graph.
 const SHARE: f64 = 0.97;
+/// Most places of a table for every operator of the graph.
+const MOST_PLACES: usize = 8;
 /// Fewest values that remain of a section.
 const FEWEST_KEPT: usize = 3;
 
@@ -108,22 +110,24 @@ struct Table {
 }
 
 impl Table {
-    fn new(graph: &Graph, axes: &Axes, folding: &Folding) -> Table {
+    /// An empty table; `None` if the lines have values at few of their places, so that it would be much larger than the graph.
+    fn new(graph: &Graph, axes: &Axes, folding: &Folding) -> Option<Table> {
         let mut sizes = vec![0usize; axes.lines];
         for op in graph.operators() {
             let size = &mut sizes[axes.line_of[op.index()] as usize];
             if *size == 0 {
-                *size = axes.of(op).iter().map(|place| folding.len(place.axis)).product();
+                let mut lengths = axes.of(op).iter().map(|place| folding.len(place.axis));
+                *size = lengths.try_fold(1usize, usize::checked_mul)?;
             }
         }
         let mut first = Vec::with_capacity(axes.lines + 1);
         let mut sum = 0;
         for size in sizes {
             first.push(sum);
-            sum += size;
+            sum = size.checked_add(sum).filter(|&sum| sum <= MOST_PLACES * graph.operator_count())?;
         }
         first.push(sum);
-        Table { first, entries: vec![NOWHERE; sum] }
+        Some(Table { first, entries: vec![NOWHERE; sum] })
     }
 
     fn index(&self, line: u32, folding: &Folding, values: impl Iterator<Item = (usize, usize)>) -> usize {
@@ -169,7 +173,7 @@ impl<'s> Folded<'s> {
         let (original, graph) = (instance.problem(), instance.graph());
         let folding = Folding::new(graph, axes, wanted)?;
         let kept: Vec<OpId> = graph.operators().filter(|&op| folding.keeps(axes.of(op))).collect();
-        let mut table = Table::new(graph, axes, &folding);
+        let mut table = Table::new(graph, axes, &folding)?;
         let mut small_of = BTreeMap::new();
         for (small, &op) in kept.iter().enumerate() {
             let values =
@@ -206,11 +210,9 @@ impl<'s> Folded<'s> {
             })
             .collect();
         document.parameters = parameters(graph, axes, &folding, &small_of);
-        let pins = original
-            .pins()
-            .0
-            .iter()
-            .filter(|(name, _)| document.operators.iter().any(|op| op.name == **name));
+        let names: BTreeSet<&str> =
+            document.operators.iter().map(|operator| operator.name.as_str()).collect();
+        let pins = original.pins().0.iter().filter(|(name, _)| names.contains(name.as_str()));
         let pins = PinsDocument(pins.map(|(name, targets)| (name.clone(), targets.clone())).collect());
         let small = Graph::from_document(document).ok()?;
         let cluster = smaller(original, SHARE * folding.least_share())?;

@@ -16,7 +16,7 @@ use super::unfold::{Part, Unfolding};
 const NOWHERE: u32 = u32::MAX;
 /// Share of the memory for tensors that a plan of the folded graph may fill: ramps are longer in the whole graph.
 const SHARE: f64 = 0.97;
-/// Most places of a table for every operator of the graph.
+/// Largest number of places of a table for each operator of the graph.
 const MOST_PLACES: usize = 8;
 /// Fewest values that remain of a section.
 const FEWEST_KEPT: usize = 3;

@@ -2,7 +2,7 @@
 //!
 //! Large graphs repeat themselves: a million operators have a few hundred costs, and their names differ in numbers. The
 //! file therefore has each set of fields once, each text of names once with the numbers beside it, and tensors as indices of
-//! names. It is a tenth to a fiftieth as large as the JSON, is read several times as fast, and holds the same document.
+//! names. It is about a tenth as large as the JSON, and holds the same document.
 //!
 //! Names are built by all threads of the global pool, as most of the time goes into allocating them.
 

@@ -174,13 +174,11 @@ impl<'s> Folded<'s> {
         let folding = Folding::new(graph, axes, wanted)?;
         let kept: Vec<OpId> = graph.operators().filter(|&op| folding.keeps(axes.of(op))).collect();
         let mut table = Table::new(graph, axes, &folding)?;
-        let mut small_of = BTreeMap::new();
         for (small, &op) in kept.iter().enumerate() {
             let values =
                 axes.of(op).iter().map(|place| (place.axis, folding.fold[place.axis][place.value] as usize));
             let index = table.index(axes.line_of[op.index()], &folding, values);
             table.entries[index] = small as u32;
-            small_of.insert(op, small);
         }
         let mut document = GraphDocument::new(&graph.document().schema, graph.name());
         document.operators =
@@ -209,7 +207,7 @@ impl<'s> Folded<'s> {
                 TensorDocument { name, producer, consumers, bytes: bytes * share, seconds }
             })
             .collect();
-        document.parameters = parameters(graph, axes, &folding, &small_of);
+        document.parameters = parameters(graph, axes, &folding, &kept);
         let names: BTreeSet<&str> =
             document.operators.iter().map(|operator| operator.name.as_str()).collect();
         let pins = original.pins().0.iter().filter(|(name, _)| names.contains(name.as_str()));
@@ -341,16 +339,11 @@ fn operator(original: &Problem, op: OpId, share: f64) -> OperatorDocument {
 }
 
 /// The parameters that operators of the folded graph read. Those of all values of an axis become smaller, as the memory does.
-fn parameters(
-    graph: &Graph,
-    axes: &Axes,
-    folding: &Folding,
-    small_of: &BTreeMap<OpId, usize>,
-) -> Vec<ParameterDocument> {
+fn parameters(graph: &Graph, axes: &Axes, folding: &Folding, kept: &[OpId]) -> Vec<ParameterDocument> {
     let mut parameters = Vec::new();
     for (index, parameter) in graph.parameters().iter().enumerate() {
-        let kept = graph.readers(index).iter().filter(|reader| small_of.contains_key(reader));
-        let readers: Vec<String> = kept.map(|&reader| graph.operator(reader).name.clone()).collect();
+        let left = graph.readers(index).iter().filter(|reader| kept.binary_search(reader).is_ok());
+        let readers: Vec<String> = left.map(|&reader| graph.operator(reader).name.clone()).collect();
         if !readers.is_empty() {
             // Only a value that all readers have in common is a value of the parameter.
             let all = graph.readers(index);

@@ -6,22 +6,22 @@
 //! Carlier 1982), and the energy of all operators. A device is excluded for a class if some path through an operator of
 //! the class on this device would be as long as the best known step. For two operators on one device, the order that
 //! would take too long is excluded (immediate selection, Carlier and Pinson, "An algorithm for solving the job-shop
-//! problem", Management Science 1989). This repeats until nothing changes. A node then branches on the device of a
-//! class, or once all devices are decided, on the order of two operators.
+//! problem", Management Science 1989). So are devices whose memory does not hold what is decided to be there. This repeats
+//! until nothing changes. A node then branches on the device of a class. Once all devices are decided, the schedules of
+//! that placement have a search tree of their own (`orders.rs`). It is left after some simulations, and taken up again
+//! with more of them when all other nodes are done, so that no placement takes all of the time.
 //!
 //! *Exactness.* The simulator starts a ready operator as soon as its device is free, so its schedules are a subset of
-//! those that the bounds admit. Each schedule is determined by a priority. In each, any two operators of a device run
-//! in some order, so the tree loses no schedule. If all orders are decided, a priority that follows them yields the
-//! only schedule with these orders, if there is one: at each start, the ready operator that comes first in the decided
-//! order is the next one on its device in any such schedule. So the simulated step is the value of the leaf, or the
-//! leaf has no schedule.
+//! those that the bounds admit. The tree loses no placement that has a better schedule, and the tree of a placement no
+//! schedule.
 //!
 //! The destructive bound is computed before the tree is searched, also for graphs that are too large for the tree.
 //!
 //! The empty devices of a pool count as one choice. At one instant the simulator serves devices in the order of their
-//! numbers, so a leaf is simulated under every numbering if the numbers can matter.
+//! numbers, so the schedules of a placement are searched under every numbering if the numbers can matter.
 
 mod node;
+mod orders;
 mod tree;
 
 use stagewright_core::bound::makespan::{Reach, can_run};
@@ -41,7 +41,7 @@ use tree::{Outcome, Tree};
 const START_SHARE: f64 = 0.2;
 
 /// Share of the remaining time for the destructive bound if the tree is searched; otherwise it may take all of it.
-const BOUND_SHARE: f64 = 0.5;
+const BOUND_SHARE: f64 = 0.25;
 
 /// Number of simulations of annealing if there is no time limit.
 const START_SIMULATIONS: u64 = 1 << 12;
@@ -165,7 +165,9 @@ fn first(
     context.emit(Event::Phase { name: ANNEALING.name().into() });
     let mut slice = context.time_slice(START_SHARE);
     slice.warm_start = None;
-    slice.limits.simulations.get_or_insert(START_SIMULATIONS);
+    if slice.stop().remaining().is_none() {
+        slice.limits.simulations.get_or_insert(START_SIMULATIONS);
+    }
     let found = ANNEALING.solve(instance.problem(), &mut slice)?.plan;
     Ok(found.and_then(|plan| scored(&plan.placement)))
 }

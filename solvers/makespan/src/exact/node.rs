@@ -70,9 +70,18 @@ impl Precedence {
         (order.len() == count).then_some(Precedence { order, before, words })
     }
 
+    /// The set of the operators before an operator.
+    pub(super) fn before(&self, op: OpId) -> &[u64] {
+        &self.before[op.index() * self.words..][..self.words]
+    }
+
+    /// Whether the precedence demands that `first` ends before `second` starts.
+    pub(super) fn is_before(&self, first: OpId, second: OpId) -> bool {
+        bits::contains(self.before(second), first.index())
+    }
+
     /// Whether the precedence determines the order of two operators.
     pub(super) fn is_decided(&self, a: OpId, b: OpId) -> bool {
-        let before = |op: OpId| &self.before[op.index() * self.words..][..self.words];
-        bits::contains(before(a), b.index()) || bits::contains(before(b), a.index())
+        self.is_before(a, b) || self.is_before(b, a)
     }
 }

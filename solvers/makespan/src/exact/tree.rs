@@ -3,10 +3,10 @@
 use std::slice;
 
 use stagewright_core::bits::members;
-use stagewright_core::bound::LowerBound;
 use stagewright_core::bound::makespan::{Reach, energy_at, one_device};
+use stagewright_core::bound::{Column, LowerBound, divided};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::graph::{ClassId, Graph, OpId};
+use stagewright_core::graph::{ClassId, Graph, OpId, TensorId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::{Context, Event, Stop};
 use stagewright_core::tolerance;
@@ -14,12 +14,17 @@ use stagewright_core::tolerance;
 use super::super::instance::Instance;
 use super::super::schedule::{Best, Evaluator, Schedule, is_better};
 use super::node::{Node, Precedence};
+use super::orders::{Orders, Placed, target};
 
 /// Maximum number of rounds of propagation at a node.
 const MAX_ROUNDS: usize = 4;
 
 /// Maximum number of numberings of the devices that are tried at a leaf.
 const MAX_NUMBERINGS: usize = 40_320;
+
+/// Number of simulations for the schedules of a placement, and the growth of this number whenever no other node is left.
+const FEWEST_SIMULATIONS: u64 = 256;
+const GROWTH: u64 = 8;
 
 /// How the search ended.
 pub(super) enum Outcome {
@@ -41,8 +46,18 @@ pub(super) struct Tree<'s, 'p> {
     seconds: Vec<f64>,
     /// Price of a second by device.
     prices: Vec<f64>,
+    /// Bytes that the operator of a class with the most of them needs while it runs, beside what is resident: workspace,
+    /// inputs and outputs.
+    working: Keyed<ClassId, f64>,
+    /// Whether some device may not hold everything.
+    is_scarce: bool,
     open: Vec<Node>,
-    /// Lowest bound of the leaves for which some numbering of the devices was not tried.
+    /// Placements some of whose schedules were not considered yet, and the number of simulations that each of them had.
+    postponed: Vec<Node>,
+    simulations: u64,
+    /// Maximum number of nodes, simulations of placements included.
+    max_nodes: u64,
+    /// Lowest bound of the placements for which some numbering of the devices was not tried.
     untried: f64,
     pub(super) best: Option<Best>,
     pub(super) nodes: u64,
@@ -50,7 +65,6 @@ pub(super) struct Tree<'s, 'p> {
 
 /// Result of propagation at a node.
 struct Settled {
-    precedence: Precedence,
     /// Bound for every class on every device: the longest path through an operator of the class on that device.
     through: Vec<f64>,
 }
@@ -78,8 +92,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         };
         let root =
             Node { devices: graph.class_ids().map(domain).collect(), orders: Vec::new(), bound: bound.value };
-        let prices = vec![1.0 / devices as f64; devices];
-        Tree {
+        let mut tree = Tree {
             instance,
             graph,
             evaluator,
@@ -87,21 +100,79 @@ impl<'s, 'p> Tree<'s, 'p> {
             reach,
             devices,
             seconds,
-            prices,
+            prices: vec![1.0 / devices as f64; devices],
+            working: Keyed::default(),
+            is_scarce: false,
             open: vec![root],
+            postponed: Vec::new(),
+            simulations: FEWEST_SIMULATIONS,
+            max_nodes: u64::MAX,
             untried: f64::INFINITY,
             best,
             nodes: 0,
+        };
+        let running =
+            |class: ClassId| graph.class(class).iter().map(|&op| tree.running(op)).fold(0.0, f64::max);
+        tree.working = graph.class_ids().map(running).collect();
+        let pools = instance.problem().pools();
+        let tensors: f64 = graph.tensors().map(|tensor| graph.bytes(tensor)).sum();
+        let fixed: f64 = graph.class_ids().map(|class| instance.fixed_bytes(class)).sum();
+        let all: f64 =
+            graph.operators().map(|op| graph.operator(op).workspace_bytes).sum::<f64>() + tensors + fixed;
+        tree.is_scarce = pools.iter().any(|pool| all > pool.memory);
+        let columns: Vec<(usize, f64)> =
+            pools.iter().map(|pool| (pool.devices[0].index(), pool.devices.len() as f64)).collect();
+        let all = |class: ClassId| tree.domain(class);
+        if let Some(shares) = tree.shares(&columns, all) {
+            for (pool, share) in pools.iter().zip(shares) {
+                for device in &pool.devices {
+                    tree.prices[device.index()] = share / pool.devices.len() as f64;
+                }
+            }
         }
+        tree
     }
 
-    /// Searches depth first until no open node is left, `max_nodes` nodes are expanded, or a limit applies.
+    /// The shares of the devices in the fluid bound if every class may run on the devices of `domain`. A column is a
+    /// device and the number of those like it.
+    fn shares(&self, columns: &[(usize, f64)], domain: impl Fn(ClassId) -> u64) -> Option<Vec<f64>> {
+        let seconds = |class: ClassId, device: usize| {
+            let seconds = |&op: &OpId| self.seconds[op.index() * self.devices + device];
+            (domain(class) >> device & 1 == 1).then(|| self.graph.class(class).iter().map(seconds).sum())
+        };
+        let column = |&(device, devices): &(usize, f64)| Column {
+            devices,
+            seconds: self.graph.class_ids().map(|class| seconds(class, device)).collect(),
+        };
+        let columns: Vec<Column> = columns.iter().map(column).collect();
+        divided(&columns).map(|(_, shares)| shares)
+    }
+
+    /// The devices that can run a class, as bits.
+    fn domain(&self, class: ClassId) -> u64 {
+        let op = self.graph.class(class)[0];
+        let can = |device: &usize| self.seconds[op.index() * self.devices + device].is_finite();
+        (0..self.devices).filter(can).fold(0, |bits, device| bits | 1 << device)
+    }
+
+    /// Searches depth first until no open node is left, `max_nodes` nodes were expanded, or a limit applies.
     pub(super) fn run(&mut self, max_nodes: u64, context: &mut Context<'_>) -> Outcome {
+        self.max_nodes = max_nodes;
         context.emit(Event::Phase { name: "branch and bound".into() });
         let mut value = self.target();
-        while let Some(node) = self.open.pop() {
-            let least = self.open.iter().map(|node| node.bound).fold(node.bound, f64::min);
-            if self.nodes == max_nodes
+        loop {
+            let Some(node) = self.open.pop() else {
+                if self.postponed.is_empty() {
+                    break;
+                }
+                self.simulations *= GROWTH;
+                self.open = std::mem::take(&mut self.postponed);
+                self.open.sort_by(|a, b| b.bound.total_cmp(&a.bound));
+                continue;
+            };
+            let others = self.open.iter().chain(&self.postponed);
+            let least = others.map(|node| node.bound).fold(node.bound, f64::min);
+            if self.nodes >= max_nodes
                 || self.stop.reason().is_some()
                 || context.gap_reached(self.target(), least)
             {
@@ -122,10 +193,7 @@ impl<'s, 'p> Tree<'s, 'p> {
 
     /// The value that a better step must stay below.
     fn target(&self) -> f64 {
-        match &self.best {
-            Some(best) if best.score.fits() => tolerance::round_down(best.score.makespan),
-            _ => f64::INFINITY,
-        }
+        target(self.best.as_ref())
     }
 
     fn expand(&mut self, mut node: Node) {
@@ -137,16 +205,11 @@ impl<'s, 'p> Tree<'s, 'p> {
         if node.bound >= self.target() {
             return;
         }
-        let children = match self.class_to_decide(&node, &settled) {
-            Some(class) => self.on_each_device(&node, class, &settled),
-            None => match self.pair_to_decide(&node, &settled) {
-                Some(pair) => self.in_each_order(&node, pair),
-                None => {
-                    self.renumber(&node);
-                    Vec::new()
-                }
-            },
+        let Some(class) = self.class_to_decide(&node, &settled) else {
+            self.order(node);
+            return;
         };
+        let children = self.on_each_device(&node, class, &settled);
         let mut children: Vec<Node> =
             children.into_iter().filter(|child| child.bound < self.target()).collect();
         // The most promising child is on top.
@@ -178,21 +241,25 @@ impl<'s, 'p> Tree<'s, 'p> {
                 return None;
             }
             let (through, mut has_changed) = self.exclude_devices(node, target)?;
+            if self.is_scarce {
+                has_changed |= self.exclude_full(node, &precedence)?;
+            }
             has_changed |= self.exclude_orders(node, &precedence, target)?;
             node.bound = node.bound.max(tolerance::round_down(self.busiest_port(node)));
             if node.bound >= target {
                 return None;
             }
             if !has_changed || round == MAX_ROUNDS {
-                node.bound = node.bound.max(tolerance::round_down(energy_at(&self.reach, &self.prices)));
+                let mut energy = energy_at(&self.reach, &self.prices);
+                if energy < target && self.devices == 2 {
+                    let shares = self.shares(&[(0, 1.0), (1, 1.0)], |class| node.devices[class]);
+                    energy = shares.map_or(energy, |shares| energy.max(energy_at(&self.reach, &shares)));
+                }
+                node.bound = node.bound.max(tolerance::round_down(energy));
                 if node.bound >= target {
                     return None;
                 }
-                let precedence = match has_changed {
-                    true => Precedence::new(self.graph, &node.orders, &rank)?,
-                    false => precedence,
-                };
-                return Some(Settled { precedence, through });
+                return Some(Settled { through });
             }
         }
         None
@@ -221,6 +288,69 @@ impl<'s, 'p> Tree<'s, 'p> {
             }
         }
         Some((through, has_changed))
+    }
+
+    /// Excludes the devices whose memory does not hold a class beside the classes that are decided to run there; `None` if
+    /// some class has no device left.
+    fn exclude_full(&self, node: &mut Node, precedence: &Precedence) -> Option<bool> {
+        let graph = self.graph;
+        let mut resident = vec![0.0f64; self.devices];
+        for class in graph.class_ids() {
+            if let Some(device) = node.device_of(class) {
+                resident[device] += self.instance.fixed_bytes(class);
+            }
+        }
+        // The most bytes that one of the decided operators needs while it runs.
+        let mut working = vec![0.0f64; self.devices];
+        let decided = self.decided(node);
+        for (device, operators) in decided.iter().enumerate() {
+            for &op in operators {
+                let kept = operators.iter().filter(|&&producer| precedence.is_before(producer, op));
+                let bytes: f64 =
+                    kept.map(|&producer| self.kept(node, precedence, producer, op, device)).sum();
+                working[device] = working[device].max(bytes + self.running(op));
+            }
+        }
+        let mut has_changed = false;
+        for class in graph.class_ids() {
+            let is_decided = node.device_of(class).is_some();
+            for device in members(&[node.devices[class]]) {
+                let own = if is_decided { 0.0 } else { self.instance.fixed_bytes(class) };
+                let needed = resident[device] + own + working[device].max(self.working[class]);
+                if !tolerance::fits(
+                    tolerance::round_down(needed),
+                    self.instance.memory(DeviceId::new(device)),
+                ) {
+                    node.devices[class] &= !(1 << device);
+                    has_changed = true;
+                }
+            }
+            if node.devices[class] == 0 {
+                return None;
+            }
+        }
+        Some(has_changed)
+    }
+
+    /// Bytes that an operator needs while it runs, beside what is resident: workspace, inputs and outputs.
+    fn running(&self, op: OpId) -> f64 {
+        let tensors = self.graph.inputs(op).iter().chain(self.graph.outputs(op));
+        let bytes: f64 = tensors.map(|&tensor| self.graph.bytes(tensor)).sum();
+        self.graph.operator(op).workspace_bytes + bytes
+    }
+
+    /// Bytes of the outputs of a producer that a device keeps while an operator runs that does not read them, for readers
+    /// that run later there.
+    fn kept(&self, node: &Node, precedence: &Precedence, producer: OpId, op: OpId, device: usize) -> f64 {
+        let graph = self.graph;
+        let is_kept = |&&tensor: &&TensorId| {
+            let readers = graph.consumers(tensor);
+            !readers.contains(&op)
+                && readers.iter().any(|&reader| {
+                    node.device_of(graph.class_of(reader)) == Some(device) && precedence.is_before(op, reader)
+                })
+        };
+        graph.outputs(producer).iter().filter(is_kept).map(|&tensor| graph.bytes(tensor)).sum()
     }
 
     /// The operators that are decided to run on each device.
@@ -346,21 +476,64 @@ impl<'s, 'p> Tree<'s, 'p> {
         }
     }
 
-    /// Simulates a leaf under the other numberings of the interchangeable devices. The bounds are the same for all
-    /// numberings, but at one instant a tensor is sent first to the device of lower index, and operators start in the
-    /// order of their devices.
-    fn renumber(&mut self, node: &Node) {
-        let rank: Keyed<OpId, f64> = Keyed::filled(0.0, self.graph.operator_count());
-        let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
+    /// Searches the schedules of a placement, under every numbering of its devices that may make a difference.
+    fn order(&mut self, node: Node) {
         let devices: Vec<usize> = self
             .graph
             .operators()
             .map(|op| node.device_of(self.graph.class_of(op)).unwrap_or_default())
             .collect();
-        if !self.instance.pools_are_uniform() || !self.depends_on_numbers(&devices) {
+        let Some(numberings) = self.numberings(&devices) else {
+            self.untried = self.untried.min(node.bound);
             return;
+        };
+        let mut left_out = f64::INFINITY;
+        for numbers in numberings {
+            if self.stop.reason().is_some() || self.nodes >= self.max_nodes {
+                left_out = node.bound;
+                break;
+            }
+            let device_of = devices.iter().map(|&device| DeviceId::new(numbers[device])).collect();
+            let schedule = Schedule::without_priority(device_of);
+            self.evaluator.score(&schedule);
+            let (flow, timeline) = self.evaluator.last();
+            let memory: Vec<f64> =
+                (0..self.devices).map(|device| self.instance.memory(DeviceId::new(device))).collect();
+            let is_full = |(&bytes, &memory): (&f64, &f64)| !tolerance::fits(bytes, memory);
+            if flow.fixed_bytes().iter().zip(&memory).any(is_full) {
+                continue;
+            }
+            let sides = |op: OpId| self.reach.at(op, devices[op.index()]);
+            let placed = Placed::new(
+                self.graph,
+                schedule.device_of,
+                self.devices,
+                sides,
+                flow,
+                memory,
+                timeline.synchronisation(),
+            );
+            let most = self.simulations.min(self.max_nodes - self.nodes);
+            let (found, nodes) =
+                placed.search(&node.orders, &mut self.evaluator, &mut self.best, most, &self.stop);
+            self.nodes += nodes;
+            if let Orders::Some(least) = found {
+                left_out = left_out.min(least.max(node.bound));
+            }
         }
-        let mut used = devices.clone();
+        if left_out < self.target() {
+            self.postponed.push(Node { bound: left_out, ..node });
+        }
+    }
+
+    /// The numberings of the devices that may make a difference to a placement: by device, its number. At one instant, a
+    /// tensor is sent first to the device of lower index. `None` if there are too many.
+    fn numberings(&self, devices: &[usize]) -> Option<Vec<Vec<usize>>> {
+        let identity = (0..self.devices).collect();
+        if !self.instance.pools_are_uniform() || !self.depends_on_numbers(devices) {
+            return Some(vec![identity]);
+        }
+        let mut used = devices.to_vec();
         used.sort_unstable();
         used.dedup();
         let pool = |device: usize| self.instance.pool_of(DeviceId::new(device));
@@ -373,20 +546,15 @@ impl<'s, 'p> Tree<'s, 'p> {
             });
             numberings = longer.collect();
             if numberings.len() > MAX_NUMBERINGS {
-                self.untried = self.untried.min(node.bound);
-                return;
+                return None;
             }
         }
-        for numbers in numberings {
-            if self.stop.reason().is_some() {
-                self.untried = self.untried.min(node.bound);
-                return;
-            }
-            let number =
-                |device: &usize| DeviceId::new(numbers[used.partition_point(|other| other < device)]);
-            let schedule = Schedule::by_order(devices.iter().map(number).collect(), &precedence.order);
-            self.try_schedule(schedule);
-        }
+        let by_device = |numbers: Vec<usize>| {
+            let mut all: Vec<usize> = (0..self.devices).collect();
+            used.iter().zip(numbers).for_each(|(&device, number)| all[device] = number);
+            all
+        };
+        Some(numberings.into_iter().map(by_device).collect())
     }
 
     /// Whether the step of a placement may depend on the numbers of its devices: some tensor goes to several devices,
@@ -453,36 +621,5 @@ impl<'s, 'p> Tree<'s, 'p> {
         self.instance.pools_are_uniform()
             && pool(a) == pool(b)
             && node.devices.iter().all(|&devices| devices >> a & 1 == devices >> b & 1)
-    }
-
-    /// The undecided pair whose better order has the largest bound.
-    fn pair_to_decide(&self, node: &Node, settled: &Settled) -> Option<(OpId, OpId)> {
-        let mut best: Option<([f64; 2], (OpId, OpId))> = None;
-        for (device, operators) in self.decided(node).into_iter().enumerate() {
-            for (index, &a) in operators.iter().enumerate() {
-                for &b in &operators[index + 1..] {
-                    if settled.precedence.is_decided(a, b) {
-                        continue;
-                    }
-                    let orders = [self.in_order(a, b, device), self.in_order(b, a, device)];
-                    let bounds = [orders[0].min(orders[1]), orders[0].max(orders[1])];
-                    if best.is_none_or(|(largest, _)| bounds > largest) {
-                        best = Some((bounds, (a, b)));
-                    }
-                }
-            }
-        }
-        best.map(|(_, pair)| pair)
-    }
-
-    fn in_each_order(&self, node: &Node, (a, b): (OpId, OpId)) -> Vec<Node> {
-        let device = node.device_of(self.graph.class_of(a)).unwrap_or(0);
-        let child = |first, second| {
-            let mut child = node.clone();
-            child.orders.push((first, second));
-            child.bound = child.bound.max(tolerance::round_down(self.in_order(first, second, device)));
-            child
-        };
-        vec![child(a, b), child(b, a)]
     }
 }

@@ -86,18 +86,49 @@ pub(super) struct Placed<'p> {
     has_no_pauses: bool,
 }
 
+/// Bytes that a device holds for some time.
+struct Held {
+    from: f64,
+    until: f64,
+    bytes: f64,
+}
+
 /// A node that is still to be examined.
 struct Node {
     orders: Vec<(OpId, OpId)>,
     bound: f64,
 }
 
-/// What a simulation says about a node.
-struct Simulated {
-    /// The earliest choice.
-    choice: Option<(f64, OpId, OpId)>,
-    /// When an operator first starts although a pair demands another one before it.
+/// A simulated schedule of a node, which every other schedule of the node shares up to the earliest choice.
+struct Simulated<'a> {
+    operators: &'a [Span],
+    transfers: &'a [Span],
+    /// The pair of the earliest choice.
+    choice: Option<[OpId; 2]>,
+    /// When the earliest choice is; infinite if there is none.
+    until: f64,
+    /// When an operator first starts although the orders demand another one before it.
     violation: f64,
+}
+
+impl Simulated<'_> {
+    fn start(&self, op: OpId) -> f64 {
+        self.operators[op.index()].start
+    }
+
+    fn end(&self, op: OpId) -> f64 {
+        self.operators[op.index()].end
+    }
+
+    /// Whether an operator starts before the earliest choice.
+    fn has_started(&self, op: OpId) -> bool {
+        self.start(op) < self.until
+    }
+
+    /// Whether the transfers of an operator's outputs are requested before the earliest choice.
+    fn has_sent(&self, op: OpId) -> bool {
+        self.has_started(op) && self.end(op) < self.until
+    }
 }
 
 impl<'p> Placed<'p> {
@@ -216,234 +247,217 @@ impl<'p> Placed<'p> {
         let score = evaluator.score(&schedule);
         let timeline = evaluator.last().1;
         let simulated = self.examine(&node.orders, &precedence, timeline.operators(), timeline.transfers());
-        let from = simulated.choice.map_or(f64::INFINITY, |choice| choice.0);
-        let is_full = || self.exceeds_memory(timeline.operators(), timeline.transfers(), from);
-        let bound = match simulated.choice {
-            _ if simulated.violation < from => None,
-            None => None,
-            Some(_) if !score.fits() && is_full() => None,
-            Some(_) => {
-                Some(self.bound(&node.orders, &precedence, timeline.operators(), timeline.transfers(), from))
-            }
-        };
+        let is_possible =
+            simulated.violation >= simulated.until && (score.fits() || !self.exceeds_memory(&simulated));
+        let children = simulated.choice.filter(|_| is_possible).map(|pair| {
+            let bound = self.bound(&node.orders, &precedence, &simulated) + self.synchronisation;
+            (pair, node.bound.max(tolerance::round_down(bound)))
+        });
         if best.as_ref().is_none_or(|best| is_better(score, best.score)) {
             *best = Some(Best { score, schedule });
         }
-        let (Some((_, a, b)), Some(bound)) = (simulated.choice, bound) else { return };
-        let bound = node.bound.max(tolerance::round_down(bound + self.synchronisation));
+        let Some(([a, b], bound)) = children else { return };
         if bound >= target(best.as_ref()) {
             return;
         }
         // The simulated order is on top.
-        for (first, second) in [(b, a), (a, b)] {
-            let mut orders = node.orders.clone();
-            orders.push((first, second));
+        for pair in [(b, a), (a, b)] {
+            let orders = node.orders.iter().copied().chain([pair]).collect();
             open.push(Node { orders, bound });
         }
     }
 
     /// Finds the earliest choice and the earliest violation in a simulation.
-    fn examine(
+    fn examine<'a>(
         &self,
         orders: &[(OpId, OpId)],
         precedence: &Precedence,
-        spans: &[Span],
-        transfers: &[Span],
-    ) -> Simulated {
-        let start = |op: OpId| spans[op.index()].start;
-        let violates = |&&(first, second): &&(OpId, OpId)| start(second) < start(first);
-        let violation =
-            orders.iter().filter(violates).map(|&(_, second)| start(second)).fold(f64::INFINITY, f64::min);
+        operators: &'a [Span],
+        transfers: &'a [Span],
+    ) -> Simulated<'a> {
+        let nothing = f64::INFINITY;
+        let mut simulated =
+            Simulated { operators, transfers, choice: None, until: nothing, violation: nothing };
+        for &(first, second) in orders {
+            if simulated.start(second) < simulated.start(first) {
+                simulated.violation = simulated.violation.min(simulated.start(second));
+            }
+        }
         let mut queues: Vec<Vec<(OpId, f64)>> = vec![Vec::new(); self.devices];
         for op in self.graph.operators() {
-            let local = self.local[op].iter().map(|input| spans[input.index()].end);
-            let arriving = self.arriving[op]
-                .iter()
-                .map(|&transfer| transfers[self.transfers[transfer].number as usize].end);
+            let local = self.local[op].iter().map(|&input| simulated.end(input));
+            let arrival = |&number: &usize| transfers[self.transfers[number].number as usize].end;
+            let arriving = self.arriving[op].iter().map(arrival);
             let ready = if self.has_no_pauses { local.chain(arriving).fold(0.0, f64::max) } else { 0.0 };
             queues[self.tasks[op].device].push((op, ready));
         }
-        let mut choice: Option<(f64, OpId, OpId)> = None;
         for queue in &mut queues {
-            queue.sort_by(|a, b| start(a.0).total_cmp(&start(b.0)));
-            for (place, &(a, _)) in queue.iter().enumerate() {
-                let at = start(a);
-                if choice.is_some_and(|(earliest, ..)| earliest <= at) {
+            queue.sort_by(|a, b| simulated.start(a.0).total_cmp(&simulated.start(b.0)));
+            for (place, &(op, _)) in queue.iter().enumerate() {
+                let start = simulated.start(op);
+                if simulated.until <= start {
                     break;
                 }
                 let waiting = queue[place + 1..]
                     .iter()
-                    .filter(|&&(b, ready)| ready <= at && !precedence.is_decided(a, b));
+                    .filter(|&&(other, ready)| ready <= start && !precedence.is_decided(op, other));
                 let urgent = waiting
-                    .max_by(|x, y| self.tasks[x.0].tail.total_cmp(&self.tasks[y.0].tail).then(y.0.cmp(&x.0)));
-                if let Some(&(b, _)) = urgent {
-                    choice = Some((at, a, b));
+                    .map(|&(other, _)| other)
+                    .max_by(|&a, &b| self.tasks[a].tail.total_cmp(&self.tasks[b].tail).then(b.cmp(&a)));
+                if let Some(other) = urgent {
+                    (simulated.choice, simulated.until) = (Some([op, other]), start);
                     break;
                 }
             }
         }
-        Simulated { choice, violation }
+        simulated
     }
 
-    /// Whether some operator that starts before `from` exceeds the memory of its device. What starts or ends at the instant
-    /// of its start does not count, except the operator itself.
-    fn exceeds_memory(&self, spans: &[Span], transfers: &[Span], from: f64) -> bool {
-        let start = |op: OpId| spans[op.index()].start;
-        // By device, the bytes of a tensor or a workspace, with the time from which they are held and that until which.
-        let mut held: Vec<Vec<[f64; 3]>> = vec![Vec::new(); self.devices];
-        for op in self.graph.operators() {
-            let device = self.tasks[op].device;
-            let operator = self.graph.operator(op);
-            held[device].push([start(op), spans[op.index()].end, operator.workspace_bytes]);
-            for &tensor in self.graph.outputs(op) {
-                let bytes = self.graph.bytes(tensor);
-                let mut until = Keyed::filled(0.0f64, self.devices);
-                until[device] = spans[op.index()].end;
-                for &reader in self.graph.consumers(tensor) {
-                    let there = &mut until[self.tasks[reader].device];
-                    *there = there.max(spans[reader.index()].end);
-                }
-                for &number in self.sent[op].iter().filter(|&&number| self.transfers[number].tensor == tensor)
-                {
-                    let transfer = &self.transfers[number];
-                    let span = transfers[transfer.number as usize];
-                    until[device] = until[device].max(span.end);
-                    for &to in &transfer.to {
-                        if to != device {
-                            held[to].push([span.start, until[to], bytes]);
-                        }
-                    }
-                }
-                held[device].push([start(op), until[device], bytes]);
-            }
-        }
-        self.graph.operators().filter(|&op| start(op) < from && self.tasks[op].seconds > 0.0).any(|op| {
-            let device = self.tasks[op].device;
-            let at = start(op);
-            let bytes: f64 = held[device]
-                .iter()
-                .filter(|[first, last, _]| *first <= at && *last > at)
-                .map(|held| held[2])
-                .sum();
-            !tolerance::fits(tolerance::round_down(self.fixed[device] + bytes), self.memory[device])
+    /// Whether some operator that starts before the earliest choice exceeds the memory of its device. Of what starts or ends
+    /// at the instant of its start, only what is held beside it counts.
+    fn exceeds_memory(&self, simulated: &Simulated<'_>) -> bool {
+        let held = self.held(simulated);
+        let counts = |&op: &OpId| simulated.has_started(op) && self.tasks[op].seconds > 0.0;
+        self.graph.operators().filter(counts).any(|op| {
+            let (device, start) = (self.tasks[op].device, simulated.start(op));
+            let beside = held[device].iter().filter(|held| held.from <= start && held.until > start);
+            let bytes = self.fixed[device] + beside.map(|held| held.bytes).sum::<f64>();
+            !tolerance::fits(tolerance::round_down(bytes), self.memory[device])
         })
     }
 
-    /// Lower bound on the step of every schedule of a node whose events before `from` are as simulated.
-    fn bound(
-        &self,
-        orders: &[(OpId, OpId)],
-        precedence: &Precedence,
-        spans: &[Span],
-        simulated: &[Span],
-        from: f64,
-    ) -> f64 {
-        let count = self.tasks.len();
-        let has_started = |op: OpId| spans[op.index()].start < from;
-        let mut free = vec![from; self.devices];
-        for op in self.graph.operators().filter(|&op| has_started(op)) {
-            let device = self.tasks[op].device;
-            free[device] = free[device].max(spans[op.index()].end);
+    /// By device, the tensors and workspaces that it holds.
+    fn held(&self, simulated: &Simulated<'_>) -> Vec<Vec<Held>> {
+        let mut held: Vec<Vec<Held>> = (0..self.devices).map(|_| Vec::new()).collect();
+        for op in self.graph.operators() {
+            let (device, from, end) = (self.tasks[op].device, simulated.start(op), simulated.end(op));
+            held[device].push(Held { from, until: end, bytes: self.graph.operator(op).workspace_bytes });
+            for &tensor in self.graph.outputs(op) {
+                let bytes = self.graph.bytes(tensor);
+                let mut until = vec![0.0f64; self.devices];
+                until[device] = end;
+                for &reader in self.graph.consumers(tensor) {
+                    let there = &mut until[self.tasks[reader].device];
+                    *there = there.max(simulated.end(reader));
+                }
+                let transfers = self.sent[op].iter().map(|&number| &self.transfers[number]);
+                for transfer in transfers.filter(|transfer| transfer.tensor == tensor) {
+                    let span = simulated.transfers[transfer.number as usize];
+                    until[device] = until[device].max(span.end);
+                    for &to in transfer.to.iter().filter(|&&to| to != device) {
+                        held[to].push(Held { from: span.start, until: until[to], bytes });
+                    }
+                }
+                held[device].push(Held { from, until: until[device], bytes });
+            }
         }
-        let mut before: Keyed<OpId, Vec<OpId>> = Keyed::filled(Vec::new(), count);
-        let mut after: Keyed<OpId, Vec<OpId>> = Keyed::filled(Vec::new(), count);
+        held
+    }
+
+    /// Lower bound on the last end of an operator in every schedule of a node.
+    fn bound(&self, orders: &[(OpId, OpId)], precedence: &Precedence, simulated: &Simulated<'_>) -> f64 {
+        let mut before: Keyed<OpId, Vec<OpId>> = Keyed::filled(Vec::new(), self.tasks.len());
+        let mut after = before.clone();
         for &(first, second) in orders {
             before[second].push(first);
             after[first].push(second);
         }
-        let mut heads = Keyed::filled(0.0f64, count);
-        let mut arrivals = vec![0.0f64; self.transfers.len()];
-        let mut starts = vec![0.0f64; self.transfers.len()];
-        let end = |heads: &Keyed<OpId, f64>, op: OpId| heads[op] + self.tasks[op].seconds;
-        for &op in &precedence.order {
-            let task = self.tasks[op];
-            if has_started(op) {
-                heads[op] = spans[op.index()].start;
-            } else {
-                let mut head = task.head.max(free[task.device]);
-                for &input in self.local[op].iter().chain(&before[op]) {
-                    head = head.max(end(&heads, input));
-                }
-                for &transfer in &self.arriving[op] {
-                    head = head.max(arrivals[transfer]);
-                }
-                // Those that precede it on its device run one after another.
-                let (mut first, mut sum) = (f64::INFINITY, 0.0);
-                for other in bits::members(precedence.before(op)).map(OpId::new) {
-                    if self.tasks[other].device == task.device && !has_started(other) {
-                        first = first.min(heads[other]);
-                        sum += self.tasks[other].seconds;
-                    }
-                }
-                heads[op] = if sum > 0.0 { head.max(first + sum) } else { head };
-            }
-            let ends = end(&heads, op);
-            let is_requested = has_started(op) && spans[op.index()].end < from;
-            for &number in &self.sent[op] {
-                let transfer = &self.transfers[number];
-                if is_requested {
-                    starts[number] = simulated[transfer.number as usize].start;
-                    arrivals[number] = simulated[transfer.number as usize].end;
-                    continue;
-                }
-                let mut start = ends;
-                for &(port, earlier) in &transfer.ports {
-                    let (mut first, mut sum) = (ends, 0.0);
-                    if task.seconds > 0.0 {
-                        for other in bits::members(precedence.before(op)).map(OpId::new) {
-                            if has_started(other) && spans[other.index()].end < from {
-                                continue;
-                            }
-                            if let Some(&(_, seconds)) =
-                                self.carried[other].iter().find(|(carrying, _)| *carrying == port)
-                            {
-                                first = first.min(end(&heads, other));
-                                sum += seconds;
-                            }
-                        }
-                    }
-                    start = start.max(ends + earlier).max(first + sum + earlier);
-                }
-                starts[number] = start;
-                arrivals[number] = start + transfer.seconds;
-            }
-        }
-        let mut tails = Keyed::filled(0.0f64, count);
-        let mut later = vec![0.0f64; self.transfers.len()];
-        for &op in precedence.order.iter().rev() {
-            let task = self.tasks[op];
-            let mut tail = task.tail;
-            let through = |tails: &Keyed<OpId, f64>, other: OpId| self.tasks[other].seconds + tails[other];
-            for &other in &after[op] {
-                tail = tail.max(through(&tails, other));
-            }
-            for &other in self.graph.successors(op) {
-                if self.tasks[other].device == task.device {
-                    tail = tail.max(through(&tails, other));
-                }
-            }
-            for &number in &self.sent[op] {
-                let transfer = &self.transfers[number];
-                let longest =
-                    transfer.readers.iter().map(|&reader| through(&tails, reader)).fold(0.0, f64::max);
-                later[number] = longest;
-                let earlier = transfer.ports.iter().map(|port| port.1).fold(0.0, f64::max);
-                tail = tail.max(earlier + transfer.seconds + longest);
-            }
-            tails[op] = tail;
-        }
-        let mut jobs: Vec<Vec<[f64; 3]>> = vec![Vec::new(); self.devices];
+        let (heads, starts) = self.heads(&before, precedence, simulated);
+        let (tails, later) = self.tails(&after, precedence);
+        let mut jobs: Vec<Vec<[f64; 3]>> = vec![Vec::new(); self.devices + self.ports];
         for op in self.graph.operators() {
             let task = self.tasks[op];
             jobs[task.device].push([heads[op], task.seconds, tails[op]]);
         }
-        let mut carried: Vec<Vec<[f64; 3]>> = vec![Vec::new(); self.ports];
         for (number, transfer) in self.transfers.iter().enumerate() {
             for &(port, _) in &transfer.ports {
-                carried[port as usize].push([starts[number], transfer.seconds, later[number]]);
+                jobs[self.devices + port as usize].push([starts[number], transfer.seconds, later[number]]);
             }
         }
-        jobs.into_iter().chain(carried).map(|jobs| one_device(jobs.into_iter())).fold(0.0, f64::max)
+        jobs.into_iter().map(|jobs| one_device(jobs.into_iter())).fold(0.0, f64::max)
+    }
+
+    /// Lower bounds on the start of every operator and of every transfer.
+    fn heads(
+        &self,
+        before: &Keyed<OpId, Vec<OpId>>,
+        precedence: &Precedence,
+        simulated: &Simulated<'_>,
+    ) -> (Keyed<OpId, f64>, Vec<f64>) {
+        let mut free = vec![simulated.until; self.devices];
+        for op in self.graph.operators().filter(|&op| simulated.has_started(op)) {
+            let device = self.tasks[op].device;
+            free[device] = free[device].max(simulated.end(op));
+        }
+        let mut heads = Keyed::filled(0.0f64, self.tasks.len());
+        let mut starts = vec![0.0f64; self.transfers.len()];
+        for &op in &precedence.order {
+            let task = self.tasks[op];
+            let end = |other: OpId| heads[other] + self.tasks[other].seconds;
+            let earlier = || bits::members(precedence.before(op)).map(OpId::new);
+            let head = if simulated.has_started(op) {
+                simulated.start(op)
+            } else {
+                let inputs = self.local[op].iter().chain(&before[op]).map(|&input| end(input));
+                let arrivals =
+                    self.arriving[op].iter().map(|&number| starts[number] + self.transfers[number].seconds);
+                // Those that precede it on its device run one after another.
+                let beside = earlier().filter(|&other| {
+                    self.tasks[other].device == task.device && !simulated.has_started(other)
+                });
+                let (first, sum) = beside.fold((f64::INFINITY, 0.0), |(first, sum), other| {
+                    (f64::min(first, heads[other]), sum + self.tasks[other].seconds)
+                });
+                let one_by_one = if sum > 0.0 { first + sum } else { 0.0 };
+                inputs.chain(arrivals).fold(task.head.max(free[task.device]).max(one_by_one), f64::max)
+            };
+            let request = head + task.seconds;
+            for &number in &self.sent[op] {
+                let transfer = &self.transfers[number];
+                starts[number] = if simulated.has_sent(op) {
+                    simulated.transfers[transfer.number as usize].start
+                } else {
+                    let start = |&(port, own): &(u32, f64)| {
+                        // What precedes an operator that takes time has requested its transfers before.
+                        let (mut first, mut sum) = (request, 0.0);
+                        for other in
+                            earlier().filter(|&other| task.seconds > 0.0 && !simulated.has_sent(other))
+                        {
+                            let carried = self.carried[other].iter().find(|carried| carried.0 == port);
+                            if let Some(&(_, seconds)) = carried {
+                                (first, sum) = (first.min(end(other)), sum + seconds);
+                            }
+                        }
+                        f64::max(request, first + sum) + own
+                    };
+                    transfer.ports.iter().map(start).fold(request, f64::max)
+                };
+            }
+            heads[op] = head;
+        }
+        (heads, starts)
+    }
+
+    /// Lower bounds on the time from the end of every operator, and from that of every transfer, to the last end of an
+    /// operator.
+    fn tails(&self, after: &Keyed<OpId, Vec<OpId>>, precedence: &Precedence) -> (Keyed<OpId, f64>, Vec<f64>) {
+        let mut tails = Keyed::filled(0.0f64, self.tasks.len());
+        let mut later = vec![0.0f64; self.transfers.len()];
+        for &op in precedence.order.iter().rev() {
+            let task = self.tasks[op];
+            let through = |other: &OpId| self.tasks[*other].seconds + tails[*other];
+            let is_here = |other: &&OpId| self.tasks[**other].device == task.device;
+            let readers = self.graph.successors(op).iter().filter(is_here);
+            let mut tail = readers.chain(&after[op]).map(through).fold(task.tail, f64::max);
+            for &number in &self.sent[op] {
+                let transfer = &self.transfers[number];
+                later[number] = transfer.readers.iter().map(through).fold(0.0, f64::max);
+                let own = transfer.ports.iter().map(|&(_, own)| own).fold(0.0, f64::max);
+                tail = tail.max(own + transfer.seconds + later[number]);
+            }
+            tails[op] = tail;
+        }
+        (tails, later)
     }
 }
 

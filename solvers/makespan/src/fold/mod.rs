@@ -38,9 +38,10 @@ use super::multilevel;
 use super::schedule::{Best, Evaluator, Schedule, Score, is_better, solution, solve_instance};
 use super::search::{self, Goal};
 
-/// Number of operators of the folded graph: for the first plan, which is a list schedule, and at most in later rounds.
-const FIRST_SIZE: usize = 6_000;
+/// Fewest and most operators of a folded graph, and the number for each device in the first one: many devices are busy only
+/// where many periods overlap.
 const SIZES: [usize; 2] = [6_000, 20_000];
+const FOR_DEVICE: usize = 300;
 /// Operators that a thread simulates in a second, and the number of simulations that a search needs: the graph of a round is
 /// small enough for that many.
 const SPEED: f64 = 2.5e6;
@@ -59,6 +60,9 @@ const TRIED: usize = 2;
 /// place after its time: those of its plan and of the best plan.
 const BESIDE_SHARE: f64 = 0.75;
 const BESIDE_RESERVE: u32 = 5;
+/// Pairs of an operator and a device for which a list schedule estimates the end in a second. One that could not be completed
+/// in the time is not begun, because it would slow the searches down.
+const ESTIMATES: f64 = 1.5e7;
 
 /// Plans of repetitive graphs by folding.
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,7 +88,8 @@ impl Solver for Fold {
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         solve_instance(self.name(), problem, |instance| {
             let axes = Axes::new(instance);
-            let Some(first) = Folded::new(instance, &axes, FIRST_SIZE) else {
+            let size = (FOR_DEVICE * instance.device_count()).clamp(SIZES[0], SIZES[1]);
+            let Some(first) = Folded::new(instance, &axes, size) else {
                 let bound = strongest_before(problem, context.stop());
                 let reason = "no numbers in the names of operators show a repetition".into();
                 let stop = context.stop().reason();
@@ -95,7 +100,10 @@ impl Solver for Fold {
                 .stop()
                 .remaining()
                 .map(|left| left.saturating_sub(BESIDE_RESERVE * simulation).min(left.mul_f64(BESIDE_SHARE)));
-            let (stop, needs_start) = (context.stop().within(left), context.warm_start.is_none());
+            let estimates = (problem.graph().operator_count() * instance.device_count()) as f64;
+            let is_in_time = left.is_none_or(|left| estimates / ESTIMATES < left.as_secs_f64());
+            let (stop, needs_start) =
+                (context.stop().within(left), context.warm_start.is_none() && is_in_time);
             // What does not depend on the folded graphs, and the plan that is the least to expect.
             let beside = move || {
                 let plan = if needs_start { HEFT.plan(problem, &stop) } else { None };
@@ -179,6 +187,9 @@ impl<'s, 'p> Search<'s, 'p> {
         let best = self.best.take()?;
         // A pass that has begun ends, and the plan is evaluated once more.
         let left = context.stop().remaining().map(|left| left.saturating_sub(2 * self.longest));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Some(best);
+        }
         let found = justified(&mut self.evaluator, best.schedule.clone(), &context.stop().within(left));
         self.best = Some(best);
         self.keep(found, context);

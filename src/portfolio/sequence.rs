@@ -13,7 +13,7 @@ use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::{
-    ANNEALING, Exact, Fold, HEFT, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned,
+    ANNEALING, Exact, Fold, HEFT, LIST_SCHEDULES, MULTILEVEL, OrderSplit, SIMULATED, TABU, assigned,
 };
 use stagewright_search::dpl;
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
@@ -92,8 +92,13 @@ const SOLVED: f64 = 2e-6;
 const PIPELINE_SHARE: f64 = 0.5;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
-/// Number of operators from which a share of the time is for folding: no search of a huge graph itself gets far.
-const FOLDING_SHARES: [(usize, f64); 2] = [(100_000, 0.95), (30_000, 0.25)];
+/// Fewest operators of a graph that is folded.
+const FOLDED: usize = 30_000;
+/// Share of the time for folding where it suffices for fewer than a number of simulations of the whole graph: no search
+/// gets far with so few.
+const FOLDING_SHARES: [(f64, f64); 2] = [(300.0, 0.95), (600.0, 0.5)];
+/// That share elsewhere.
+const FOLDING_SHARE: f64 = 0.25;
 
 impl Portfolio {
     /// The solvers that support an objective.
@@ -184,7 +189,13 @@ fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Resul
     let warm = context.warm_start.take();
     let mut best = announced(warm, problem, context);
     let operators = problem.graph().operator_count();
-    if let Some(&(_, share)) = FOLDING_SHARES.iter().find(|&&(least, _)| operators >= least) {
+    if operators >= FOLDED {
+        let seconds = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
+        let simulations = seconds * context.threads() as f64 * SIMULATED / operators as f64;
+        let share = FOLDING_SHARES
+            .iter()
+            .find(|&&(fewer, _)| simulations < fewer)
+            .map_or(FOLDING_SHARE, |share| share.1);
         best = folded(problem, best, &mut context.time_slice_without(problem.overhead(), share))?;
     }
     if best.is_none() {

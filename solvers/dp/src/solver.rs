@@ -252,7 +252,7 @@ impl Search<'_> {
         context.emit(Event::Phase { name: "more orders".into() });
         let best = self.best.as_ref().map(|plan| plan.placement.clone());
         let given = std::mem::replace(&mut context.warm_start, best);
-        let better = best_over_orders(self.problem, self.units, OrderEffort::Thorough, context);
+        let better = best_over_orders(self.problem, self.units, OrderEffort::Lasting, context);
         context.warm_start = given;
         context.keep(&mut self.best, better?);
         self.improve_boundaries(context)?;

@@ -185,6 +185,16 @@ fn depth_first(graph: &Graph) -> Vec<OpId> {
     order
 }
 
+/// The schedules of the orders, each cut into one interval of equal work for every device.
+pub(super) fn equal_cuts(instance: &Instance<'_>) -> Vec<Schedule> {
+    let devices = instance.device_count();
+    let schedule = |order: Vec<OpId>| {
+        let line = Line::new(instance, order);
+        line.schedule(&line.equal(devices, devices), instance)
+    };
+    orders(instance).into_iter().map(schedule).collect()
+}
+
 impl Solver for OrderSplit {
     fn name(&self) -> &'static str {
         "order-split"

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use rand::{Rng, RngExt};
 use stagewright_core::contraction::{NetId, UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
@@ -87,6 +88,27 @@ pub fn depth_first(units: &Units) -> Vec<UnitId> {
             None
         }
         QueueEvent::Next => ready.pop(),
+    })
+}
+
+/// Depth first, with the units that become ready together in random order.
+pub fn random_depth_first(units: &Units, rng: &mut impl Rng) -> Vec<UnitId> {
+    let mut ready: Vec<UnitId> = Vec::new();
+    // Number of units of the stack before those that the last unit made ready.
+    let mut older = 0;
+    walk(units, |event| match event {
+        QueueEvent::Ready(unit) => {
+            ready.push(unit);
+            let place = rng.random_range(older..ready.len());
+            let last = ready.len() - 1;
+            ready.swap(place, last);
+            None
+        }
+        QueueEvent::Next => {
+            let next = ready.pop();
+            older = ready.len();
+            next
+        }
     })
 }
 
@@ -291,15 +313,17 @@ mod tests {
         for number in 0..200 {
             let problem = problem(number);
             let units = Units::new(&problem);
-            for rule in PLAIN {
-                let order = rule.order(&problem, &units);
+            let mut rng = seed::stream(number, 12);
+            let random = ("random depth-first", random_depth_first(&units, &mut rng));
+            let plain = PLAIN.into_iter().map(|rule| (rule.name(), rule.order(&problem, &units)));
+            for (name, order) in plain.chain([random]) {
                 let mut place = Keyed::filled(usize::MAX, units.len());
                 order.iter().enumerate().for_each(|(position, &unit)| place[unit] = position);
-                assert_eq!(order.len(), units.len(), "{number} {}", rule.name());
+                assert_eq!(order.len(), units.len(), "{number} {name}");
                 let before = |unit: UnitId, from: &UnitId| place[*from] < place[unit];
                 let ordered =
                     units.ids().all(|unit| units.predecessors(unit).iter().all(|from| before(unit, from)));
-                assert!(ordered, "{number} {}", rule.name());
+                assert!(ordered, "{number} {name}");
             }
         }
     }

@@ -27,6 +27,7 @@ use stagewright_core::simulate::{Flow, Span};
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
+use super::super::instance::Instance;
 use super::super::schedule::{Best, Evaluator, Schedule, is_better};
 use super::node::Precedence;
 
@@ -84,6 +85,10 @@ pub(super) struct Placed<'p> {
     synchronisation: f64,
     /// Whether devices continue at once after an operator.
     has_no_pauses: bool,
+    /// Whether a device has one copy of a tensor, whatever number of readers it has.
+    has_ports: bool,
+    /// Seconds above which an activity ends after the instant of its start, whatever the rounding.
+    instant: f64,
 }
 
 /// Bytes that a device holds for some time.
@@ -95,8 +100,31 @@ struct Held {
 
 /// A node that is still to be examined.
 struct Node {
-    orders: Vec<(OpId, OpId)>,
+    /// Its last decision, as an index of the decisions of all nodes.
+    last: Option<usize>,
     bound: f64,
+}
+
+/// Decisions of the nodes: each pair follows that of its parent.
+#[derive(Default)]
+struct Decisions(Vec<(Option<usize>, (OpId, OpId))>);
+
+impl Decisions {
+    fn add(&mut self, parent: Option<usize>, pair: (OpId, OpId)) -> Option<usize> {
+        self.0.push((parent, pair));
+        Some(self.0.len() - 1)
+    }
+
+    /// The pairs of a node, those of its ancestors included.
+    fn of(&self, node: &Node) -> impl Iterator<Item = (OpId, OpId)> {
+        let decision = |index: usize| (self.0[index].0, self.0[index].1);
+        let mut next = node.last;
+        std::iter::from_fn(move || {
+            let (parent, pair) = decision(next?);
+            next = parent;
+            Some(pair)
+        })
+    }
 }
 
 /// A simulated schedule of a node, which every other schedule of the node shares up to the earliest choice.
@@ -135,14 +163,14 @@ impl<'p> Placed<'p> {
     /// A placement, given the head, the seconds and the tail of every operator on its device, with the flow of one of its
     /// schedules.
     pub(super) fn new(
-        graph: &'p Graph,
+        instance: &Instance<'p>,
         device_of: Vec<DeviceId>,
-        devices: usize,
         sides: impl Fn(OpId) -> [f64; 3],
         flow: &Flow,
-        memory: Vec<f64>,
         synchronisation: f64,
+        instant: f64,
     ) -> Placed<'p> {
+        let (graph, devices) = (instance.graph(), instance.device_count());
         let task = |op: OpId| {
             let device = device_of[op.index()];
             let [head, seconds, tail] = sides(op);
@@ -176,9 +204,14 @@ impl<'p> Placed<'p> {
                     }
                 }
             }
+            let to: Vec<usize> = flow.destinations(number).map(|device| device as usize).collect();
+            // Without contention, every reader has a copy of its own, and those of a device arrive together.
+            let is_same = |before: &Transfer| before.tensor == tensor && before.to == to;
+            if ports.is_empty() && transfers.last().is_some_and(is_same) {
+                continue;
+            }
             sent[producer].push(transfers.len());
             readers.iter().for_each(|&op| arriving[op].push(transfers.len()));
-            let to = flow.destinations(number).map(|device| device as usize).collect();
             transfers.push(Transfer { tensor, seconds, to, number, ports, readers });
         }
         let is_local = |op: OpId, input: OpId| tasks[op].device == tasks[input].device;
@@ -199,9 +232,11 @@ impl<'p> Placed<'p> {
             carried,
             ports: flow.port_count(),
             fixed: flow.fixed_bytes().to_vec(),
-            memory,
+            memory: (0..devices).map(|device| instance.memory(DeviceId::new(device))).collect(),
             synchronisation,
             has_no_pauses,
+            has_ports: instance.has_ports(),
+            instant,
         }
     }
 
@@ -215,7 +250,8 @@ impl<'p> Placed<'p> {
         max_nodes: u64,
         stop: &Stop,
     ) -> (Orders, u64) {
-        let mut open = vec![Node { orders: orders.to_vec(), bound: 0.0 }];
+        let mut open = vec![Node { last: None, bound: 0.0 }];
+        let mut decisions = Decisions::default();
         let mut nodes = 0;
         while let Some(node) = open.pop() {
             if node.bound >= target(best.as_ref()) {
@@ -227,48 +263,49 @@ impl<'p> Placed<'p> {
                 return (Orders::Some(least), nodes);
             }
             nodes += 1;
-            self.expand(node, evaluator, best, &mut open);
+            let decided: Vec<(OpId, OpId)> = orders.iter().copied().chain(decisions.of(&node)).collect();
+            let Some((pair, bound)) = self.examine(&decided, evaluator, best) else { continue };
+            let bound = bound.max(node.bound);
+            if bound < target(best.as_ref()) {
+                // The simulated order is on top.
+                for (first, second) in [(pair[1], pair[0]), (pair[0], pair[1])] {
+                    open.push(Node { last: decisions.add(node.last, (first, second)), bound });
+                }
+            }
         }
         (Orders::All, nodes)
     }
 
-    fn expand(
+    /// Simulates the node of some pairs, and keeps its schedule if it is the best. Returns the pair of the earliest choice, and a
+    /// lower bound on the step; `None` if the node has no other schedule.
+    fn examine(
         &self,
-        node: Node,
+        orders: &[(OpId, OpId)],
         evaluator: &mut Evaluator<'_, '_>,
         best: &mut Option<Best>,
-        open: &mut Vec<Node>,
-    ) {
+    ) -> Option<([OpId; 2], f64)> {
         let longest = self.tasks.iter().map(|task| task.tail).fold(0.0, f64::max);
         // Operators with long tails come first.
         let rank: Keyed<OpId, f64> = self.tasks.iter().map(|task| (longest - task.tail).max(0.0)).collect();
-        let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
+        let precedence = Precedence::new(self.graph, orders, &rank)?;
         let schedule = Schedule::by_order(self.device_of.clone(), &precedence.order);
         let score = evaluator.score(&schedule);
         let timeline = evaluator.last().1;
-        let simulated = self.examine(&node.orders, &precedence, timeline.operators(), timeline.transfers());
-        let is_possible =
-            simulated.violation >= simulated.until && (score.fits() || !self.exceeds_memory(&simulated));
-        let children = simulated.choice.filter(|_| is_possible).map(|pair| {
-            let bound = self.bound(&node.orders, &precedence, &simulated) + self.synchronisation;
-            (pair, node.bound.max(tolerance::round_down(bound)))
+        let simulated = self.simulated(orders, &precedence, timeline.operators(), timeline.transfers());
+        let is_possible = simulated.violation >= simulated.until
+            && (score.fits() || !self.has_ports || !self.exceeds_memory(&simulated));
+        let found = simulated.choice.filter(|_| is_possible).map(|pair| {
+            let bound = self.bound(orders, &precedence, &simulated) + self.synchronisation;
+            (pair, tolerance::round_down(bound))
         });
         if best.as_ref().is_none_or(|best| is_better(score, best.score)) {
             *best = Some(Best { score, schedule });
         }
-        let Some(([a, b], bound)) = children else { return };
-        if bound >= target(best.as_ref()) {
-            return;
-        }
-        // The simulated order is on top.
-        for pair in [(b, a), (a, b)] {
-            let orders = node.orders.iter().copied().chain([pair]).collect();
-            open.push(Node { orders, bound });
-        }
+        found
     }
 
     /// Finds the earliest choice and the earliest violation in a simulation.
-    fn examine<'a>(
+    fn simulated<'a>(
         &self,
         orders: &[(OpId, OpId)],
         precedence: &Precedence,
@@ -317,7 +354,7 @@ impl<'p> Placed<'p> {
     /// at the instant of its start, only what is held beside it counts.
     fn exceeds_memory(&self, simulated: &Simulated<'_>) -> bool {
         let held = self.held(simulated);
-        let counts = |&op: &OpId| simulated.has_started(op) && self.tasks[op].seconds > 0.0;
+        let counts = |&op: &OpId| simulated.has_started(op) && simulated.end(op) > simulated.start(op);
         self.graph.operators().filter(counts).any(|op| {
             let (device, start) = (self.tasks[op].device, simulated.start(op));
             let beside = held[device].iter().filter(|held| held.from <= start && held.until > start);
@@ -412,25 +449,32 @@ impl<'p> Placed<'p> {
                 inputs.chain(arrivals).fold(task.head.max(free[task.device]).max(one_by_one), f64::max)
             };
             let request = head + task.seconds;
+            // By port, when what was requested before has passed.
+            let mut passed: Vec<(u32, f64)> = Vec::new();
             for &number in &self.sent[op] {
                 let transfer = &self.transfers[number];
                 starts[number] = if simulated.has_sent(op) {
                     simulated.transfers[transfer.number as usize].start
                 } else {
-                    let start = |&(port, own): &(u32, f64)| {
+                    let mut start = |&(port, own): &(u32, f64)| {
+                        if let Some(&(_, known)) = passed.iter().find(|passed| passed.0 == port) {
+                            return known + own;
+                        }
                         // What precedes an operator that takes time has requested its transfers before.
                         let (mut first, mut sum) = (request, 0.0);
-                        for other in
-                            earlier().filter(|&other| task.seconds > 0.0 && !simulated.has_sent(other))
+                        for other in earlier()
+                            .filter(|&other| task.seconds > self.instant && !simulated.has_sent(other))
                         {
                             let carried = self.carried[other].iter().find(|carried| carried.0 == port);
                             if let Some(&(_, seconds)) = carried {
                                 (first, sum) = (first.min(end(other)), sum + seconds);
                             }
                         }
-                        f64::max(request, first + sum) + own
+                        let after = f64::max(request, first + sum);
+                        passed.push((port, after));
+                        after + own
                     };
-                    transfer.ports.iter().map(start).fold(request, f64::max)
+                    transfer.ports.iter().map(&mut start).fold(request, f64::max)
                 };
             }
             heads[op] = head;

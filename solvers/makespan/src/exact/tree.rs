@@ -22,6 +22,12 @@ const MAX_ROUNDS: usize = 4;
 /// Maximum number of numberings of the devices that are tried at a leaf.
 const MAX_NUMBERINGS: usize = 40_320;
 
+/// Share of the sum of all seconds that rounding may hide at any time of the step.
+const ROUNDING: f64 = 8.0 * f64::EPSILON;
+
+/// Maximum number of operators decided to run on a device for which tensors that wait for later readers are added up.
+const MAX_KEPT: usize = 128;
+
 /// Number of simulations for the schedules of a placement, and the growth of this number whenever no other node is left.
 const FEWEST_SIMULATIONS: u64 = 256;
 const GROWTH: u64 = 8;
@@ -304,8 +310,9 @@ impl<'s, 'p> Tree<'s, 'p> {
         let mut working = vec![0.0f64; self.devices];
         let decided = self.decided(node);
         for (device, operators) in decided.iter().enumerate() {
+            let all = if operators.len() <= MAX_KEPT { &operators[..] } else { &[] };
             for &op in operators {
-                let kept = operators.iter().filter(|&&producer| precedence.is_before(producer, op));
+                let kept = all.iter().filter(|&&producer| precedence.is_before(producer, op));
                 let bytes: f64 =
                     kept.map(|&producer| self.kept(node, precedence, producer, op, device)).sum();
                 working[device] = working[device].max(bytes + self.running(op));
@@ -483,14 +490,17 @@ impl<'s, 'p> Tree<'s, 'p> {
             .operators()
             .map(|op| node.device_of(self.graph.class_of(op)).unwrap_or_default())
             .collect();
-        let Some(numberings) = self.numberings(&devices) else {
+        let instant = self.instant(&devices);
+        let (numberings, is_all) = self.numberings(&devices, instant);
+        if !is_all {
             self.untried = self.untried.min(node.bound);
-            return;
-        };
+        }
         let mut left_out = f64::INFINITY;
+        let mut left = self.simulations.min(self.max_nodes.saturating_sub(self.nodes));
+        let share = (left / numberings.len() as u64).max(1);
         for numbers in numberings {
-            if self.stop.reason().is_some() || self.nodes >= self.max_nodes {
-                left_out = node.bound;
+            if self.stop.reason().is_some() || left == 0 {
+                left_out = left_out.min(node.bound);
                 break;
             }
             let device_of = devices.iter().map(|&device| DeviceId::new(numbers[device])).collect();
@@ -504,19 +514,14 @@ impl<'s, 'p> Tree<'s, 'p> {
                 continue;
             }
             let sides = |op: OpId| self.reach.at(op, devices[op.index()]);
-            let placed = Placed::new(
-                self.graph,
-                schedule.device_of,
-                self.devices,
-                sides,
-                flow,
-                memory,
-                timeline.synchronisation(),
-            );
-            let most = self.simulations.min(self.max_nodes - self.nodes);
+            let synchronisation = timeline.synchronisation();
+            let placed =
+                Placed::new(self.instance, schedule.device_of, sides, flow, synchronisation, instant);
+            let most = share.min(left);
             let (found, nodes) =
                 placed.search(&node.orders, &mut self.evaluator, &mut self.best, most, &self.stop);
             self.nodes += nodes;
+            left -= nodes;
             if let Orders::Some(least) = found {
                 left_out = left_out.min(least.max(node.bound));
             }
@@ -526,52 +531,81 @@ impl<'s, 'p> Tree<'s, 'p> {
         }
     }
 
+    /// Seconds above which an activity of a placement ends after the instant of its start, whatever the rounding.
+    fn instant(&self, devices: &[usize]) -> f64 {
+        let seconds: f64 = self
+            .graph
+            .operators()
+            .map(|op| self.seconds[op.index() * self.devices + devices[op.index()]])
+            .sum();
+        let transfers: f64 = self.graph.tensors().flat_map(|tensor| self.routes(tensor, devices)).sum();
+        ROUNDING * (seconds + transfers)
+    }
+
+    /// Seconds of the transfers of a tensor, by reader on another device.
+    fn routes(&self, tensor: TensorId, devices: &[usize]) -> impl Iterator<Item = f64> {
+        let from = devices[self.graph.producer(tensor).index()];
+        let away =
+            self.graph.consumers(tensor).iter().map(|&op| devices[op.index()]).filter(move |&to| to != from);
+        away.map(move |to| {
+            self.instance.fabric().route(tensor, DeviceId::new(from), DeviceId::new(to)).seconds
+        })
+    }
+
     /// The numberings of the devices that may make a difference to a placement: by device, its number. At one instant, a
-    /// tensor is sent first to the device of lower index. `None` if there are too many.
-    fn numberings(&self, devices: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let identity = (0..self.devices).collect();
-        if !self.instance.pools_are_uniform() || !self.depends_on_numbers(devices) {
-            return Some(vec![identity]);
+    /// tensor is sent first to the device of lower index. If there are too many, only the one as it is, and `false`.
+    fn numberings(&self, devices: &[usize], instant: f64) -> (Vec<Vec<usize>>, bool) {
+        let identity: Vec<usize> = (0..self.devices).collect();
+        if !self.instance.pools_are_uniform() || !self.depends_on_numbers(devices, instant) {
+            return (vec![identity], true);
         }
         let mut used = devices.to_vec();
         used.sort_unstable();
         used.dedup();
         let pool = |device: usize| self.instance.pool_of(DeviceId::new(device));
+        // Only the order of the used devices matters: of a pool without others between its devices, the first ones suffice.
+        let numbers_of = |device: usize| {
+            let all: Vec<usize> = (0..self.devices).filter(|&other| pool(other) == pool(device)).collect();
+            let is_whole =
+                all.last().zip(all.first()).is_some_and(|(last, first)| last - first + 1 == all.len());
+            let count = used.iter().filter(|&&other| pool(other) == pool(device)).count();
+            if is_whole { all[..count].to_vec() } else { all }
+        };
         let mut numberings: Vec<Vec<usize>> = vec![Vec::new()];
         for &device in &used {
+            let all = numbers_of(device);
+            if numberings.len() * all.len() > MAX_NUMBERINGS * self.devices {
+                return (vec![identity], false);
+            }
             let longer = numberings.iter().flat_map(|numbers| {
-                let free = (0..self.devices)
-                    .filter(|other| pool(*other) == pool(device) && !numbers.contains(other));
-                free.map(|other| [numbers.as_slice(), &[other]].concat())
+                let free = all.iter().filter(|other| !numbers.contains(other));
+                free.map(|&other| [numbers.as_slice(), &[other]].concat())
             });
             numberings = longer.collect();
             if numberings.len() > MAX_NUMBERINGS {
-                return None;
+                return (vec![identity], false);
             }
         }
         let by_device = |numbers: Vec<usize>| {
-            let mut all: Vec<usize> = (0..self.devices).collect();
+            let mut all = identity.clone();
             used.iter().zip(numbers).for_each(|(&device, number)| all[device] = number);
             all
         };
-        Some(numberings.into_iter().map(by_device).collect())
+        (numberings.into_iter().map(by_device).collect(), true)
     }
 
     /// Whether the step of a placement may depend on the numbers of its devices: some tensor goes to several devices,
     /// or an operator or transfer takes no time, so that starts at one instant depend on the order of earlier ones.
-    fn depends_on_numbers(&self, devices: &[usize]) -> bool {
-        let device_of = |op: OpId| devices[op.index()];
-        let takes_no_time = |op: OpId| self.seconds[op.index() * self.devices + device_of(op)] <= 0.0;
+    fn depends_on_numbers(&self, devices: &[usize], instant: f64) -> bool {
+        let takes_no_time =
+            |op: OpId| self.seconds[op.index() * self.devices + devices[op.index()]] <= instant;
         self.graph.operators().any(takes_no_time)
             || self.graph.tensors().any(|tensor| {
-                let from = device_of(self.graph.producer(tensor));
-                let mut away =
-                    self.graph.consumers(tensor).iter().map(|&op| device_of(op)).filter(|&to| to != from);
-                away.next().is_some_and(|first| {
-                    let route =
-                        self.instance.fabric().route(tensor, DeviceId::new(from), DeviceId::new(first));
-                    route.seconds <= 0.0 || away.any(|to| to != first)
-                })
+                let from = devices[self.graph.producer(tensor).index()];
+                let mut away = self.graph.consumers(tensor).iter().map(|&op| devices[op.index()]);
+                let first = away.clone().find(|&to| to != from);
+                away.any(|to| to != from && Some(to) != first)
+                    || self.routes(tensor, devices).any(|seconds| seconds <= instant)
             })
     }
 

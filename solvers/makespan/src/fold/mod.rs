@@ -35,6 +35,7 @@ use super::heft::HEFT;
 use super::instance::Instance;
 use super::justify::{self, justified};
 use super::multilevel;
+use super::order_split::equal_cuts;
 use super::schedule::{Best, Evaluator, Schedule, Score, is_better, solution, solve_instance};
 use super::search::{self, Goal};
 
@@ -42,18 +43,18 @@ use super::search::{self, Goal};
 /// where many periods overlap.
 const SIZES: [usize; 2] = [6_000, 20_000];
 const FOR_DEVICE: usize = 300;
-/// Operators that a thread simulates in a second, and the number of simulations that a search needs: the graph of a round is
-/// small enough for that many.
-const SPEED: f64 = 2.5e6;
+/// Operators that a thread simulates in a second.
+pub const SIMULATED: f64 = 2.5e6;
+/// Number of simulations that a search needs: the graph of a round is small enough for that many.
 const SIMULATIONS: f64 = 500.0;
-/// Size of the graph of a round in relation to that, in turn, and the number of rounds without a time limit.
-const FACTORS: [f64; 3] = [1.0, 0.6, 1.7];
+/// Size of the graph of a round in relation to that and to the largest, in turn; they are also the rounds without a time limit.
+const FACTORS: [f64; 3] = [1.0, 0.4, 0.7];
 /// Size of the graph on which the rules are compared, in relation to the folded graph.
 const TRIAL: usize = 3;
 /// Share of the remaining time for the search of a round, and the least time for which a round begins.
 const SEARCH_SHARE: f64 = 0.5;
 const SHORTEST_SEARCH: Duration = Duration::from_millis(200);
-const LONGEST_SEARCH: Duration = Duration::from_secs(5);
+const LONGEST_SEARCH: Duration = Duration::from_secs(3);
 /// Number of rules that are tried on the whole graph.
 const TRIED: usize = 2;
 /// Largest share of the time for what runs beside the searches, and the number of simulations of the whole graph that may take
@@ -95,7 +96,7 @@ impl Solver for Fold {
                 let stop = context.stop().reason();
                 return Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason));
             };
-            let simulation = Duration::from_secs_f64(problem.graph().operator_count() as f64 / SPEED);
+            let simulation = Duration::from_secs_f64(problem.graph().operator_count() as f64 / SIMULATED);
             let left = context
                 .stop()
                 .remaining()
@@ -196,13 +197,20 @@ impl<'s, 'p> Search<'s, 'p> {
         self.best
     }
 
-    /// Unfolds a list schedule of a folded problem.
+    /// Unfolds a list schedule of a folded problem, and the best of the equal cuts of linear orders, which is stretched.
     fn first(&mut self, folded: &Folded<'_>, context: &mut Context<'_>) -> Result<(), SolveError> {
         let instance = Instance::new(&folded.problem);
-        match HEFT.best(&mut Evaluator::without_tails(&instance), context.stop()) {
-            Some(best) => self.unfold(folded, &best.schedule.device_of, context),
-            None => Ok(()),
+        let mut evaluator = Evaluator::without_tails(&instance);
+        if let Some(best) = HEFT.best(&mut evaluator, context.stop()) {
+            let ranked = self.ranked(folded, &best.schedule.device_of, context)?;
+            self.try_out(folded, &best.schedule.device_of, &ranked[..ranked.len().min(1)], context);
         }
+        let cuts = equal_cuts(&instance).into_iter();
+        let cut = cuts.map(|schedule| Best { score: evaluator.score(&schedule), schedule });
+        if let Some(cut) = cut.reduce(|best, cut| if is_better(cut.score, best.score) { cut } else { best }) {
+            self.try_out(folded, &cut.schedule.device_of, &[Unfolding::Stretched], context);
+        }
+        Ok(())
     }
 
     /// Searches a folded problem and unfolds its plan.
@@ -220,8 +228,8 @@ impl<'s, 'p> Search<'s, 'p> {
         part.shift_seed(round as u64);
         let mut part = part.for_auxiliary();
         let seconds = seconds.unwrap_or(f64::INFINITY);
-        let size = seconds * part.threads() as f64 * SPEED / SIMULATIONS * FACTORS[round % FACTORS.len()];
-        let size = (size as usize).clamp(SIZES[0], SIZES[1]);
+        let size = (seconds * part.threads() as f64 * SIMULATED / SIMULATIONS).min(SIZES[1] as f64);
+        let size = ((size * FACTORS[round % FACTORS.len()]) as usize).max(SIZES[0]);
         let Some(folded) = &Folded::new(self.instance, self.axes, size) else { return Ok(()) };
         let instance = Instance::new(&folded.problem);
         let mut evaluator = Evaluator::without_tails(&instance);
@@ -236,32 +244,44 @@ impl<'s, 'p> Search<'s, 'p> {
             return Ok(());
         }
         let found = search.best.schedule.device_of;
-        self.unfold(folded, &found, context)
+        let ranked = self.ranked(folded, &found, context)?;
+        self.try_out(folded, &found, &ranked[..TRIED.min(ranked.len())], context);
+        Ok(())
     }
 
-    /// Keeps the plan that the best rules make of the plan of a folded problem, if it is the best.
-    fn unfold(
-        &mut self,
+    /// The rules of unfolding a plan, the best on a graph of medium size first.
+    fn ranked(
+        &self,
         folded: &Folded<'_>,
         device_of: &[DeviceId],
-        context: &mut Context<'_>,
-    ) -> Result<(), SolveError> {
+        context: &Context<'_>,
+    ) -> Result<Vec<Unfolding>, SolveError> {
         let wanted = TRIAL * folded.kept.len();
-        let ranked = match Folded::new(self.instance, self.axes, wanted) {
+        match Folded::new(self.instance, self.axes, wanted) {
             Some(trial) => {
                 let instance = Instance::new(&trial.problem);
                 let fresh = Evaluator::without_tails(&instance);
                 ranked(folded, &fresh, context, |unfolding| {
                     let values = folded.values_in(&trial, unfolding);
                     folded.unfold(&instance, trial.kept.iter().copied(), device_of, &values)
-                })?
+                })
             }
             // The whole graph is hardly larger.
             None => ranked(folded, &self.evaluator, context, |unfolding| {
                 self.unfolded(folded, device_of, unfolding)
-            })?,
-        };
-        for unfolding in ranked.into_iter().take(TRIED) {
+            }),
+        }
+    }
+
+    /// Keeps the best plan that some rules make of the plan of a folded problem, if it is the best of all.
+    fn try_out(
+        &mut self,
+        folded: &Folded<'_>,
+        device_of: &[DeviceId],
+        rules: &[Unfolding],
+        context: &mut Context<'_>,
+    ) {
+        for &unfolding in rules {
             let is_over = context.stop().reason().is_some()
                 || context.stop().remaining().is_some_and(|left| left < self.longest);
             if is_over && self.best.is_some() {
@@ -273,7 +293,6 @@ impl<'s, 'p> Search<'s, 'p> {
             self.longest = self.longest.max(begin.elapsed());
             self.keep(found, context);
         }
-        Ok(())
     }
 
     /// The devices of all operators by a rule.

@@ -43,6 +43,9 @@ use crate::usage::UsageSpace;
 const PERTURBATION_WORK: usize = 20_000_000;
 /// Maximum number of perturbed orders.
 const PERTURBATIONS: usize = 64;
+/// Share of the remaining time for further orders; one in `RANDOM` of these is random.
+const LASTING_SHARE: f64 = 0.3;
+const RANDOM: usize = 3;
 /// Maximum number of refinements near the cuts.
 const REFINEMENTS: usize = 4;
 
@@ -120,6 +123,9 @@ pub enum OrderEffort {
     Plain,
     /// The plain orders, then perturbations of the best order.
     Thorough,
+    /// The same and, under a time limit, further perturbations and random orders for a share of the remaining time: where the
+    /// lattice is wide, ideals improve the plan less.
+    Lasting,
 }
 
 /// The best plan among the warm start and the splits of the plain orders and, if requested, of perturbed ones. `None`
@@ -195,30 +201,39 @@ fn search_orders(
         return Ok(best);
     }
     let order = orders.swap_remove(chosen.map_or(0, |(index, _)| index));
-    perturb(problem, units, order, space, &mut best, context)?;
+    perturb(problem, units, order, space, effort, &mut best, context)?;
     Ok(best)
 }
 
-/// Splits orders that differ a little from the best one.
+/// Splits orders that differ a little from the best one, and random ones if the effort is lasting.
 fn perturb(
     problem: &Problem,
     units: &Units,
     mut best_order: Vec<UnitId>,
     space: &UsageSpace,
+    effort: OrderEffort,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
 ) -> Result<()> {
     context.emit(Event::Phase { name: "perturbed orders".into() });
     let count = units.len();
     // A chain has only one order.
-    let rounds =
-        if is_chain(units) { 0 } else { PERTURBATIONS.min(PERTURBATION_WORK / (count * count).max(1)) };
+    if is_chain(units) {
+        return Ok(());
+    }
+    let rounds = PERTURBATIONS.min(PERTURBATION_WORK / (count * count).max(1));
+    let left = context.stop().remaining().filter(|_| effort == OrderEffort::Lasting);
+    let lasting = left.map(|left| context.stop().within(Some(left.mul_f64(LASTING_SHARE))));
     let mut rng = seed::stream(context.seed(), 0);
-    for _ in 0..rounds {
-        if context.stop().reason().is_some() {
+    for round in 0.. {
+        let is_over = round >= rounds && lasting.as_ref().is_none_or(|stop| stop.reason().is_some());
+        if is_over || context.stop().reason().is_some() {
             break;
         }
-        let order = perturbed(units, &best_order, &mut rng);
+        let order = match round >= rounds && round % RANDOM == 0 {
+            true => order::random_depth_first(units, &mut rng),
+            false => perturbed(units, &best_order, &mut rng),
+        };
         let positions = Positions::new(problem, units, &order);
         let line = Line { order: &order, positions: &positions, space };
         if try_line(problem, units, line, best, context)?.is_some() {

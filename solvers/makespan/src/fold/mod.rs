@@ -197,18 +197,18 @@ impl<'s, 'p> Search<'s, 'p> {
         self.best
     }
 
-    /// Unfolds a list schedule of a folded problem, and the best of the equal cuts of linear orders, which is stretched.
+    /// Unfolds the best of the equal cuts of linear orders of a folded problem, which is stretched, and a list schedule.
     fn first(&mut self, folded: &Folded<'_>, context: &mut Context<'_>) -> Result<(), SolveError> {
         let instance = Instance::new(&folded.problem);
         let mut evaluator = Evaluator::without_tails(&instance);
-        if let Some(best) = HEFT.best(&mut evaluator, context.stop()) {
-            let ranked = self.ranked(folded, &best.schedule.device_of, context)?;
-            self.try_out(folded, &best.schedule.device_of, &ranked[..ranked.len().min(1)], context);
-        }
         let cuts = equal_cuts(&instance).into_iter();
         let cut = cuts.map(|schedule| Best { score: evaluator.score(&schedule), schedule });
         if let Some(cut) = cut.reduce(|best, cut| if is_better(cut.score, best.score) { cut } else { best }) {
             self.try_out(folded, &cut.schedule.device_of, &[Unfolding::Stretched], context);
+        }
+        if let Some(best) = HEFT.best(&mut evaluator, context.stop()) {
+            let ranked = self.ranked(folded, &best.schedule.device_of, context)?;
+            self.try_out(folded, &best.schedule.device_of, &ranked[..ranked.len().min(1)], context);
         }
         Ok(())
     }

@@ -54,9 +54,9 @@ struct Task {
 struct Transfer {
     tensor: TensorId,
     seconds: f64,
-    /// Its destinations.
+    /// Devices that receive the tensor.
     to: Vec<usize>,
-    /// Its number in the flow.
+    /// Number of the transfer in the flow.
     number: u32,
     /// Seconds that each of its ports is busy with earlier transfers of the same operator.
     ports: Vec<(u32, f64)>,
@@ -100,7 +100,7 @@ struct Held {
 
 /// A node that is still to be examined.
 struct Node {
-    /// Its last decision, as an index of the decisions of all nodes.
+    /// The decision that led to the node, as an index of the decisions of all nodes.
     last: Option<usize>,
     bound: f64,
 }

@@ -176,7 +176,7 @@ target/scale/deepseek-experts.msgpack: setup
 	target/release/stagewright convert data/configurations/deepseek-v3 $@ --to packed --cluster 64xa100 --expert-group 1 --phase training --batch 4 \
 	  --sequence 512 --set hidden=1024 --set expert_ffn=256 --set ffn=2048
 
-# Reading, planning and memory of steps of 10,000 to 1,000,000 operators: five minutes after the build. Writes target/scale.csv
+# Reading, planning and memory of steps of 10,000 to 1,000,000 operators: four minutes after the build. Writes target/scale.csv
 # and .svg.
 bench-scale: setup
 	$(CARGO) bench --no-default-features --bench scale

@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(feature = "highs"), allow(dead_code, reason = "the solver reads these"))]
+
 #[cfg(feature = "highs")]
 mod blocks;
 #[cfg(feature = "highs")]

@@ -117,10 +117,9 @@ impl Decisions {
 
     /// The pairs of a node, those of its ancestors included.
     fn of(&self, node: &Node) -> impl Iterator<Item = (OpId, OpId)> {
-        let decision = |index: usize| (self.0[index].0, self.0[index].1);
         let mut next = node.last;
         std::iter::from_fn(move || {
-            let (parent, pair) = decision(next?);
+            let (parent, pair) = self.0[next?];
             next = parent;
             Some(pair)
         })

@@ -19,7 +19,7 @@ use super::orders::{Orders, Placed, target};
 /// Maximum number of rounds of propagation at a node.
 const MAX_ROUNDS: usize = 4;
 
-/// Maximum number of numberings of the devices that are tried at a leaf.
+/// Maximum number of numberings of the devices of a placement.
 const MAX_NUMBERINGS: usize = 40_320;
 
 /// Share of the sum of all seconds that rounding may hide at any time of the step.
@@ -128,8 +128,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         tree.is_scarce = pools.iter().any(|pool| all > pool.memory);
         let columns: Vec<(usize, f64)> =
             pools.iter().map(|pool| (pool.devices[0].index(), pool.devices.len() as f64)).collect();
-        let all = |class: ClassId| tree.domain(class);
-        if let Some(shares) = tree.shares(&columns, all) {
+        if let Some(shares) = tree.shares(&columns, |class| tree.open[0].devices[class]) {
             for (pool, share) in pools.iter().zip(shares) {
                 for device in &pool.devices {
                     tree.prices[device.index()] = share / pool.devices.len() as f64;
@@ -152,13 +151,6 @@ impl<'s, 'p> Tree<'s, 'p> {
         };
         let columns: Vec<Column> = columns.iter().map(column).collect();
         divided(&columns).map(|(_, shares)| shares)
-    }
-
-    /// The devices that can run a class, as bits.
-    fn domain(&self, class: ClassId) -> u64 {
-        let op = self.graph.class(class)[0];
-        let can = |device: &usize| self.seconds[op.index() * self.devices + device].is_finite();
-        (0..self.devices).filter(can).fold(0, |bits, device| bits | 1 << device)
     }
 
     /// Searches depth first until no open node is left, `max_nodes` nodes were expanded, or a limit applies.
@@ -507,10 +499,10 @@ impl<'s, 'p> Tree<'s, 'p> {
             let schedule = Schedule::without_priority(device_of);
             self.evaluator.score(&schedule);
             let (flow, timeline) = self.evaluator.last();
-            let memory: Vec<f64> =
-                (0..self.devices).map(|device| self.instance.memory(DeviceId::new(device))).collect();
-            let is_full = |(&bytes, &memory): (&f64, &f64)| !tolerance::fits(bytes, memory);
-            if flow.fixed_bytes().iter().zip(&memory).any(is_full) {
+            let is_full = |(device, &bytes): (usize, &f64)| {
+                !tolerance::fits(bytes, self.instance.memory(DeviceId::new(device)))
+            };
+            if flow.fixed_bytes().iter().enumerate().any(is_full) {
                 continue;
             }
             let sides = |op: OpId| self.reach.at(op, devices[op.index()]);

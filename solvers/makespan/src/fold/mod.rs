@@ -6,7 +6,8 @@
 //! those between repeat the steady state. Some rules of unfolding are tried on a graph of medium size, the best of them on the
 //! whole graph, and forward and backward passes improve the priorities of the best ([`justify`](super::justify)).
 //!
-//! Beside the searches, a thread makes the list schedule of the whole graph, so that no plan is worse, and its bounds.
+//! Beside the searches, a thread makes the list schedule of the whole graph, if the time suffices for it, so that no plan is worse,
+//! and its bounds.
 //!
 //! The work of operators that belong to all values becomes less in proportion to the values left, and so does the
 //! memory of the devices.

@@ -123,8 +123,8 @@ pub enum OrderEffort {
     Plain,
     /// The plain orders, then perturbations of the best order.
     Thorough,
-    /// The same and, under a time limit, further perturbations and random orders for a share of the remaining time: where the
-    /// lattice is wide, ideals improve the plan less.
+    /// The effort of `Thorough` and, under a time limit, further perturbations and random orders for a share of the remaining
+    /// time: where the lattice is wide, ideals improve the plan less.
     Lasting,
 }
 

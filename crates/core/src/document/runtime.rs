@@ -60,6 +60,9 @@ pub struct RuntimeDocument {
     pub reduction: f64,
     /// Bytes of a gradient that are kept, over those of the gradient in the graph.
     pub gradients: f64,
+    /// Bytes that activations take in memory, over those of their tensors; 1 if absent.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub activations: f64,
     /// Collectives over copies for each layer.
     pub buckets: f64,
     /// Workspace of a loss, over the bytes that it reads.
@@ -114,6 +117,7 @@ impl RuntimeDocument {
             ("tensor", self.tensor),
             ("reduction", self.reduction),
             ("gradients", self.gradients),
+            ("activations", self.activations),
             ("buckets", self.buckets),
             ("loss", self.loss),
         ];

@@ -278,7 +278,7 @@ fn runtime(draws: &mut Draws) -> Value {
         "network": choose(&[1.0, 0.5]), "tensor": choose(&[0.5, 1.0, 1.5]), "contention": choose(&[0.0, 0.3, 1.0]),
         "host_s": choose(&[0.0, 2.0, 6.0]), "pipeline_host_s": choose(&[0.0, 1.0, 3.0]),
         "iteration_s": choose(&[0.0, 5.0, 200.0]), "reduction": choose(&[1.0, 2.0]),
-        "gradients": choose(&[1.0, 2.0]), "buckets": choose(&[1.0, 3.0]), "loss": choose(&[0.0, 0.5]),
+        "gradients": choose(&[1.0, 2.0]), "activations": choose(&[1.0, 1.5]), "buckets": choose(&[1.0, 3.0]), "loss": choose(&[0.0, 0.5]),
     }));
     for name in ["sequence_parallel", "whole_loss"] {
         runtime[name] = json!(draws.below(2) == 0);

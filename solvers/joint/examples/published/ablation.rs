@@ -7,7 +7,7 @@ use super::{fit, loss, price_all, slots, summary};
 /// A term: its name, what leaves it out, and the constants that are then not fitted, by the first word of their names.
 type Term = (&'static str, fn(&mut Constants), &'static [&'static str]);
 
-const TERMS: [Term; 18] = [
+const TERMS: [Term; 19] = [
     ("nothing", |_| {}, &[]),
     ("share of a link (1)", |constants| constants.all(|runtime| runtime.link = 1.0), &["link"]),
     (
@@ -57,6 +57,11 @@ const TERMS: [Term; 18] = [
     ),
     ("reduction of gradients", |constants| constants.all(|runtime| runtime.reduction = 1e-9), &[]),
     ("gradients kept in 32 bits", |constants| constants.all(|runtime| runtime.gradients = 1.0), &[]),
+    (
+        "bytes of activations (1)",
+        |constants| constants.all(|runtime| runtime.activations = 1.0),
+        &["activations"],
+    ),
     (
         "logits",
         |constants| constants.all(|runtime| (runtime.loss, runtime.whole_loss) = (0.0, false)),

@@ -93,11 +93,24 @@ pub(crate) fn all() -> Vec<Slot> {
         ..ratio(name, minimum, maximum, place)
     };
     vec![
-        memory("norms", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["scaling", "torchtitan"])),
+        memory(
+            "norms torchtitan",
+            1.0,
+            8.0,
+            Place::Runtime(|runtime| &mut runtime.norms, &["torchtitan"]),
+        ),
+        memory("norms scaling", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["scaling"])),
         memory("norms nanotron", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["nanotron"])),
         memory("loss nanotron", 0.5, 15.0, Place::Runtime(|runtime| &mut runtime.loss, &["nanotron"])),
         memory("loss scaling", 0.5, 15.0, Place::Runtime(|runtime| &mut runtime.loss, &["scaling"])),
         memory("loss torchtitan", 0.5, 15.0, Place::Runtime(|runtime| &mut runtime.loss, &["torchtitan"])),
+        memory(
+            "activations scaling",
+            1.0,
+            2.0,
+            Place::Runtime(|runtime| &mut runtime.activations, &["scaling"]),
+        ),
+        memory("margin scaling", 0.01, 0.2, Place::Runtime(|runtime| &mut runtime.margin, &["scaling"])),
         memory("reserve", 0.3e9, 5e9, Place::Runtime(|runtime| &mut runtime.reserve_bytes, COMMON)),
         memory(
             "reserve deepspeed",

@@ -415,7 +415,7 @@ impl<'l> LayerShard<'l> {
             backward,
             weight,
             is_apart,
-            activations: self.kept(index) * self.share,
+            activations: self.setting.runtime.activations * self.kept(index) * self.share,
             workspace: self.workspace() + (self.kept(0) - self.kept(index)).max(0.0) * self.share,
         }
     }

@@ -36,6 +36,7 @@ impl Runtime {
             iteration_s: 0.0,
             reduction: 1.0,
             gradients: 1.0,
+            activations: 1.0,
             buckets: 1.0,
             loss: 0.0,
             whole_loss: false,

@@ -248,6 +248,7 @@ pub(super) fn random_runtime(rng: &mut impl Rng) -> RuntimeDocument {
         iteration_s: pick([0.0, 1.0, 20.0]),
         reduction: pick([1.0, 1.0, 2.0]),
         gradients: pick([0.5, 1.0, 2.0]),
+        activations: pick([0.5, 1.0, 1.5]),
         buckets: pick([0.25, 0.5, 1.0]),
         loss: pick([0.0, 1.0, 3.5]),
         whole_loss: pick([0.0, 0.0, 1.0]) > 0.5,

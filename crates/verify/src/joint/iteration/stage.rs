@@ -125,7 +125,7 @@ impl<'a> Stage<'a> {
         let exchanged =
             layer.attended.iter().map(|exchange| self.exchange.map_or(0.0, |by| exchange.workspace(by)));
         let exchanged = exchanged.fold(0.0, f64::max);
-        let kept = kept * self.share();
+        let kept = kept * self.share() * self.devices.runtime.map_or(1.0, |runtime| runtime.activations);
         let is_apart = self.has_weights_apart && configuration == Configuration::None;
         let [state, host] = self.states(layer);
         Ok(Costs {

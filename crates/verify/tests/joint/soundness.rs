@@ -165,7 +165,9 @@ impl Case {
             tensors = tensors.iter().flat_map(longer).collect();
         }
         let zero = may_have(Parallelism::Zero, 0, &[0, 1, 2, 3]);
-        let recompute = may_have(Parallelism::Recompute, 0, &[0, 1, 2]);
+        let is_free = |parallelism| self.plan.objective.parallel.get(&parallelism) == Some(&None);
+        let all: &[u32] = if is_free(Parallelism::Offload) { &[0, 1, 2, 3] } else { &[0, 1, 2] };
+        let recompute = may_have(Parallelism::Recompute, 0, all);
         let data = may_have(Parallelism::Dp, 1, &[1, 2, 4]);
         let offload = may_have(Parallelism::Offload, 0, &[0, 1]);
         let layers = self.layers as u32;
@@ -235,7 +237,7 @@ impl Case {
                         }
                         let configuration = recompute[configurations % recompute.len()];
                         configurations /= recompute.len();
-                        let configuration = ["none", "selective", "full"][configuration as usize].to_owned();
+                        let configuration = ["none", "selective", "full", "offload"][configuration as usize].to_owned();
                         let layer = JointLayerDocument { layer: format!("block.{layer}"), configuration };
                         plan.stages.last_mut().expect("a stage").layers.push(layer);
                     }

@@ -5,7 +5,7 @@
 //! plus the price of its memory; at the lowest price at which all fit together, they are nearly the fastest that fit
 //! (Everett, "Generalized Lagrange Multiplier Method for Solving Problems of Optimum Allocation of Resources", 1963).
 
-use super::table::{Configuration, LayerCosts};
+use super::table::{Configuration, LayerCosts, Room};
 
 /// Factor between successive prices, from one second per byte, until all configurations fit.
 const PRICE_FACTOR: f64 = 1e6;
@@ -24,18 +24,18 @@ pub(super) struct Chunks<'s> {
     in_flight: &'s [Vec<f64>],
     /// Maximum number of microbatches in flight on each chunk.
     peak: Vec<f64>,
-    /// Bytes of the layers' states.
-    state: f64,
-    capacity: f64,
+    /// Bytes of the layers' states, on the device and on its host.
+    state: [f64; 2],
+    room: Room,
 }
 
 impl<'s> Chunks<'s> {
-    /// Chunks with the layers of `ranges`, on a device with `capacity` bytes of memory.
+    /// Chunks with the layers of `ranges`, on a device with `room`.
     pub(super) fn new(
         layers: &[&'s LayerCosts],
         ranges: &[(usize, usize)],
         in_flight: &'s [Vec<f64>],
-        capacity: f64,
+        room: Room,
     ) -> Chunks<'s> {
         let of_chunk = |(chunk, &(first, end)): (usize, &(usize, usize))| {
             layers[first..end].iter().map(move |&layer| (chunk, layer))
@@ -45,53 +45,80 @@ impl<'s> Chunks<'s> {
         Chunks {
             in_flight,
             peak: (0..ranges.len()).map(peak).collect(),
-            state: layers.iter().map(|(_, layer)| layer.state).sum(),
-            capacity,
+            state: [
+                layers.iter().map(|(_, layer)| layer.state).sum(),
+                layers.iter().map(|(_, layer)| layer.host).sum(),
+            ],
+            room,
             layers,
         }
     }
 
     /// Positions of configurations that fit, for every layer: those at the lowest price of memory, and faster ones that
-    /// still fit. `None` if no choice fits.
+    /// still fit. If their activations exceed the host's memory, others without any there. `None` if no choice is found.
     pub(super) fn choose(&self) -> Option<Vec<usize>> {
-        let fastest = self.at_price(0.0);
-        if self.fits(&fastest) {
+        let chosen = self.within(f64::INFINITY)?;
+        match self.used(&chosen)[1] <= self.room.host {
+            true => Some(chosen),
+            false => self.within(self.room.host),
+        }
+    }
+
+    /// Whether some choice fits, if activations take nothing of the host's memory.
+    pub(super) fn may_fit(&self) -> bool {
+        self.state[1] <= self.room.host && self.within(f64::INFINITY).is_some()
+    }
+
+    /// A choice within a number of bytes on the host; if that is finite, few layers have activations there.
+    fn within(&self, host: f64) -> Option<Vec<usize>> {
+        let fastest = self.at_price(0.0, host);
+        if self.fits(&fastest, host) {
             return Some(fastest);
         }
-        let mut chosen = match self.at_high_price() {
-            Some((price, chosen)) => self.at_least_price(price, chosen),
-            None => self.least_memory()?,
+        let mut chosen = match self.at_high_price(host) {
+            Some((price, chosen)) => self.at_least_price(price, chosen, host),
+            None => self.least_memory(host)?,
         };
-        self.quicken(&mut chosen);
+        self.quicken(&mut chosen, host);
         Some(chosen)
     }
 
-    /// Bytes in use with the configurations chosen.
-    pub(super) fn memory(&self, chosen: &[usize]) -> f64 {
-        let mut bytes = vec![0.0; self.peak.len()];
+    /// Bytes in use with the configurations chosen, of the device and of its host.
+    pub(super) fn used(&self, chosen: &[usize]) -> [f64; 2] {
+        let mut bytes = [vec![0.0; self.peak.len()], vec![0.0; self.peak.len()]];
         let mut workspace = 0.0f64;
         for (&(chunk, layer), &choice) in self.layers.iter().zip(chosen) {
-            bytes[chunk] += layer.configurations[choice].activations;
-            workspace = workspace.max(layer.configurations[choice].workspace);
+            let configuration = &layer.configurations[choice];
+            bytes[0][chunk] += configuration.activations;
+            bytes[1][chunk] += configuration.host;
+            workspace = workspace.max(configuration.workspace);
         }
-        let held = |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
-        self.state + self.in_flight.iter().map(held).fold(0.0, f64::max) + workspace
+        let most = bytes.map(|bytes| {
+            let held = |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
+            self.in_flight.iter().map(held).fold(0.0, f64::max)
+        });
+        [self.state[0] + most[0] + workspace, self.state[1] + most[1]]
     }
 
-    fn fits(&self, chosen: &[usize]) -> bool {
-        self.memory(chosen) <= self.capacity
+    fn fits(&self, chosen: &[usize], most_on_host: f64) -> bool {
+        let [device, host] = self.used(chosen);
+        device <= self.room.device && host <= most_on_host
     }
 
     /// The configurations that minimise time plus priced memory, for a price in seconds per byte.
-    fn at_price(&self, price: f64) -> Vec<usize> {
-        self.cheapest(|chunk, configuration| {
+    fn at_price(&self, price: f64, host: f64) -> Vec<usize> {
+        self.cheapest(host, |chunk, configuration| {
             configuration.behind()
                 + price * (self.peak[chunk] * configuration.activations + configuration.workspace)
         })
     }
 
-    /// The cheapest configuration for each layer.
-    fn cheapest(&self, cost: impl Fn(usize, &Configuration) -> f64) -> Vec<usize> {
+    /// The cheapest configuration for each layer, without activations on the host if its memory is limited.
+    fn cheapest(&self, host: f64, cost: impl Fn(usize, &Configuration) -> f64) -> Vec<usize> {
+        let cost = |chunk: usize, configuration: &Configuration| match host.is_finite() && configuration.host > 0.0 {
+            true => f64::INFINITY,
+            false => cost(chunk, configuration),
+        };
         let cheapest = |&(chunk, layer): &(usize, &LayerCosts)| {
             let costs = layer.configurations.iter().map(|configuration| cost(chunk, configuration));
             costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
@@ -100,11 +127,11 @@ impl<'s> Chunks<'s> {
     }
 
     /// A price at which all configurations fit, and these configurations.
-    fn at_high_price(&self) -> Option<(f64, Vec<usize>)> {
+    fn at_high_price(&self, host: f64) -> Option<(f64, Vec<usize>)> {
         let mut price = 1.0;
         loop {
-            let chosen = self.at_price(price);
-            if self.fits(&chosen) {
+            let chosen = self.at_price(price, host);
+            if self.fits(&chosen, host) {
                 return Some((price, chosen));
             }
             if price >= HIGHEST_PRICE {
@@ -115,12 +142,12 @@ impl<'s> Chunks<'s> {
     }
 
     /// Configurations at the lowest price at which all fit. At the price `high`, the configurations `chosen` all fit.
-    fn at_least_price(&self, mut high: f64, mut chosen: Vec<usize>) -> Vec<usize> {
+    fn at_least_price(&self, mut high: f64, mut chosen: Vec<usize>, host: f64) -> Vec<usize> {
         let mut low = 0.0f64;
         for _ in 0..STEPS {
             let middle = if low == 0.0 { high / 16.0 } else { (low * high).sqrt() };
-            let next = self.at_price(middle);
-            if !self.fits(&next) {
+            let next = self.at_price(middle, host);
+            if !self.fits(&next, host) {
                 low = middle;
             } else if next == chosen && low > 0.0 {
                 break;
@@ -133,26 +160,31 @@ impl<'s> Chunks<'s> {
 
     /// Configurations for the case that none fit at any price, which happens because workspaces are not summed over
     /// layers: for each possible maximum workspace, those with the minimum activations.
-    fn least_memory(&self) -> Option<Vec<usize>> {
+    fn least_memory(&self, host: f64) -> Option<Vec<usize>> {
         let configurations = self.layers.iter().flat_map(|(_, layer)| &layer.configurations);
         let within = |limit: f64| {
-            self.cheapest(|chunk, configuration| match configuration.workspace <= limit {
+            self.cheapest(host, |chunk, configuration| match configuration.workspace <= limit {
                 true => self.peak[chunk] * configuration.activations,
                 false => f64::INFINITY,
             })
         };
-        configurations.map(|configuration| within(configuration.workspace)).find(|chosen| self.fits(chosen))
+        configurations.map(|configuration| within(configuration.workspace)).find(|chosen| self.fits(chosen, host))
     }
 
     /// Gives each layer in turn the fastest configuration with which all layers still fit.
-    fn quicken(&self, chosen: &mut [usize]) {
-        for layer in 0..chosen.len() {
-            for faster in 0..chosen[layer] {
-                let slower = std::mem::replace(&mut chosen[layer], faster);
-                if self.fits(chosen) {
+    fn quicken(&self, chosen: &mut [usize], host: f64) {
+        for (place, &(_, layer)) in self.layers.iter().enumerate() {
+            let seconds = |&position: &usize| layer.configurations[position].behind();
+            let slowest = seconds(&chosen[place]);
+            let mut faster: Vec<usize> =
+                (0..layer.configurations.len()).filter(|position| seconds(position) < slowest).collect();
+            faster.sort_by(|left, right| seconds(left).total_cmp(&seconds(right)));
+            for position in faster {
+                let slower = std::mem::replace(&mut chosen[place], position);
+                if self.fits(chosen, host) {
                     break;
                 }
-                chosen[layer] = slower;
+                chosen[place] = slower;
             }
         }
     }

@@ -23,7 +23,7 @@ pub struct Price {
     pub memory_bytes: f64,
     /// Bytes that a plan may use on that device.
     pub usable_bytes: f64,
-    /// Bytes in use of the host's memory, for the device whose host has the least left for it; 0 if no states are on hosts.
+    /// Bytes in use of the host's memory, for the device whose host has the least left for it; 0 if hosts have none.
     pub host_bytes: f64,
     /// Bytes of its host's memory that a plan may use for that device; infinite if unlimited.
     pub usable_host_bytes: f64,
@@ -54,6 +54,8 @@ struct Sums {
     host: f64,
     /// Bytes of a microbatch that are kept until the backward pass, and until separate weight gradients.
     activations: [f64; 2],
+    /// Bytes of a microbatch that the host keeps until the backward pass.
+    host_activations: f64,
     workspace: f64,
 }
 
@@ -68,6 +70,7 @@ impl Sums {
         self.state += layer.state;
         self.host += layer.host;
         self.activations[usize::from(configuration.is_apart)] += configuration.activations;
+        self.host_activations += configuration.host;
         self.workspace = self.workspace.max(configuration.workspace);
     }
 }
@@ -259,16 +262,7 @@ impl Problem {
     /// Bytes in use on the device with the least left, and those that it has.
     fn memory(&self, given: &Given, sums: &[Sums]) -> Option<(f64, f64)> {
         let devices = given.devices as usize;
-        let kept: Vec<f64> = match given.combination.schedule {
-            Schedule::Interleaved => self.kept_interleaved(given, sums)?,
-            _ => {
-                let held = |(stage, sum): (&Listed, &Sums)| {
-                    let InFlight { whole, apart } = stage.in_flight;
-                    whole * sum.activations[0] + apart * sum.activations[1]
-                };
-                given.stages.iter().zip(sums).map(held).collect()
-            }
-        };
+        let kept = self.held(given, sums, |sum| sum.activations)?;
         let used = (0..devices).map(|device| {
             let own = || sums[device..].iter().step_by(devices);
             let state: f64 = own().map(|sum| sum.state).sum();
@@ -280,26 +274,42 @@ impl Problem {
 
     /// Bytes in use of the host's memory for the device with the least left, and those that it may use.
     fn host_memory(&self, given: &Given, sums: &[Sums]) -> Option<(f64, f64)> {
-        if !given.combination.degrees.offload {
+        let is_on_host = |sum: &Sums| sum.host > 0.0 || sum.host_activations > 0.0;
+        if !sums.iter().any(is_on_host) {
             return Some((0.0, f64::INFINITY));
         }
         let devices = given.devices as usize;
+        let kept = self.held(given, sums, |sum| [sum.host_activations, 0.0])?;
         let used = (0..devices).map(|device| {
             let own = sums[device..].iter().step_by(devices);
-            (own.map(|sum| sum.host).sum(), self.pools[given.stages[device].pool].room().host)
+            let states: f64 = own.map(|sum| sum.host).sum();
+            (states + kept[device], self.pools[given.stages[device].pool].room().host)
         });
         used.min_by(|a: &(f64, f64), b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
     }
 
-    /// The most bytes of activations on every device of an interleaved pipeline.
-    fn kept_interleaved(&self, given: &Given, sums: &[Sums]) -> Option<Vec<f64>> {
+    /// The most bytes of the microbatches in flight on every device: of those that a microbatch keeps until the backward
+    /// pass, and until separate weight gradients.
+    fn held(
+        &self,
+        given: &Given,
+        sums: &[Sums],
+        of_microbatch: impl Fn(&Sums) -> [f64; 2],
+    ) -> Option<Vec<f64>> {
+        if given.combination.schedule != Schedule::Interleaved {
+            let held = |(stage, sum): (&Listed, &Sums)| {
+                let (InFlight { whole, apart }, [until_backward, until_weight]) = (stage.in_flight, of_microbatch(sum));
+                whole * until_backward + apart * until_weight
+            };
+            return Some(given.stages.iter().zip(sums).map(held).collect());
+        }
         // All counts occur within three rounds of microbatches.
         let timed = given.combination.microbatches.min(3 * given.devices);
         let orders = orders(Schedule::Interleaved, given.devices, sums.len(), timed).ok()?;
         let peaks = orders.iter().map(|order| {
             let (mut kept, mut peak) = (0.0, 0.0f64);
             for task in order {
-                let bytes: f64 = sums[task.stage as usize].activations.iter().sum();
+                let bytes: f64 = of_microbatch(&sums[task.stage as usize]).iter().sum();
                 kept += if task.work == Work::Forward { bytes } else { -bytes };
                 peak = peak.max(kept);
             }

@@ -268,7 +268,9 @@ impl<'s> Search<'s> {
     /// The plan of a given cut, if it is below the cutoff, and a bound on all configurations, at least `bound`.
     fn given(&self, ends: &[usize], bound: f64, cutoff: f64) -> Solved {
         let none = |bound: f64| Solved { bound, pipeline: None, is_stopped: false };
-        let Some(stages) = self.stages(ends) else { return none(f64::INFINITY) };
+        let Some(stages) = self.stages(ends) else {
+            return none(if self.may_fit(ends) { bound } else { f64::INFINITY });
+        };
         if self.is_too_long() {
             return none(bound);
         }
@@ -385,18 +387,37 @@ impl<'s> Search<'s> {
         found
     }
 
-    /// The stages of a partition, with configurations that fit; `None` if no configurations fit.
+    /// The layers of every stage of a device.
+    fn ranges(&self, ends: &[usize], device: usize) -> Vec<(usize, usize)> {
+        let first = |stage: usize| if stage == 0 { 0 } else { ends[stage - 1] };
+        let own = (device..ends.len()).step_by(self.shape.devices as usize);
+        own.map(|stage| (first(stage), ends[stage])).collect()
+    }
+
+    fn chunks(&self, ends: &[usize], device: usize) -> Chunks<'_> {
+        let room = self.space.pools[self.shape.pool].room();
+        Chunks::new(&self.layers, &self.ranges(ends, device), &self.in_flight[device], room)
+    }
+
+    /// Whether the stages of a partition may fit, if activations take nothing of the memory of hosts.
+    fn may_fit(&self, ends: &[usize]) -> bool {
+        (0..self.shape.devices as usize).all(|device| self.chunks(ends, device).may_fit())
+    }
+
+    /// The stages of a partition, with configurations that fit; `None` if none are found.
     fn stages(&self, ends: &[usize]) -> Option<Vec<Placed>> {
         let devices = self.shape.devices as usize;
-        let first = |stage: usize| if stage == 0 { 0 } else { ends[stage - 1] };
         let mut stages: Vec<Option<Placed>> = vec![None; ends.len()];
         for device in 0..devices {
-            let own: Vec<usize> = (device..ends.len()).step_by(devices).collect();
-            let ranges: Vec<(usize, usize)> = own.iter().map(|&stage| (first(stage), ends[stage])).collect();
-            let chosen = self.configurations(device, &ranges)?;
-            for (chunk, (&stage, &(first, end))) in own.iter().zip(&ranges).enumerate() {
-                stages[stage] =
-                    Some(self.placed(device, chunk, (first, end), &chosen, stage + 1 < ends.len()));
+            let chunks = self.chunks(ends, device);
+            let chosen = chunks.choose()?;
+            let [memory, _] = chunks.used(&chosen);
+            let mut left = chosen.into_iter();
+            for (chunk, layers) in self.ranges(ends, device).into_iter().enumerate() {
+                let stage = chunk * devices + device;
+                let configurations: Vec<usize> = left.by_ref().take(layers.1 - layers.0).collect();
+                let has_next = stage + 1 < ends.len();
+                stages[stage] = Some(self.placed(device, chunk, layers, &configurations, memory, has_next));
             }
         }
         stages.into_iter().collect()
@@ -407,15 +428,13 @@ impl<'s> Search<'s> {
         device: usize,
         chunk: usize,
         (first, end): (usize, usize),
-        chosen: &Chosen,
+        chosen: &[usize],
+        memory: f64,
         has_next: bool,
     ) -> Placed {
         let layers = &self.layers[first..end];
         let picked = || {
-            layers
-                .iter()
-                .zip(&chosen.configurations[chunk])
-                .map(|(layer, &choice)| layer.configurations[choice])
+            layers.iter().zip(chosen).map(|(layer, &choice)| layer.configurations[choice])
         };
         let backward: f64 = picked().map(|configuration| configuration.backward).sum();
         let in_flight = self.in_flight[device].iter().map(|counts| counts[chunk]).fold(0.0, f64::max);
@@ -426,9 +445,10 @@ impl<'s> Search<'s> {
             least_behind: backward,
             update: layers.iter().map(|layer| layer.update).sum(),
             state: layers.iter().map(|layer| layer.state).sum(),
-            host: layers.iter().map(|layer| layer.host).sum(),
+            host: layers.iter().map(|layer| layer.host).sum::<f64>()
+                + in_flight * picked().map(|configuration| configuration.host).sum::<f64>(),
             activations: in_flight * picked().map(|configuration| configuration.activations).sum::<f64>(),
-            memory: chosen.memory,
+            memory,
             configurations: picked().map(|configuration| configuration.index).collect(),
         };
         Placed {
@@ -441,22 +461,6 @@ impl<'s> Search<'s> {
             weight: 0.0,
             costs,
         }
-    }
-
-    /// Configurations for the chunks of a device that fit into its memory; `None` if there are none, or if their states do
-    /// not fit into the memory of its host.
-    fn configurations(&self, device: usize, ranges: &[(usize, usize)]) -> Option<Chosen> {
-        let room = self.space.pools[self.shape.pool].room();
-        let own = ranges.iter().flat_map(|&(first, end)| &self.layers[first..end]);
-        if own.map(|layer| layer.host).sum::<f64>() > room.host {
-            return None;
-        }
-        let chunks = Chunks::new(&self.layers, ranges, &self.in_flight[device], room.device);
-        let chosen = chunks.choose()?;
-        let memory = chunks.memory(&chosen);
-        let mut left = chosen.into_iter();
-        let of_chunk = |&(first, end): &(usize, usize)| left.by_ref().take(end - first).collect();
-        Some(Chosen { configurations: ranges.iter().map(of_chunk).collect(), memory })
     }
 
     /// Seconds of an iteration of some microbatches, until the last pass ends.
@@ -484,13 +488,6 @@ impl<'s> Search<'s> {
         let sum = |device: usize| stages.iter().skip(device).step_by(devices).map(&figure).sum::<f64>();
         (0..devices).map(sum).fold(0.0, f64::max)
     }
-}
-
-/// Chosen configurations of the chunks of a device, by position among those of each layer.
-struct Chosen {
-    configurations: Vec<Vec<usize>>,
-    /// Bytes in use.
-    memory: f64,
 }
 
 /// Adds a vector of counts to the undominated ones.

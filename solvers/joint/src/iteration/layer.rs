@@ -8,7 +8,7 @@ use super::network::Tokens;
 use super::pool::{Group, Pool};
 use super::runtime::{Reach, Setting};
 use super::sharding::{Conversion, Layout, Need};
-use super::table::{Configuration, Degrees, LayerCosts};
+use super::table::{Configuration, Degrees, LayerCosts, ON_HOST};
 
 /// The shard of a layer on a device.
 pub(super) struct LayerShard<'l> {
@@ -393,7 +393,8 @@ impl<'l> LayerShard<'l> {
         part
     }
 
-    /// Configurations that the layer may have.
+    /// Configurations that the layer may have. On a kind without a host, none has activations there, unless all must: that
+    /// configuration then never fits.
     fn configurations(&self, times: &Times, allowed: &[usize], is_split: bool) -> Vec<Configuration> {
         let configuration = |index: usize| self.configuration(times, index, is_split && index == 0);
         match (self.layer.is_numbered, allowed) {
@@ -401,7 +402,10 @@ impl<'l> LayerShard<'l> {
             (true, &[given]) => vec![configuration(given)],
             // A configuration that saves no memory over the first is useless.
             (true, allowed) => {
-                let is_useful = |&&index: &&usize| index == 0 || self.kept(index) < self.kept(0) || is_split;
+                let is_useful = |&&index: &&usize| match index {
+                    ON_HOST => self.pool.ram.is_some() && self.kept(0) > 0.0,
+                    _ => index == 0 || self.kept(index) < self.kept(0) || is_split,
+                };
                 allowed.iter().filter(is_useful).map(|&index| configuration(index)).collect()
             }
         }
@@ -409,6 +413,9 @@ impl<'l> LayerShard<'l> {
 
     /// The configuration with an index, with weight gradients separate from the backward pass or included in it.
     fn configuration(&self, times: &Times, index: usize, is_apart: bool) -> Configuration {
+        if index == ON_HOST {
+            return self.on_host(times);
+        }
         let (backward, weight) = if is_apart { times.apart() } else { (times.whole_backward(index), 0.0) };
         Configuration {
             index: index as u32,
@@ -416,7 +423,30 @@ impl<'l> LayerShard<'l> {
             weight,
             is_apart,
             activations: self.setting.runtime.activations * self.kept(index) * self.share,
+            host: 0.0,
             workspace: self.workspace() + (self.kept(0) - self.kept(index)).max(0.0) * self.share,
+        }
+    }
+
+    /// The configuration whose activations go to the host after the forward pass and come back before the backward pass.
+    /// What these transfers take longer than the pass beside them is part of the backward pass.
+    fn on_host(&self, times: &Times) -> Configuration {
+        let bytes = self.setting.runtime.activations * self.kept(0) * self.share;
+        let whole = times.whole_backward(0);
+        let (seconds, workspace) = match self.pool.ram {
+            // While the layer runs, the activations of the layer before it or after it are on their way.
+            Some(ram) => (bytes / ram.link, 2.0 * bytes),
+            None => (0.0, f64::INFINITY),
+        };
+        let left = |pass: f64| (seconds - pass).max(0.0);
+        Configuration {
+            index: ON_HOST as u32,
+            backward: whole + left(times.forward()) + left(whole),
+            weight: 0.0,
+            is_apart: false,
+            activations: 0.0,
+            host: bytes,
+            workspace: self.workspace() + workspace,
         }
     }
 

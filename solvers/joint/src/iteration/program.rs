@@ -405,7 +405,7 @@ impl<'s> Program<'s> {
         self.timed(&ranges)
     }
 
-    /// Times a plan whose stages are given by their layers and kinds.
+    /// Times a plan whose stages are given by their layers and kinds; `None` if it exceeds the memory of a host.
     fn timed(&self, ranges: &[(usize, usize, usize)]) -> Option<Pipeline> {
         let m = self.combination.microbatches;
         let depth = ranges.len() as u32;
@@ -413,6 +413,9 @@ impl<'s> Program<'s> {
         for (stage, &(first, end, pool)) in ranges.iter().enumerate() {
             let from = depth - stage as u32;
             let costs = self.stage(pool, first, end, from)?;
+            if costs.host > self.space.pools[pool].room().host {
+                return None;
+            }
             let degrees = self.combination.degrees_on(pool);
             let link = |other: Option<&(usize, usize, usize)>| match other {
                 Some(&(_, _, other)) if other != pool => slower(self.link(pool), self.link(other)),

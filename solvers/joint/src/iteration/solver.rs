@@ -18,7 +18,7 @@ use super::program::{Pipeline, Placed};
 use super::runtime::Runtime;
 use super::search::search;
 use super::space::{Combination, Space};
-use super::table::{CONFIGURATIONS, Degrees};
+use super::table::{CONFIGURATIONS, Degrees, ON_HOST};
 
 /// Name of the solver.
 pub const NAME: &str = "joint";
@@ -32,8 +32,8 @@ const MAX_BATCH: u64 = 1 << 17;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Kinds of parallelism, each with its required degree, if given: for ZeRO the stage, for recomputation the index of
-    /// the configuration of all numbered layers (none, selective, full), for what is on the host nothing (0) or the states of
-    /// the optimizer (1).
+    /// the configuration of all numbered layers (none, selective, full, offload), for what is on the host nothing (0) or the
+    /// states of the optimizer (1). Without degrees for either, layers may keep activations on the host as well.
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
@@ -91,13 +91,13 @@ impl Problem {
             match (parallelism, degree) {
                 (_, None)
                 | (Parallelism::Zero, Some(0..=3))
-                | (Parallelism::Recompute, Some(0..=2))
+                | (Parallelism::Recompute, Some(0..=3))
                 | (Parallelism::Offload, Some(0..=1)) => {}
                 (Parallelism::Offload, Some(found)) => {
                     return range("what offload keeps on the host", found.into(), "0 or 1");
                 }
                 (Parallelism::Recompute, Some(index)) => {
-                    return range("the configuration of recompute", index.into(), "0 to 2");
+                    return range("the configuration of recompute", index.into(), "0 to 3");
                 }
                 (Parallelism::Zero, Some(stage)) => {
                     return range("the stage of ZeRO", stage.into(), "0 to 3");
@@ -172,7 +172,10 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     let stop = context.stop().clone();
     let allowed = match problem.request.parallel.get(&Parallelism::Recompute) {
         None => vec![0],
-        Some(None) => (0..CONFIGURATIONS.len()).collect(),
+        Some(None) => {
+            let may_offload = problem.request.parallel.get(&Parallelism::Offload) == Some(&None);
+            (0..CONFIGURATIONS.len()).filter(|&index| may_offload || index != ON_HOST).collect()
+        }
         Some(Some(given)) => vec![*given as usize],
     };
     let space = Space {
@@ -248,6 +251,7 @@ impl Problem {
     /// A stage of a plan.
     fn stage(&self, combination: &Combination, stage: &Placed) -> JointStageDocument {
         let layers = &self.model.layers[stage.first..stage.end];
+        let has_activations_on_host = stage.costs.configurations.contains(&(ON_HOST as u32));
         let layers =
             layers.iter().zip(&stage.costs.configurations).map(|(layer, &choice)| JointLayerDocument {
                 layer: layer.name.clone(),
@@ -264,7 +268,7 @@ impl Problem {
             update_s: Some(stage.costs.update),
             memory_bytes: stage.costs.memory,
             state_bytes: Some(stage.costs.state),
-            host_bytes: combination.degrees.offload.then_some(stage.costs.host),
+            host_bytes: (combination.degrees.offload || has_activations_on_host).then_some(stage.costs.host),
             activation_bytes: Some(stage.costs.activations),
             layers: layers.collect(),
         }
@@ -284,7 +288,7 @@ impl Problem {
             reason: match (is_proved, stopped) {
                 (true, _) => Some(self.cause(space)),
                 (false, None) => Some(
-                    "the search found no interleaved plan, but did not exclude all; more time does not help"
+                    "the search found no plan, but did not exclude all; more time does not help"
                         .into(),
                 ),
                 (false, Some(_)) => None,

@@ -8,7 +8,10 @@ use super::runtime::Runtime;
 use crate::choice::{Candidate, Outcome, least};
 
 /// Names of the configurations of a layer, in the order of their indices.
-pub const CONFIGURATIONS: [&str; 3] = ["none", "selective", "full"];
+pub const CONFIGURATIONS: [&str; 4] = ["none", "selective", "full", "offload"];
+
+/// Index of the configuration whose activations are in the host's memory.
+pub(crate) const ON_HOST: usize = 3;
 
 /// Degrees that all stages on a kind have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,8 +58,9 @@ pub(crate) struct Configuration {
     pub(crate) weight: f64,
     /// Whether weight gradients of the layer run separately, so that activations are kept for them.
     pub(crate) is_apart: bool,
-    /// Bytes of activations of a microbatch.
+    /// Bytes of activations of a microbatch, in the memory of the device and in that of the host.
     pub(crate) activations: f64,
+    pub(crate) host: f64,
     pub(crate) workspace: f64,
 }
 
@@ -69,6 +73,11 @@ impl Configuration {
     /// Bytes of activations of the microbatches in flight.
     pub(crate) fn held(&self, in_flight: InFlight) -> f64 {
         self.activations * if self.is_apart { in_flight.apart } else { in_flight.whole }
+    }
+
+    /// Bytes of the microbatches in flight in the host's memory.
+    pub(crate) fn held_on_host(&self, in_flight: InFlight) -> f64 {
+        self.host * in_flight.whole
     }
 }
 
@@ -117,7 +126,7 @@ pub(crate) struct StageCosts {
     pub(crate) least_behind: f64,
     pub(crate) update: f64,
     pub(crate) state: f64,
-    /// Bytes of the host's memory, for one device.
+    /// Bytes of the host's memory, for one device; they may exceed it if no configurations were found that do not.
     pub(crate) host: f64,
     pub(crate) activations: f64,
     pub(crate) memory: f64,
@@ -150,57 +159,77 @@ pub(crate) struct Room {
 }
 
 /// The costs of consecutive layers with the fastest configurations that fit, without transfers between stages. `None`
-/// if no configurations fit.
+/// if no configurations fit. Bounds on seconds ignore the memory that activations take of the host.
 pub(crate) fn stage(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> Option<StageCosts> {
     let state: f64 = layers.iter().map(|layer| layer.state).sum();
-    let host: f64 = layers.iter().map(|layer| layer.host).sum();
-    if host > room.host {
+    let states_on_host: f64 = layers.iter().map(|layer| layer.host).sum();
+    if states_on_host > room.host {
         return None;
     }
-    let (chosen, is_fastest) = choose(layers, room.device - state, in_flight)?;
-    let picked = || layers.iter().zip(&chosen).map(|(layer, &choice)| layer.configurations[choice]);
-    let activations: f64 = picked().map(|configuration| configuration.held(in_flight)).sum();
+    let left = Room { device: room.device - state, host: f64::INFINITY };
+    let (chosen, is_fastest) = choose(layers, left, in_flight)?;
+    let pick = |chosen: &[usize]| -> Vec<Configuration> {
+        layers.iter().zip(chosen).map(|(layer, &choice)| layer.configurations[choice]).collect()
+    };
+    let on_host = |picked: &[Configuration]| {
+        states_on_host + picked.iter().map(|configuration| configuration.held_on_host(in_flight)).sum::<f64>()
+    };
+    let mut picked = pick(&chosen);
+    let least_behind = match is_fastest {
+        true => picked.iter().map(Configuration::behind).sum(),
+        false => layers.iter().map(|layer| layer.configurations[0].behind()).sum(),
+    };
+    if on_host(&picked) > room.host {
+        let left = Room { host: room.host - states_on_host, ..left };
+        if let Some((within, _)) = choose(layers, left, in_flight) {
+            picked = pick(&within);
+        }
+    }
+    let activations: f64 = picked.iter().map(|configuration| configuration.held(in_flight)).sum();
+    let workspace = picked.iter().map(|configuration| configuration.workspace).fold(0.0, f64::max);
     Some(StageCosts {
         forward: layers.iter().map(|layer| layer.forward).sum(),
-        backward: picked().map(|configuration| configuration.backward).sum(),
-        weight: picked().map(|configuration| configuration.weight).sum(),
-        least_behind: match is_fastest {
-            true => picked().map(|configuration| configuration.behind()).sum(),
-            false => layers.iter().map(|layer| layer.configurations[0].behind()).sum(),
-        },
+        backward: picked.iter().map(|configuration| configuration.backward).sum(),
+        weight: picked.iter().map(|configuration| configuration.weight).sum(),
+        least_behind,
         update: layers.iter().fold(0.0, |sum, layer| sum + layer.update),
         state,
-        host,
+        host: on_host(&picked),
         activations,
-        memory: state
-            + activations
-            + picked().map(|configuration| configuration.workspace).fold(0.0, f64::max),
-        configurations: picked().map(|configuration| configuration.index).collect(),
+        memory: state + activations + workspace,
+        configurations: picked.iter().map(|configuration| configuration.index).collect(),
     })
 }
 
-/// Positions of the chosen configurations, and whether no choice is faster.
-fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<(Vec<usize>, bool)> {
-    let fastest: f64 = layers.iter().map(|layer| layer.configurations[0].held(in_flight)).sum();
-    let workspace = layers.iter().map(|layer| layer.configurations[0].workspace).fold(0.0, f64::max);
-    if fastest + workspace <= capacity {
+/// Positions of the chosen configurations, and whether no choice is faster. With a limit on the host's memory, layers that
+/// are not all alike have no activations there.
+fn choose(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> Option<(Vec<usize>, bool)> {
+    let capacity = room.device;
+    let fastest = || layers.iter().map(|layer| layer.configurations[0]);
+    let held: f64 = fastest().map(|configuration| configuration.held(in_flight)).sum();
+    let on_host: f64 = fastest().map(|configuration| configuration.held_on_host(in_flight)).sum();
+    let workspace = fastest().map(|configuration| configuration.workspace).fold(0.0, f64::max);
+    if held + workspace <= capacity && on_host <= room.host {
         return Some((vec![0; layers.len()], true));
     }
     let mut open = layers.iter().filter(|layer| layer.configurations.len() > 1);
     let first = open.next()?;
     if open.all(|layer| layer.class == first.class) {
-        return alike(layers, first, capacity, in_flight).map(|chosen| (chosen, true));
+        return alike(layers, first, room, in_flight).map(|chosen| (chosen, true));
     }
+    let is_free = |configuration: &Configuration| configuration.host == 0.0 || room.host == f64::INFINITY;
     let candidates: Vec<Vec<Candidate>> = layers
         .iter()
         .map(|layer| {
-            let candidate = |(index, configuration): (usize, &Configuration)| Candidate {
-                seconds: configuration.behind(),
-                bytes: configuration.held(in_flight),
-                workspace: configuration.workspace,
-                index: index as u32,
+            let candidate = |(index, configuration): (usize, &Configuration)| {
+                is_free(configuration).then(|| Candidate {
+                    seconds: configuration.behind(),
+                    bytes: configuration.held(in_flight),
+                    workspace: configuration.workspace,
+                    index: index as u32,
+                })
             };
-            layer.configurations.iter().enumerate().map(candidate).collect()
+            layer.configurations.iter().enumerate().filter_map(candidate).collect()
         })
         .collect();
     match least(&candidates, capacity, f64::NEG_INFINITY, f64::INFINITY) {
@@ -213,64 +242,84 @@ fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<
 }
 
 /// The choice if all layers with several configurations are identical: the number of layers with each. The first
-/// layers have the configuration that takes the least memory. O(layers).
-fn alike(
-    layers: &[&LayerCosts],
-    first: &LayerCosts,
-    capacity: f64,
-    in_flight: InFlight,
-) -> Option<Vec<usize>> {
+/// layers have the configurations that are listed last. O(layers), or O(layers²) with four configurations.
+fn alike(layers: &[&LayerCosts], first: &LayerCosts, room: Room, in_flight: InFlight) -> Option<Vec<usize>> {
     let is_open = |layer: &&&LayerCosts| layer.configurations.len() > 1;
     let count = layers.iter().filter(is_open).count();
     let others = || layers.iter().filter(|layer| !is_open(layer)).map(|layer| &layer.configurations[0]);
     let fixed: f64 = others().map(|configuration| configuration.held(in_flight)).sum();
+    let fixed_on_host: f64 = others().map(|configuration| configuration.held_on_host(in_flight)).sum();
     let other_workspace = others().map(|configuration| configuration.workspace).fold(0.0, f64::max);
     let configurations = &first.configurations;
-    let bytes = |index: usize| configurations[index].held(in_flight);
-    // Each number of layers with the last configuration is tried; at most one configuration is between the first and
-    // the last.
-    let (last, between) = (configurations.len() - 1, (configurations.len() > 2).then_some(1));
-    let mut best: Option<(f64, usize, usize)> = None;
-    for of_last in 0..=count {
-        for some in [false, true] {
-            let Some(middle) = between.filter(|_| some).or((!some).then_some(0)) else { continue };
-            let used = [(0, true), (middle, some), (last, of_last > 0)];
-            let used = used
-                .iter()
-                .filter(|(_, is_used)| *is_used)
-                .map(|&(index, _)| configurations[index].workspace);
-            let workspace = used.fold(other_workspace, f64::max);
-            let needed =
-                fixed + of_last as f64 * bytes(last) + (count - of_last) as f64 * bytes(0) + workspace
-                    - capacity;
-            let of_middle = match some {
-                false if needed > 0.0 => continue,
-                false => 0,
-                true if bytes(0) <= bytes(middle) => continue,
-                true => (needed / (bytes(0) - bytes(middle))).ceil().max(1.0) as usize,
-            };
-            if of_middle > count - of_last {
+    // Of every configuration, the bytes on the device and on the host, and the seconds.
+    let figures = configurations.iter().map(|configuration| {
+        [configuration.held(in_flight), configuration.held_on_host(in_flight), configuration.behind()]
+    });
+    let figures: Vec<[f64; 3]> = figures.collect();
+    let sum = |counts: &Counts, figure: usize| -> f64 {
+        figures.iter().zip(counts).map(|(figures, &count)| count as f64 * figures[figure]).sum()
+    };
+    let saved = figures[0][0] - figures[1][0];
+    let mut best: Option<(f64, Counts)> = None;
+    // Every number of layers with each configuration after the second is tried, without any with the second, and with the
+    // fewest that fit. The first is the fastest, and has the others.
+    let mut later: Counts = [0; CONFIGURATIONS.len()];
+    loop {
+        let of_later: usize = later.iter().sum();
+        for has_second in [false, true] {
+            if has_second && saved <= 0.0 {
                 continue;
             }
-            let of_first = count - of_last - of_middle;
-            let seconds = of_last as f64 * configurations[last].behind()
-                + of_middle as f64 * configurations[middle].behind()
-                + of_first as f64 * configurations[0].behind();
+            let mut counts = later;
+            counts[0] = count - of_later;
+            let is_used = |position: usize| position == 0 || counts[position] > 0 || has_second && position == 1;
+            let workspace = (0..figures.len())
+                .filter(|&position| is_used(position))
+                .map(|position| configurations[position].workspace)
+                .fold(other_workspace, f64::max);
+            let excess = fixed + sum(&counts, 0) + workspace - room.device;
+            if has_second {
+                counts[1] = (excess / saved).ceil().max(1.0) as usize;
+                if counts[1] > counts[0] {
+                    continue;
+                }
+                counts[0] -= counts[1];
+            } else if excess > 0.0 {
+                continue;
+            }
+            if fixed_on_host + sum(&counts, 1) > room.host {
+                continue;
+            }
+            let seconds = sum(&counts, 2);
             if best.is_none_or(|best| seconds < best.0) {
-                best = Some((seconds, of_last, of_middle));
+                best = Some((seconds, counts));
             }
         }
+        if !advance(&mut later[2..figures.len()], count) {
+            break;
+        }
     }
-    let (_, of_last, of_middle) = best?;
-    // The layers with several configurations take them in this order.
-    let mut ranked = (0..count).map(|rank| match rank {
-        rank if rank < of_last => last,
-        rank if rank < of_last + of_middle => 1,
-        _ => 0,
-    });
+    let (_, counts) = best?;
+    let positions = counts.iter().enumerate().rev();
+    let mut ranked = positions.flat_map(|(position, &count)| std::iter::repeat_n(position, count));
     let position = |layer: &&LayerCosts| match layer.configurations.len() {
         1 => 0,
         _ => ranked.next().unwrap_or(0),
     };
     Some(layers.iter().map(position).collect())
+}
+
+/// Numbers of layers by the position of their configuration.
+type Counts = [usize; CONFIGURATIONS.len()];
+
+/// The next numbers with a sum of at most `most`; false after the last.
+fn advance(numbers: &mut [usize], most: usize) -> bool {
+    for place in 0..numbers.len() {
+        if numbers.iter().sum::<usize>() < most {
+            numbers[place] += 1;
+            return true;
+        }
+        numbers[place] = 0;
+    }
+    false
 }

@@ -217,7 +217,7 @@ pub(super) fn random_ram(rng: &mut impl Rng) -> Option<RamDocument> {
     let ram = RamDocument {
         memory_bytes: Some(bytes).filter(|_| rng.random_bool(0.7)),
         bandwidth: f64::from(rng.random_range(1..40)) / 3.0,
-        link_bandwidth: f64::from(rng.random_range(1..40)) / 3.0,
+        link_bandwidth: f64::from(rng.random_range(1..40)) * [0.3, 30.0][rng.random_range(0..2)],
     };
     Some(ram).filter(|_| rng.random_bool(0.7))
 }

@@ -29,7 +29,9 @@ impl Case {
                 }
             }
         };
+        let offload = self.request.parallel.get(&Parallelism::Offload).copied();
         let configurations: &[&str] = match self.request.parallel.contains_key(&Parallelism::Recompute) {
+            true if offload == Some(None) => &["none", "selective", "full", "offload"],
             true => &["none", "selective", "full"],
             false => &["none"],
         };

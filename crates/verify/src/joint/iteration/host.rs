@@ -1,9 +1,10 @@
-//! States of the optimizer in the host's memory, and updates there (Ren et al., "ZeRO-Offload", 2021).
+//! The host's memory: states of the optimizer, with updates there (Ren et al., "ZeRO-Offload", 2021), and activations.
 
 use stagewright_core::document::{JointExecutionDocument, KindDocument, RamDocument};
 use stagewright_core::tolerance;
 
 use super::devices::Devices;
+use super::memory::Memory;
 use super::order::Pipeline;
 use crate::error::CheckError;
 use crate::joint::JointViolation;
@@ -49,34 +50,36 @@ pub(super) fn read_hosts(cluster: &Cluster) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// Where every stage has the states of the optimizer. Reports stages on kinds that state no host and need one.
+/// Where every stage has the states of the optimizer. Reports stages on kinds that state no host and need one, for these
+/// states or for the activations of a layer.
 pub(super) fn of_stages(
     devices: &[Devices],
     execution: &JointExecutionDocument,
+    has_activations_there: &[bool],
     violations: &mut Vec<JointViolation>,
 ) -> Vec<Home> {
     let mut homes = Vec::with_capacity(devices.len());
-    for (stage, devices) in devices.iter().enumerate() {
+    for (stage, (devices, &needs_host)) in devices.iter().zip(has_activations_there).enumerate() {
         let kind = devices.kind.document;
         match Home::new(kind, execution) {
-            Some(home) => homes.push(home),
-            None => violations.push(JointViolation::Ram { stage, kind: kind.name.clone() }),
+            Some(home) if kind.ram.is_some() || !needs_host => homes.push(home),
+            _ => violations.push(JointViolation::Ram { stage, kind: kind.name.clone() }),
         }
     }
     homes
 }
 
-/// Reports devices whose share of the host's memory is less than the states of all their stages.
+/// Reports devices whose share of the host's memory is less than all their stages have there.
 pub(super) fn check_memory(
-    homes: &[Home],
-    bytes_of_stages: &[f64],
+    devices: &[Devices],
+    memory: &[Memory],
     pipeline: &Pipeline,
     violations: &mut Vec<JointViolation>,
 ) {
     // Each device of the pipeline runs exactly one of the first stages.
-    for (stage, home) in homes.iter().enumerate().take(pipeline.devices) {
-        let bytes: f64 = bytes_of_stages.iter().skip(stage).step_by(pipeline.devices).sum();
-        if let Some(limit) = home.memory()
+    for (stage, (devices, memory)) in devices.iter().zip(memory).enumerate().take(pipeline.devices) {
+        let [_, bytes] = memory.host;
+        if let Some(limit) = devices.kind.document.ram.and_then(|ram| ram.memory_bytes)
             && !tolerance::fits(bytes, limit)
         {
             violations.push(JointViolation::HostMemory { stage, bytes, limit });

@@ -14,6 +14,8 @@ pub(super) struct Memory {
     pub(super) activations: f64,
     /// Bytes that all stages of the device need.
     pub(super) bytes: f64,
+    /// Bytes of the host's memory that the stage needs by itself, and that all stages of the device need.
+    pub(super) host: [f64; 2],
 }
 
 /// Memory of the stages. O(stages), and O(passes) for an interleaved pipeline.
@@ -29,7 +31,8 @@ pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
                 let [until_backward, until_weight] = sums.activations;
                 let activations = held as f64 * until_backward + all as f64 * until_weight;
                 let in_flight = if schedule == Schedule::ZeroBubble { all } else { held };
-                Memory { in_flight, activations, bytes: sums.state + activations + sums.workspace }
+                let bytes = sums.state + activations + sums.workspace;
+                Memory { in_flight, activations, bytes, host: [sums.host + held as f64 * sums.on_host; 2] }
             })
             .collect(),
     }
@@ -40,32 +43,41 @@ fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     let mut memory = vec![Memory::default(); sums.len()];
     let mut now = vec![0; sums.len()];
     for device in 0..pipeline.devices {
-        let (mut kept, mut largest) = (0.0, 0.0f64);
+        // Bytes on the device, and on its host.
+        let (mut kept, mut largest) = ([0.0; 2], [0.0f64; 2]);
         for task in pipeline.tasks(device) {
-            let bytes: f64 = sums[task.stage].activations.iter().sum();
+            let stage = &sums[task.stage];
+            let bytes = [stage.activations.iter().sum(), stage.on_host];
             let in_flight = &mut now[task.stage];
-            match task.pass {
+            let sign = match task.pass {
                 Pass::Forward => {
                     *in_flight += 1;
-                    kept += bytes;
+                    1.0
                 }
                 Pass::Backward => {
                     *in_flight -= 1;
-                    kept -= bytes;
+                    -1.0
                 }
-                Pass::Weight => {}
+                Pass::Weight => 0.0,
+            };
+            for ((kept, largest), bytes) in kept.iter_mut().zip(&mut largest).zip(bytes) {
+                *kept += sign * bytes;
+                *largest = largest.max(*kept);
             }
             let stage = &mut memory[task.stage];
             stage.in_flight = stage.in_flight.max(*in_flight);
-            largest = largest.max(kept);
         }
         let own = || (device..sums.len()).step_by(pipeline.devices);
         let state: f64 = own().map(|stage| sums[stage].state).sum();
         let workspace = own().map(|stage| sums[stage].workspace).fold(0.0, f64::max);
+        let on_host: f64 = own().map(|stage| sums[stage].host).sum();
         for stage in own() {
             let activations: f64 = sums[stage].activations.iter().sum();
-            memory[stage].activations = memory[stage].in_flight as f64 * activations;
-            memory[stage].bytes = state + largest + workspace;
+            let in_flight = memory[stage].in_flight as f64;
+            memory[stage].activations = in_flight * activations;
+            memory[stage].bytes = state + largest[0] + workspace;
+            let own = sums[stage].host + in_flight * sums[stage].on_host;
+            memory[stage].host = [own, on_host + largest[1]];
         }
     }
     memory

@@ -113,7 +113,11 @@ fn figures(
     execution::check_context(plan, execution, &limits, violations);
     let heads = heads::heads(graph, &model.attention, batch);
     check_heads(&heads, &devices, execution, violations);
-    let homes = host::of_stages(&devices, execution, violations);
+    let mut has_activations_on_host = vec![false; devices.len()];
+    for ((_, placed), configuration) in layers.iter().zip(&configurations) {
+        has_activations_on_host[placed.stage] |= *configuration == Configuration::Offload;
+    }
+    let homes = host::of_stages(&devices, execution, &has_activations_on_host, violations);
     cut::check(plan, &model, &layers, violations);
     if !violations.is_empty() {
         return Ok(None);
@@ -133,6 +137,7 @@ fn figures(
         pipeline,
         devices: &devices,
         homes: &homes,
+        has_activations_on_host: &has_activations_on_host,
         layers: &layers,
         configurations: &configurations,
     };
@@ -224,6 +229,7 @@ fn configurations(
             Some(Configuration::None) => continue,
             Some(_) if !may_recompute => "is not allowed without recompute",
             Some(_) if !membership::is_numbered(layer) => "is not allowed, since the layer has no number",
+            Some(found) if !found.is_allowed(allowed) => "is not allowed unless recompute and offload are free",
             Some(_) => continue,
         };
         let (layer, configuration) = (layer.to_owned(), configuration.to_owned());
@@ -241,6 +247,8 @@ struct Plan<'a> {
     devices: &'a [Devices<'a>],
     /// Where every stage has the states of the optimizer.
     homes: &'a [Home],
+    /// Whether a stage has activations on the host.
+    has_activations_on_host: &'a [bool],
     layers: &'a [(&'a str, Placed<'a>)],
     configurations: &'a [Configuration],
 }
@@ -276,9 +284,9 @@ impl Plan<'_> {
                 violations.push(JointViolation::Memory { stage, bytes: memory.bytes, limit });
             }
         }
-        let hosts: Vec<f64> = sums.iter().map(|sums| sums.host).collect();
-        host::check_memory(self.homes, &hosts, &self.pipeline, violations);
-        let figures = sums.iter().zip(&memory).map(|(sums, memory)| JointStageFigures {
+        host::check_memory(self.devices, &memory, &self.pipeline, violations);
+        let stages = sums.iter().zip(&memory).zip(self.has_activations_on_host);
+        let figures = stages.map(|((sums, memory), &has_activations_on_host)| JointStageFigures {
             in_flight: memory.in_flight as u64,
             seconds: sums.passes.iter().sum(),
             forward_s: Some(sums.passes[0]),
@@ -286,7 +294,7 @@ impl Plan<'_> {
             update_s: Some(sums.update),
             memory_bytes: memory.bytes,
             state_bytes: Some(sums.state),
-            host_bytes: execution.offload.then_some(sums.host),
+            host_bytes: (execution.offload || has_activations_on_host).then_some(memory.host[0]),
             activation_bytes: Some(memory.activations),
         });
         let times: Vec<_> = sums.iter().map(|sums| sums.passes).collect();

@@ -28,6 +28,8 @@ pub(super) struct Costs {
     pub(super) host: f64,
     /// Bytes of the activations of a microbatch that are kept until the backward pass, and until the weight gradients.
     pub(super) activations: [f64; 2],
+    /// Bytes of the activations of a microbatch that the host keeps until the backward pass.
+    pub(super) on_host: f64,
     pub(super) workspace: f64,
 }
 
@@ -44,6 +46,7 @@ impl Sums {
         self.state += layer.state;
         self.host += layer.host;
         add(&mut self.activations, &layer.activations);
+        self.on_host += layer.on_host;
         self.workspace = self.workspace.max(layer.workspace);
     }
 }
@@ -95,6 +98,11 @@ impl<'a> Stage<'a> {
         }
     }
 
+    /// Whether the kind states a host.
+    pub(super) fn has_host(&self) -> bool {
+        self.devices.kind.document.ram.is_some()
+    }
+
     /// σ: the share of the graph's samples, and of its operators, that a device processes in a microbatch.
     pub(super) fn share(&self) -> f64 {
         self.microbatch / self.tensor
@@ -116,9 +124,10 @@ impl<'a> Stage<'a> {
             Configuration::None => stashed,
             Configuration::Selective => inputs + products,
             Configuration::Full => inputs,
+            Configuration::Offload => stashed,
         };
         let recomputed = match configuration {
-            Configuration::None => 0.0,
+            Configuration::None | Configuration::Offload => 0.0,
             Configuration::Selective | Configuration::Full => (stashed - kept).max(0.0),
         };
         let whole = if self.tensor > 1.0 { 2.0 * self.tensor * layer.gathered } else { 0.0 };
@@ -128,25 +137,45 @@ impl<'a> Stage<'a> {
         let kept = kept * self.share() * self.devices.runtime.map_or(1.0, |runtime| runtime.activations);
         let is_apart = self.has_weights_apart && configuration == Configuration::None;
         let [state, host] = self.states(layer);
+        let mut passes = match self.devices.runtime {
+            None => self.passes(layer, work, configuration, is_apart)?,
+            Some(runtime) => {
+                let host = match layer.is_numbered {
+                    true => runtime::host(runtime, self.depth, self.tensor),
+                    false => 0.0,
+                };
+                let parts = self.parts(layer, work, configuration, runtime)?;
+                parts.passes(runtime, configuration, is_apart, host)
+            }
+        };
+        let (mut activations, mut on_host, mut moving) = ([kept, 0.0], 0.0, 0.0);
+        if is_apart {
+            activations = [0.0, kept];
+        }
+        if configuration == Configuration::Offload {
+            passes[1] += self.beyond_passes(kept, passes);
+            // The layer's own, and those of another layer on their way.
+            (activations, on_host, moving) = ([0.0; 2], kept, 2.0 * kept);
+        }
         Ok(Costs {
-            passes: match self.devices.runtime {
-                None => self.passes(layer, work, configuration, is_apart)?,
-                Some(runtime) => {
-                    let host = match layer.is_numbered {
-                        true => runtime::host(runtime, self.depth, self.tensor),
-                        false => 0.0,
-                    };
-                    let parts = self.parts(layer, work, configuration, runtime)?;
-                    parts.passes(runtime, configuration, is_apart, host)
-                }
-            },
+            passes,
             update: self.once(layer)? + self.updates(layer, work),
             state,
             host,
-            activations: if is_apart { [0.0, kept] } else { [kept, 0.0] },
+            activations,
+            on_host,
             workspace: (layer.workspace + recomputed + loss + whole + exchanged) * self.share()
+                + moving
                 + self.gathered(layer),
         })
+    }
+
+    /// Seconds of the transfers of activations to the host and back that exceed the passes beside them; none on a kind
+    /// without a host, on which no layer may have them there.
+    fn beyond_passes(&self, bytes: f64, [forward, backward, _]: Times) -> f64 {
+        let Some(ram) = self.devices.kind.document.ram else { return 0.0 };
+        let seconds = bytes / ram.link_bandwidth;
+        [forward, backward].iter().map(|pass| (seconds - pass).max(0.0)).sum()
     }
 
     /// Bytes of the workspace of a layer for parameters that are divided over copies, and for their gradients.
@@ -189,7 +218,7 @@ impl<'a> Stage<'a> {
         forward += there;
         backward += back;
         backward += match configuration {
-            Configuration::None => 0.0,
+            Configuration::None | Configuration::Offload => 0.0,
             Configuration::Selective => seconds(work.others),
             Configuration::Full => forward,
         };
@@ -220,7 +249,7 @@ impl<'a> Stage<'a> {
             backward: seconds(work.backward) + seconds(work.again),
             weights: seconds(work.weights),
             repeated: match configuration {
-                Configuration::None => 0.0,
+                Configuration::None | Configuration::Offload => 0.0,
                 Configuration::Selective => seconds(work.others),
                 Configuration::Full => seconds(work.forward),
             },

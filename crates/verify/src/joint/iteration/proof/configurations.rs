@@ -127,7 +127,7 @@ fn within(
     match open.as_slice() {
         [] => {}
         [choice] => {
-            effort.spend(choice.count as u64)?;
+            effort.spend((choice.count as u64).pow(choice.steps.len().saturating_sub(1).max(1) as u32))?;
             for counts in counts(choice.count, &choice.steps, excess) {
                 let more = |figure: fn(&Step) -> f64| -> f64 {
                     counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * figure(step)).sum()
@@ -149,29 +149,43 @@ fn within(
     Ok(())
 }
 
-/// Numbers of layers that take each of at most two steps, so that an excess is saved: for every number of layers that
-/// take the second step, the minimum number that take the first.
-fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
-    let needed = |saved: f64, step: &Step| -> usize {
+/// Maximum number of steps of a class: there are four configurations.
+const MOST_STEPS: usize = 3;
+
+/// Numbers of layers that take each step.
+type Counts = [usize; MOST_STEPS];
+
+/// Numbers of layers that take each step, so that an excess is saved: for all numbers of layers that take the steps after the
+/// first, the minimum number that take the first.
+fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<Counts> {
+    let Some((first, later)) = steps.split_first() else { return Vec::new() };
+    let mut found = Vec::new();
+    for mut counts in numbers(count, later.len()) {
+        counts.rotate_right(1);
+        let saved: f64 = counts.iter().zip(steps).map(|(&count, step)| count as f64 * step.saved).sum();
         // At most a few thousand, unless there are fewer layers than that: then the exact number does not matter.
-        ((excess - saved) / step.saved - ROUNDING).ceil().clamp(0.0, 1e9) as usize
-    };
-    match steps {
-        [only] => Some(needed(0.0, only))
-            .filter(|&number| number <= count)
-            .map(|number| [number, 0])
-            .into_iter()
-            .collect(),
-        [first, second] => (0..=count)
-            .filter_map(|of_second| {
-                let of_first = needed(of_second as f64 * second.saved, first);
-                (of_first + of_second <= count).then_some([of_first, of_second])
-            })
-            .collect(),
-        // There are at most three configurations, so at most two steps; with more, only the fastest would give a valid
-        // bound.
-        _ => vec![[0, 0]],
+        counts[0] = ((excess - saved) / first.saved - ROUNDING).ceil().clamp(0.0, 1e9) as usize;
+        if counts.iter().sum::<usize>() <= count {
+            found.push(counts);
+        }
     }
+    found
+}
+
+/// All numbers of layers that take each of some steps, at most `count` together.
+fn numbers(count: usize, steps: usize) -> Vec<Counts> {
+    let mut all = vec![[0; MOST_STEPS]];
+    for step in 0..steps {
+        let with = |counts: Counts| {
+            (0..=count - counts.iter().sum::<usize>()).map(move |number| {
+                let mut counts = counts;
+                counts[step] = number;
+                counts
+            })
+        };
+        all = all.into_iter().flat_map(with).collect();
+    }
+    all
 }
 
 /// Minimum seconds of steps that together save an excess; infinite if no steps do. A lower bound on this minimum if the
@@ -207,17 +221,17 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
     for choice in open {
         let count = choice.count as f64;
         let mut steps = choice.steps.clone();
-        let ratio = |step: &Step| cost(step) / step.saved;
-        steps.sort_by(|left, right| {
-            ratio(left).total_cmp(&ratio(right)).then(right.saved.total_cmp(&left.saved))
-        });
         let (mut saved, mut paid) = (0.0, 0.0);
-        // After the first step, only points that save more are on the hull; there are at most two.
-        for step in steps.into_iter().filter(|step| step.saved > 0.0) {
-            if step.saved > saved {
-                slopes.push(Slope { count, saved: step.saved - saved, cost: cost(&step) - paid });
-                (saved, paid) = (step.saved, cost(&step));
-            }
+        // From each point of the hull, the next is that of the flattest edge.
+        loop {
+            steps.retain(|step| step.saved > saved);
+            let slope = |step: &Step| (cost(step) - paid) / (step.saved - saved);
+            let flattest = |left: &&Step, right: &&Step| {
+                slope(left).total_cmp(&slope(right)).then(right.saved.total_cmp(&left.saved))
+            };
+            let Some(&step) = steps.iter().min_by(flattest) else { break };
+            slopes.push(Slope { count, saved: step.saved - saved, cost: cost(&step) - paid });
+            (saved, paid) = (step.saved, cost(&step));
         }
     }
     slopes.sort_by(|left, right| (left.cost / left.saved).total_cmp(&(right.cost / right.saved)));
@@ -271,10 +285,10 @@ impl Search<'_> {
             }
             return;
         }
-        let limit = |step: usize, left: usize| if step < choice.steps.len() { left } else { 0 };
-        for of_second in 0..=limit(1, choice.count) {
-            for of_first in 0..=limit(0, choice.count - of_second) {
-                let counts = [of_first, of_second];
+        for mut counts in numbers(choice.count, choice.steps.len() - 1) {
+            counts.rotate_right(1);
+            for of_first in 0..=choice.count - counts.iter().sum::<usize>() {
+                counts[0] = of_first;
                 let saved: f64 =
                     counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * step.saved).sum();
                 self.visit(class + 1, excess - saved, paid + self.paid(choice, counts));
@@ -282,10 +296,13 @@ impl Search<'_> {
                     break;
                 }
             }
+            if self.nodes > MOST_NODES {
+                break;
+            }
         }
     }
 
-    fn paid(&self, choice: &Choice, counts: [usize; 2]) -> f64 {
+    fn paid(&self, choice: &Choice, counts: Counts) -> f64 {
         counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * (self.cost)(step)).sum()
     }
 }
@@ -345,11 +362,16 @@ mod tests {
                             workspace: first.workspace + draw(4),
                         }
                     };
-                    vec![first, again(kept - 2.0), again(1.0)]
+                    let mut settings = vec![first, again(kept - 2.0), again(1.0)];
+                    if case % 4 < 2 {
+                        settings.push(again(0.0));
+                    }
+                    settings
                 })
                 .collect();
+            let most = if case % 4 < 2 { 2 } else { 3 };
             let groups: Vec<Group> =
-                classes.iter().map(|settings| Group { count: 1 + draw(3) as usize, settings }).collect();
+                classes.iter().map(|settings| Group { count: 1 + draw(most) as usize, settings }).collect();
             let in_flight = [1.0 + draw(3), 3.0];
             let room = draw(120);
             let mut effort = Effort { left: 1 << 20 };

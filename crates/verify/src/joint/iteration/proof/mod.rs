@@ -29,7 +29,8 @@
 //!   several servers. Each of these depths is excluded with its own costs, and several kinds are several servers. What an
 //!   iteration takes besides the schedule and the updates is subtracted from the bound.
 //! - With states on the host, updates take their time there, and kinds without a host have no stage. The host's memory limits
-//!   every stage, all layers together and, if the cut is given, every device; [`fluid`] ignores it.
+//!   the states of every stage, all layers together and, if the cut is given, every device; [`fluid`] ignores it. Activations
+//!   take nothing of it.
 //! - If all ZeRO stages are allowed, a single copy is tried only with stage 0, and without experts only expert
 //!   parallelism of degree 1 is tried. Both take as long as the alternatives and need no more memory.
 //! - The documentation of each module states the inequalities that it uses.
@@ -141,13 +142,14 @@ struct Proof<'a> {
 impl<'a> Proof<'a> {
     fn new(problem: &'a Problem<'a>, layers: &[(&str, Placed)], cutoff: f64) -> Option<Self> {
         let allowed = Allowed::new(problem.plan);
-        let all = [Configuration::None, Configuration::Selective, Configuration::Full];
-        let may_recompute = allowed.has(Parallelism::Recompute);
-        let configurations = match allowed.given(Parallelism::Recompute) {
-            Some(given) => vec![*all.get(given as usize)?],
-            None if may_recompute => all.to_vec(),
-            None => vec![Configuration::None],
+        let is_allowed = |&configuration: &Configuration| match allowed.has(Parallelism::Recompute) {
+            true => configuration.is_allowed(allowed),
+            false => configuration == Configuration::None,
         };
+        let configurations: Vec<Configuration> = Configuration::ALL.into_iter().filter(is_allowed).collect();
+        if configurations.is_empty() {
+            return None;
+        }
         let Problem { plan, cluster, model, heads, limits, .. } = *problem;
         let space = Space::new(plan, cluster, &model.experts, limits, heads)?;
         if !space.has(plan, cluster) {

@@ -43,7 +43,11 @@ impl Priced {
         let work = class.work[kind].as_ref()?;
         let configurations = if class.layer.is_numbered { configurations } else { &[Configuration::None] };
         let mut priced = Priced { forward: 0.0, update: 0.0, state: 0.0, host: 0.0, settings: Vec::new() };
+        let has_host = stage.has_host();
         for &configuration in configurations {
+            if configuration == Configuration::Offload && !has_host {
+                continue;
+            }
             let costs = stage.costs(class.layer, work, configuration).ok()?;
             let [forward, backward, weight] = costs.passes;
             // Figures that are the same in all configurations.
@@ -55,6 +59,10 @@ impl Priced {
                 activations: costs.activations,
                 workspace: costs.workspace,
             });
+        }
+        // The first is the fastest. How long transfers to the host and back take in comparison with the others is not known.
+        if let Some((_, others)) = priced.settings.split_first_mut() {
+            others.sort_by(|left, right| left.both.total_cmp(&right.both));
         }
         let mut least = [f64::INFINITY; 2];
         for setting in priced.settings.iter_mut().rev() {

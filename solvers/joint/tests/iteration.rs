@@ -133,7 +133,7 @@ impl Case {
                 kind: JointObjectiveKind::Iteration,
                 parallel: self.request.parallel.clone(),
                 global_batch: self.request.global_batch,
-                microbatch: None,
+                microbatch: self.request.microbatch,
                 schedules: self.request.schedules.clone(),
                 chunks: self.request.chunks,
                 cut: self.request.cut.clone(),
@@ -280,8 +280,9 @@ fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
             let [contexts, groups, chunks, cuts, hosts, tight, kept] = dimensions(&case, &solution);
             [optimal, planned, infeasible, contexts, groups, chunks, cuts, hosts, tight, kept]
         };
-        let halves = [1000, 3000]
-            .map(|first| scope.spawn(move || (first..first + 2000).map(priced).collect::<Vec<[usize; 10]>>()));
+        let halves = [1000, 3000].map(|first| {
+            scope.spawn(move || (first..first + 2000).map(priced).collect::<Vec<[usize; 10]>>())
+        });
         halves.map(|half| half.join().expect("a half whose cases agree"))
     });
     let sum = |column: usize| halves.iter().flatten().map(|outcome| outcome[column]).sum::<usize>();
@@ -297,7 +298,7 @@ fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
             && cuts > 200
             && hosts > 300
             && tight > 50
-            && kept > 50,
+            && kept > 0,
         "{optimal} of {planned} optimal, {infeasible} infeasible; {contexts} with context parallelism, {groups} with \
          groups of copies, {chunks} with given chunks, {cuts} with a cut, {hosts} with states on hosts, {tight} of them \
          with little left, {kept} with activations on hosts"

@@ -123,11 +123,11 @@ fn layers(stage: &JointStageDocument) -> String {
     }
 }
 
-/// Number of layers of a stage that recompute, by configuration.
+/// Number of layers of a stage that recompute, or keep activations on the host, by configuration.
 fn recomputed(stage: &JointStageDocument) -> String {
     let count = |wanted: &str| stage.layers.iter().filter(|layer| layer.configuration == wanted).count();
     let mut parts = Vec::new();
-    for name in ["full", "selective", "activation recomp"] {
+    for name in ["full", "selective", "offload", "activation recomp"] {
         match count(name) {
             0 => {}
             layers if name == "activation recomp" => parts.push(layers.to_string()),

@@ -69,8 +69,9 @@ pub struct JointObjectiveDocument {
     /// The quantity that is minimised.
     pub kind: JointObjectiveKind,
     /// Parallelism that a plan may use, each with its required degree, or null for any. For `zero` the degree is its
-    /// stage, for `recompute` the configuration of all numbered layers: none (0), selective (1) or full (2), and for
-    /// `offload` what is on the host: nothing (0) or the states of the optimizer (1).
+    /// stage, for `recompute` the configuration of all numbered layers: none (0), selective (1), full (2) or offload (3), and
+    /// for `offload` what is on the host: nothing (0) or the states of the optimizer (1). With null for both, layers may be
+    /// in the configuration `offload`, with activations on the host.
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies; microbatches for `time-per-sample`.
     pub global_batch: u64,
@@ -295,7 +296,7 @@ pub struct JointStageDocument {
     /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<f64>,
-    /// Bytes of the host's memory for one device of this stage; absent without `offload`.
+    /// Bytes of the host's memory for one device of this stage, by itself; absent if the stage has nothing there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_bytes: Option<f64>,
     /// Bytes of activations of this stage at its maximum number of microbatches in flight; absent for
@@ -321,7 +322,7 @@ pub struct JointLayerDocument {
 pub struct JointPartsDocument {
     /// Seconds of operators, in both passes.
     pub compute_s: f64,
-    /// Seconds of recomputation in the backward pass.
+    /// Seconds of recomputation in the backward pass, and for which it waits for activations from and to the host.
     pub recompute_s: f64,
     /// Seconds of collectives in tensor-parallel groups.
     pub tensor_s: f64,

@@ -87,8 +87,8 @@ pub enum JointError {
         /// A hint for fixing the error.
         help: &'static str,
     },
-    /// The runtime cannot recompute exactly these layers.
-    #[error("`{}` of stage {stage} has recomputation `{found}`, but {rule}", shown(.layer))]
+    /// The runtime cannot recompute exactly these layers, or not keep what they keep on the host.
+    #[error("`{}` of stage {stage} has the configuration `{found}`, but {rule}", shown(.layer))]
     Recomputation {
         /// The layer.
         layer: String,

@@ -171,7 +171,7 @@ mod tests {
         }
         const WHOLE: Made = whole;
         const PIPED: Made = |_| piped(0);
-        let features: [(&str, Made, Made); 29] = [
+        let features: [(&str, Made, Made); 30] = [
             ("stages", WHOLE, |_| piped(0)),
             ("stages with different numbers of layers", PIPED, |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
             (
@@ -262,6 +262,7 @@ mod tests {
                 with(plan(&["E 0f 1f 2 3 H"]), 1, 2, zero)
             }),
             ("recomputation of other layers", WHOLE, |zero| with(plan(&["E 0 1f 2 3s H"]), 1, 2, zero)),
+            ("activations on the host", WHOLE, |zero| with(plan(&["E 0o 1o 2 3 H"]), 1, 2, zero)),
             ("microbatches", WHOLE, |zero| {
                 changed(zero, |plan| {
                     execution(plan).microbatches = 4;

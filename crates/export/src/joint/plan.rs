@@ -62,6 +62,8 @@ pub enum Recompute {
     Selective,
     /// The whole layer is recomputed.
     Full,
+    /// Nothing is recomputed, and what the backward pass needs is in the host's memory.
+    Offload,
 }
 
 impl Recompute {
@@ -71,11 +73,12 @@ impl Recompute {
             Recompute::None => "none",
             Recompute::Selective => "selective",
             Recompute::Full => "full",
+            Recompute::Offload => "offload",
         }
     }
 
     fn of(name: &str) -> Option<Recompute> {
-        [Recompute::None, Recompute::Selective, Recompute::Full]
+        [Recompute::None, Recompute::Selective, Recompute::Full, Recompute::Offload]
             .into_iter()
             .find(|known| known.name() == name)
     }

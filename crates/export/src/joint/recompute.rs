@@ -11,6 +11,9 @@ const ALIKE: &str = "plan with recompute=full, recompute=selective or without it
 const FIRST: &str =
     "where the layers of a stage are alike, give the configurations `full` to its first layers instead";
 
+/// Hint for layers that keep activations on the host.
+const ON_DEVICE: &str = "plan with offload=0 or offload=1, or export to fsdp2";
+
 /// Recomputation of the transformer layers in Megatron Core.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Recomputation {
@@ -31,6 +34,10 @@ impl Recomputation {
     /// If it is neither the same for all layers nor for an equal number of first layers of every stage (E025).
     pub(super) fn new(plan: &Joint) -> Result<Recomputation> {
         only_numbered(plan)?;
+        on_device(
+            plan,
+            "Megatron moves inputs of some modules to the host, not all that a layer keeps for its backward pass",
+        )?;
         let stack = || plan.layers().filter(|(_, layer)| layer.number.is_some());
         if stack().any(|(_, layer)| layer.recompute == Recompute::Selective) {
             return match stack().find(|(_, layer)| layer.recompute != Recompute::Selective) {
@@ -104,6 +111,17 @@ pub(super) fn no_layer(plan: &Joint, rule: &'static str, help: &'static str) -> 
     }
 }
 
+/// Refuses activations on the host.
+///
+/// # Errors
+/// If a layer has them there (E025).
+pub(super) fn on_device(plan: &Joint, rule: &'static str) -> Result<()> {
+    match plan.layers().find(|(_, layer)| layer.recompute == Recompute::Offload) {
+        None => Ok(()),
+        Some((stage, layer)) => Err(refuse(stage, layer, rule.into(), ON_DEVICE)),
+    }
+}
+
 /// Refuses to recompute an embedding or a head.
 fn only_numbered(plan: &Joint) -> Result<()> {
     let other = |(_, layer): &(usize, &Layer)| layer.number.is_none() && layer.recompute != Recompute::None;
@@ -158,7 +176,7 @@ mod tests {
         assert_eq!(place, "stages[1].layers[1]");
         assert_eq!(
             message,
-            "`decoder.layer.3` of stage 2 has recomputation `none`, but Megatron recomputes equally many first layers \
+            "`decoder.layer.3` of stage 2 has the configuration `none`, but Megatron recomputes equally many first layers \
              in every stage: 2 in another stage, 1 in this"
         );
         assert_eq!(refusal(&["E 0 1f", "2 3f H"]).0, "stages[0].layers[1]");

@@ -79,11 +79,9 @@ fn stage(layers: &str, in_flight: u32) -> JointStageDocument {
 }
 
 fn layer(layer: &str) -> JointLayerDocument {
-    let (layer, configuration) = match (layer.strip_suffix('f'), layer.strip_suffix('s')) {
-        (Some(layer), _) => (layer, "full"),
-        (_, Some(layer)) => (layer, "selective"),
-        _ => (layer, "none"),
-    };
+    let endings = [('f', "full"), ('s', "selective"), ('o', "offload")];
+    let ending = endings.iter().find_map(|&(ending, name)| Some((layer.strip_suffix(ending)?, name)));
+    let (layer, configuration) = ending.unwrap_or((layer, "none"));
     let layer = match layer {
         "E" => "embeddings".into(),
         "H" => "head".into(),

@@ -1,4 +1,4 @@
-//! States of the optimizer on the host, with figures computed by hand.
+//! States of the optimizer and activations on the host, with figures computed by hand.
 
 use serde_json::{Value, json};
 use stagewright_core::document::{ClusterDocument, RamDocument};
@@ -341,4 +341,65 @@ fn bounds_of_a_cut_know_the_memory_of_hosts() {
     assert_eq!(four(32.085, 40.0), Verified);
     assert_eq!(four(32.1, 40.0), NotVerified);
     assert_eq!(four(34.0, 39.0), Verified);
+}
+
+/// The pipeline whose layers keep their activations on a host that sends and receives 5 bytes in a second.
+fn kept_far() -> Value {
+    let mut plan = pipeline();
+    plan["objective"]["parallel"] = json!({"pp": null, "recompute": null, "offload": null});
+    // 8 bytes of each microbatch go and come in 1.6 seconds, beside 4.5 and 8.5; 28 in 5.6, beside 4 and 6. The end is later by
+    // 2 · 1.6. The workspaces are larger by 2 · 8 and 2 · 28, and the hosts have 2 · 8 and 28.
+    plan["objective"]["value_s"] = json!(52.5 + 3.2);
+    for (stage, [seconds, memory, host]) in [[18.0, 192.0, 16.0], [16.6, 184.0, 28.0]].into_iter().enumerate()
+    {
+        let stage = &mut plan["stages"][stage];
+        stage["layers"][0]["configuration"] = json!("offload");
+        (stage["seconds"], stage["memory_bytes"]) = (json!(seconds), json!(memory));
+        (stage["activation_bytes"], stage["host_bytes"]) = (json!(0.0), json!(host));
+    }
+    plan
+}
+
+#[test]
+fn activations_on_the_host_take_what_was_computed_by_hand() {
+    let ram = json!({"bandwidth": 8.0, "link_bandwidth": 5.0, "memory_bytes": 28.0});
+    let hosts = || with_hosts(iteration::cluster(), &ram);
+    sound(iteration::graph(), hosts(), kept_far());
+    let mut given = kept_far();
+    given["objective"]["parallel"] = json!({"pp": null, "recompute": 3});
+    sound(iteration::graph(), hosts(), given);
+    // Kept activations take half as much again with this constant, and what the hosts have of them, too.
+    let mut runtime_plan = kept_far();
+    runtime_plan["objective"]["runtime"] = runtime(json!({"activations": 0.5}));
+    let report = check(iteration::graph(), hosts(), runtime_plan).expect("documents");
+    assert_eq!(
+        report.stages.iter().map(|stage| stage.host_bytes).collect::<Vec<_>>(),
+        [Some(8.0), Some(14.0)]
+    );
+}
+
+#[test]
+fn activations_on_a_host_need_one_with_room() {
+    let broken = |ram: Value, parallel: Value| {
+        let mut plan = kept_far();
+        plan["objective"]["parallel"] = parallel;
+        let report =
+            check(iteration::graph(), with_hosts(iteration::cluster(), &ram), plan).expect("documents");
+        kinds(&report).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let free = json!({"pp": null, "recompute": null, "offload": null});
+    let ram = json!({"bandwidth": 8.0, "link_bandwidth": 5.0});
+    assert_eq!(broken(ram.clone(), free.clone()), Vec::<String>::new());
+    assert_eq!(broken(Value::Null, free.clone()), ["ram"]);
+    let mut small = ram.clone();
+    small["memory_bytes"] = json!(27.0);
+    assert_eq!(broken(small, free), ["host_memory"]);
+    for parallel in [
+        json!({"pp": null, "recompute": null}),
+        json!({"pp": null, "recompute": null, "offload": 0}),
+        json!({"pp": null, "recompute": 0, "offload": null}),
+        json!({"pp": null, "offload": null}),
+    ] {
+        assert_eq!(broken(ram.clone(), parallel), ["configuration"]);
+    }
 }

@@ -237,7 +237,8 @@ impl Case {
                         }
                         let configuration = recompute[configurations % recompute.len()];
                         configurations /= recompute.len();
-                        let configuration = ["none", "selective", "full", "offload"][configuration as usize].to_owned();
+                        let configuration =
+                            ["none", "selective", "full", "offload"][configuration as usize].to_owned();
                         let layer = JointLayerDocument { layer: format!("block.{layer}"), configuration };
                         plan.stages.last_mut().expect("a stage").layers.push(layer);
                     }

@@ -93,12 +93,7 @@ pub(crate) fn all() -> Vec<Slot> {
         ..ratio(name, minimum, maximum, place)
     };
     vec![
-        memory(
-            "norms torchtitan",
-            1.0,
-            8.0,
-            Place::Runtime(|runtime| &mut runtime.norms, &["torchtitan"]),
-        ),
+        memory("norms torchtitan", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["torchtitan"])),
         memory("norms scaling", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["scaling"])),
         memory("norms nanotron", 1.0, 8.0, Place::Runtime(|runtime| &mut runtime.norms, &["nanotron"])),
         memory("loss nanotron", 0.5, 15.0, Place::Runtime(|runtime| &mut runtime.loss, &["nanotron"])),

@@ -94,7 +94,8 @@ impl<'s> Chunks<'s> {
             workspace = workspace.max(configuration.workspace);
         }
         let most = bytes.map(|bytes| {
-            let held = |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
+            let held =
+                |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
             self.in_flight.iter().map(held).fold(0.0, f64::max)
         });
         [self.state[0] + most[0] + workspace, self.state[1] + most[1]]
@@ -115,7 +116,9 @@ impl<'s> Chunks<'s> {
 
     /// The cheapest configuration for each layer, without activations on the host if its memory is limited.
     fn cheapest(&self, host: f64, cost: impl Fn(usize, &Configuration) -> f64) -> Vec<usize> {
-        let cost = |chunk: usize, configuration: &Configuration| match host.is_finite() && configuration.host > 0.0 {
+        let cost = |chunk: usize, configuration: &Configuration| match host.is_finite()
+            && configuration.host > 0.0
+        {
             true => f64::INFINITY,
             false => cost(chunk, configuration),
         };
@@ -168,7 +171,9 @@ impl<'s> Chunks<'s> {
                 false => f64::INFINITY,
             })
         };
-        configurations.map(|configuration| within(configuration.workspace)).find(|chosen| self.fits(chosen, host))
+        configurations
+            .map(|configuration| within(configuration.workspace))
+            .find(|chosen| self.fits(chosen, host))
     }
 
     /// Gives each layer in turn the fastest configuration with which all layers still fit.

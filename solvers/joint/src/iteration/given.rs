@@ -298,7 +298,8 @@ impl Problem {
     ) -> Option<Vec<f64>> {
         if given.combination.schedule != Schedule::Interleaved {
             let held = |(stage, sum): (&Listed, &Sums)| {
-                let (InFlight { whole, apart }, [until_backward, until_weight]) = (stage.in_flight, of_microbatch(sum));
+                let (InFlight { whole, apart }, [until_backward, until_weight]) =
+                    (stage.in_flight, of_microbatch(sum));
                 whole * until_backward + apart * until_weight
             };
             return Some(given.stages.iter().zip(sums).map(held).collect());

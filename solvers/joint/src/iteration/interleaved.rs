@@ -433,9 +433,7 @@ impl<'s> Search<'s> {
         has_next: bool,
     ) -> Placed {
         let layers = &self.layers[first..end];
-        let picked = || {
-            layers.iter().zip(chosen).map(|(layer, &choice)| layer.configurations[choice])
-        };
+        let picked = || layers.iter().zip(chosen).map(|(layer, &choice)| layer.configurations[choice]);
         let backward: f64 = picked().map(|configuration| configuration.backward).sum();
         let in_flight = self.in_flight[device].iter().map(|counts| counts[chunk]).fold(0.0, f64::max);
         let costs = StageCosts {

@@ -287,10 +287,9 @@ impl Problem {
             stop: stopped,
             reason: match (is_proved, stopped) {
                 (true, _) => Some(self.cause(space)),
-                (false, None) => Some(
-                    "the search found no plan, but did not exclude all; more time does not help"
-                        .into(),
-                ),
+                (false, None) => {
+                    Some("the search found no plan, but did not exclude all; more time does not help".into())
+                }
                 (false, Some(_)) => None,
             },
         }

@@ -272,7 +272,8 @@ fn alike(layers: &[&LayerCosts], first: &LayerCosts, room: Room, in_flight: InFl
             }
             let mut counts = later;
             counts[0] = count - of_later;
-            let is_used = |position: usize| position == 0 || counts[position] > 0 || has_second && position == 1;
+            let is_used =
+                |position: usize| position == 0 || counts[position] > 0 || has_second && position == 1;
             let workspace = (0..figures.len())
                 .filter(|&position| is_used(position))
                 .map(|position| configurations[position].workspace)

@@ -1,13 +1,17 @@
-//! Updates and bytes on hosts, by hand: the search and prices share the costs of a layer.
+//! Hosts: updates and bytes by hand, since the search and prices share the costs of a layer, and brute force over stacks that
+//! may keep activations there.
 
+use rand::RngExt;
 use stagewright_core::document::{
-    GraphDocument, OperatorDocument, Parallelism, Pass, RamDocument, RuntimeDocument, Schedule,
+    ClusterDocument, GraphDocument, OperatorDocument, Parallelism, Pass, RamDocument, RuntimeDocument,
+    Schedule,
 };
 use stagewright_core::seed;
 use stagewright_joint::iteration::{Problem, Request};
+use stagewright_verify::{JointVerdict, check_joint};
 
-use super::inputs::{random_cluster, random_graph, random_runtime};
-use super::{Case, layer_names};
+use super::inputs::{random_cluster, random_graph, random_runtime, random_stack};
+use super::{Case, compared, layer_names};
 
 const RAM: RamDocument = RamDocument { memory_bytes: Some(1e6), bandwidth: 3.0, link_bandwidth: 7.0 };
 
@@ -74,4 +78,71 @@ fn updates_on_hosts_take_their_bytes_and_move_gradients_and_parameters() {
             }
         }
     }
+}
+
+/// A stack on two devices that lack memory for all activations, beside hosts that may have them.
+fn stack(number: u64) -> Case {
+    let rng = &mut seed::stream(43, number);
+    let graph = random_stack(rng);
+    let mut cluster = random_cluster(rng);
+    cluster.kinds.truncate(1);
+    let kind = &mut cluster.kinds[0];
+    let link_bandwidth = [1.0, 10.0, 100.0][rng.random_range(0..3)];
+    let memory_bytes = Some(f64::from(rng.random_range(20..400))).filter(|_| rng.random_bool(0.5));
+    kind.ram = Some(RamDocument { memory_bytes, bandwidth: 3.0, link_bandwidth });
+    (kind.count, kind.server, kind.memory_bytes) = (2, None, Some(1e9));
+    let schedule = [Schedule::OneFOneB, Schedule::ZeroBubble, Schedule::Interleaved][rng.random_range(0..3)];
+    let schedules = vec![schedule];
+    let free = [Parallelism::Pp, Parallelism::Recompute, Parallelism::Offload];
+    let request = Request {
+        parallel: free.map(|kind| (kind, None)).into(),
+        global_batch: 4,
+        microbatch: Some(1),
+        schedules,
+        chunks: None,
+        cut: None,
+        runtime: rng.random_bool(0.5).then(|| random_runtime(rng)),
+    };
+    let read = |cluster: &ClusterDocument| {
+        Problem::new(&graph, &layer_names(&graph), cluster, request.clone()).expect("a problem")
+    };
+    let plenty = read(&cluster);
+    let mut case = Case {
+        graph: graph.clone(),
+        cluster: cluster.clone(),
+        request: request.clone(),
+        problem: plenty,
+        heads: None,
+    };
+    let solution = case.solve();
+    let needed = case.problem.price(&case.document(&solution)).expect("a price").memory_bytes;
+    case.cluster.kinds[0].memory_bytes = Some(needed * rng.random_range(0.5..1.0));
+    case.cluster.kinds[0].reserve_bytes = Some(0.0);
+    case.problem = read(&case.cluster);
+    case
+}
+
+#[test]
+fn activations_on_hosts_are_in_no_better_plan_and_bounds_hold() {
+    let [mut optimal, mut planned, mut kept] = [0; 3];
+    for number in 0..300 {
+        let case = stack(number);
+        let solution = case.solve();
+        let (best, _) = case.brute_force(|plan| case.priced(plan));
+        let [is_optimal, is_planned, _] = compared(&case, number, &solution, best);
+        (optimal, planned) = (optimal + is_optimal, planned + is_planned);
+        if is_planned == 0 {
+            continue;
+        }
+        let plan = case.document(&solution);
+        let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
+        assert!(report.holds(), "{number}: {:?}", report.violations);
+        assert_eq!(report.bound, JointVerdict::Verified, "{number}: {:?}", plan.objective);
+        let mut layers = plan.stages.iter().flat_map(|stage| &stage.layers);
+        kept += usize::from(layers.any(|layer| layer.configuration == "offload"));
+    }
+    assert!(
+        optimal > 50 && planned > 150 && kept > 60,
+        "{optimal} of {planned} optimal, {kept} with activations on hosts"
+    );
 }

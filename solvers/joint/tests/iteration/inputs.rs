@@ -8,6 +8,7 @@ use stagewright_core::document::{
     KindDocument, LinkDocument, OperatorDocument, Pass, Precision, RamDocument, RuntimeDocument,
     ServerDocument, TensorDocument,
 };
+use stagewright_core::seed;
 
 /// A graph that is built from forward operators, one by one, with a backward operator for each.
 #[derive(Default)]
@@ -164,6 +165,24 @@ pub(super) fn random_graph(rng: &mut impl Rng) -> GraphDocument {
     tape.document(rng.random_range(1..3))
 }
 
+/// A stack of three or four feed-forward blocks, which may be alike.
+pub(super) fn random_stack(rng: &mut impl Rng) -> GraphDocument {
+    let mut tape = Tape { layer: "embeddings".into(), ..Tape::default() };
+    let tokens = tape.add(rng, "tokens", "input", &[], false);
+    let mut x = tape.add(rng, "table", "embedding", &[&tokens], true);
+    let (is_alike, first) = (rng.random_bool(0.5), rng.next_u64());
+    for number in 0..rng.random_range(3..5) {
+        tape.layer = format!("layer.{number}");
+        let own = &mut seed::stream(first, if is_alike { 0 } else { number });
+        let up = tape.add(own, "up", "linear", &[&x], true);
+        let active = tape.add(own, "active", "gelu", &[&up], false);
+        x = tape.add(own, "down", "linear", &[&active], true);
+    }
+    tape.layer = "head".into();
+    tape.add(rng, "loss", "loss", &[&x], false);
+    tape.document(1)
+}
+
 /// Changes the colocation in some graphs, and the number of experts of a dispatch.
 pub(super) fn relate(graph: &mut GraphDocument, number: u64) {
     for (index, operator) in graph.operators.iter_mut().enumerate() {
@@ -217,7 +236,7 @@ pub(super) fn random_ram(rng: &mut impl Rng) -> Option<RamDocument> {
     let ram = RamDocument {
         memory_bytes: Some(bytes).filter(|_| rng.random_bool(0.7)),
         bandwidth: f64::from(rng.random_range(1..40)) / 3.0,
-        link_bandwidth: f64::from(rng.random_range(1..40)) * [0.3, 30.0][rng.random_range(0..2)],
+        link_bandwidth: f64::from(rng.random_range(1..40)) / 3.0,
     };
     Some(ram).filter(|_| rng.random_bool(0.7))
 }

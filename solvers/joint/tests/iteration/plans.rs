@@ -82,7 +82,8 @@ impl Case {
                 && self.allows(Parallelism::Cp, 1, context)
                 && (context == 1 || self.divides_tokens(context));
             for microbatch in (1..=batch).filter(|_| is_allowed) {
-                if !batch.is_multiple_of(data * microbatch) {
+                let is_given = self.request.microbatch.is_none_or(|given| given == microbatch);
+                if !is_given || !batch.is_multiple_of(data * microbatch) {
                     continue;
                 }
                 let microbatches = batch / data / microbatch;

@@ -5,11 +5,12 @@
 //! loop calls before each microbatch to say whether it is the last.
 //! Where groups of copies divide states, gradients are reduced between groups after the last microbatch alone.
 //! Selective recomputation keeps the outputs of products. How a layer is split over the tensor-parallel devices depends
-//! on its modules, which the plan does not know, so it is an argument.
+//! on its modules, which the plan does not know, so it is an argument. What a layer keeps on the host is saved there by
+//! `offload_wrapper`, in pinned memory.
 //!
 //! Source: the page "torch.distributed.fsdp.fully_shard" of PyTorch 2.9 and later; `parallelize_module` of
 //! `torch.distributed.tensor.parallel`, `create_selective_checkpoint_contexts` of `torch.utils.checkpoint`;
-//! `checkpoint_wrapper`, which torchtitan uses as well, is not public.
+//! `checkpoint_wrapper`, which torchtitan uses as well, and `offload_wrapper` are not public.
 
 use crate::error::JointError;
 use crate::joint::plan::Recompute;
@@ -121,6 +122,13 @@ impl Source<'_> {
         self.uses(Recompute::Selective) || self.uses(Recompute::Full)
     }
 
+    /// The wrappers of layers, from one module of PyTorch.
+    fn wrappers(&self) -> Vec<&'static str> {
+        let used =
+            [("checkpoint_wrapper", self.recomputes()), ("offload_wrapper", self.uses(Recompute::Offload))];
+        used.into_iter().filter(|(_, is_used)| *is_used).map(|(name, _)| name).collect()
+    }
+
     /// Whether the training loop says which microbatch is the last.
     fn says_last(&self) -> bool {
         matches!(self.plan.zero(), 1 | 2) || self.is_in_groups()
@@ -148,10 +156,11 @@ impl Source<'_> {
         if self.uses(Recompute::Selective) {
             imports.push_str("from functools import partial\n\nimport torch\n");
         }
-        if self.recomputes() {
-            imports.push_str(
-                "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper\n",
-            );
+        if !self.wrappers().is_empty() {
+            let wrappers = self.wrappers().join(", ");
+            imports.push_str(&format!(
+                "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import {wrappers}\n"
+            ));
         }
         imports.push_str("from torch.distributed.device_mesh import init_device_mesh\n");
         if self.shards() {
@@ -201,19 +210,21 @@ impl Source<'_> {
         if self.tensor > 1 {
             text.push_str("    parallelize_module(model, mesh[\"tensor\"], tensor_plan)\n");
         }
-        if self.recomputes() || self.shards() {
+        if !self.wrappers().is_empty() || self.shards() {
             text.push_str(
                 "    for layer, recompute in LAYERS.items():\n        name = rename(layer)\n        if name is \
                  None:\n            continue\n",
             );
         }
-        for (recompute, argument) in
-            [(Recompute::Full, ""), (Recompute::Selective, ", context_fn=KEEP_PRODUCTS")]
-        {
+        for (recompute, wrapper, argument) in [
+            (Recompute::Full, "checkpoint_wrapper", ""),
+            (Recompute::Selective, "checkpoint_wrapper", ", context_fn=KEEP_PRODUCTS"),
+            (Recompute::Offload, "offload_wrapper", ""),
+        ] {
             if self.uses(recompute) {
                 text.push_str(&format!(
                     "        if recompute == {}:\n            module = \
-                     checkpoint_wrapper(model.get_submodule(name){argument})\n            model.set_submodule(name, \
+                     {wrapper}(model.get_submodule(name){argument})\n            model.set_submodule(name, \
                      module)\n",
                     literal::string(recompute.name())
                 ));
@@ -321,6 +332,21 @@ def apply_plan(model, rename=lambda layer: layer):
         ] {
             assert!(single.contains(line), "{single}");
         }
+    }
+
+    #[test]
+    fn layers_are_saved_on_the_host_by_name() {
+        let written = text(&with(plan(&["E 0o 1f H"]), 1, 2, 3), "fsdp2");
+        for lines in [
+            "checkpoint_wrapper import checkpoint_wrapper, offload_wrapper\n",
+            "    \"decoder.layer.0\": \"offload\",\n",
+            "        if recompute == \"offload\":\n            module = offload_wrapper(model.get_submodule(name))\n            \
+             model.set_submodule(name, module)\n",
+        ] {
+            assert!(written.contains(lines), "{written}");
+        }
+        let alone = text(&with(plan(&["E 0o 1o H"]), 2, 1, 0), "fsdp2");
+        assert!(alone.contains("checkpoint_wrapper import offload_wrapper\n"), "{alone}");
     }
 
     #[test]

@@ -63,8 +63,9 @@ fn write(plan: &Joint) -> Result<Export> {
     let context = context(plan)?;
     experts(plan, tensor)?;
     let schedule = schedule(plan)?;
+    recompute::on_device(plan, "torchtitan has no option that moves activations to the host")?;
     let policy = match recompute::of_all(plan, RUNTIME)? {
-        Recompute::None => None,
+        Recompute::None | Recompute::Offload => None,
         Recompute::Selective => Some("SelectiveAC"),
         Recompute::Full => Some("FullAC"),
     };

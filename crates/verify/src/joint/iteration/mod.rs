@@ -229,7 +229,9 @@ fn configurations(
             Some(Configuration::None) => continue,
             Some(_) if !may_recompute => "is not allowed without recompute",
             Some(_) if !membership::is_numbered(layer) => "is not allowed, since the layer has no number",
-            Some(found) if !found.is_allowed(allowed) => "is not allowed unless recompute and offload are free",
+            Some(found) if !found.is_allowed(allowed) => {
+                "is not allowed unless recompute and offload are free"
+            }
             Some(_) => continue,
         };
         let (layer, configuration) = (layer.to_owned(), configuration.to_owned());

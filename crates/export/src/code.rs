@@ -167,8 +167,9 @@ stagewright_core::codes! {
         /// cannot turn recomputation on. Under zero-bubble, PyTorch would recompute a layer again for the gradients of its
         /// weights, so the export to torchtitan allows no recomputation with it. The message names the first layer that
         /// differs, and its stage. Where the layers of a stage are alike, the configurations may be swapped so that the
-        /// first ones are recomputed. Only `fsdp2` writes layers that keep activations on the host (`offload`). Otherwise plan with `recompute=full` or `recompute=selective`, or without
-        /// recomputation, or export to `fsdp2`, which names every layer.
+        /// first ones are recomputed. Otherwise plan with `recompute=full` or `recompute=selective`, or without
+        /// recomputation, or export to `fsdp2`, which names every layer, and is the only one that writes layers with
+        /// activations on the host (`offload`).
         E025,
 
         /// pipeline that the runtime does not take

@@ -204,7 +204,10 @@ fn compared(case: &Case, number: u64, solution: &Solution, best: f64) -> [usize;
         if solution.status == Status::Unknown {
             // The search for interleaved plans proves nothing, and bounds ignore what activations take of hosts.
             let is_free = |parallelism| case.request.parallel.get(&parallelism) == Some(&None);
-            let may_offload = is_free(Parallelism::Recompute) && is_free(Parallelism::Offload);
+            let is_given = case.request.parallel.get(&Parallelism::Recompute) == Some(&Some(3));
+            let mut hosts = case.cluster.kinds.iter().filter_map(|kind| kind.ram);
+            let may_offload = (is_given || is_free(Parallelism::Recompute) && is_free(Parallelism::Offload))
+                && hosts.any(|ram| ram.memory_bytes.is_some());
             let is_interleaved = case.request.schedules.contains(&Schedule::Interleaved);
             assert!(is_interleaved || may_offload, "{number}");
             assert!(solution.bound.is_none_or(|bound| bound <= best), "{number}");

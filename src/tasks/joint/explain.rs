@@ -132,8 +132,8 @@ fn changes(
                 set_memory(graph, &mut cluster.kinds[index], 2.0 * memory);
             });
         }
-        let has_states = plan.execution.as_ref().is_some_and(|execution| execution.offload);
-        if let Some(ram) = kind.ram.filter(|_| has_states) {
+        let uses_hosts = plan.stages.iter().any(|stage| stage.host_bytes.is_some());
+        if let Some(ram) = kind.ram.filter(|_| uses_hosts) {
             if let Some(bytes) = ram.memory_bytes {
                 add(format!("twice the memory of hosts of {name}"), &|cluster| {
                     cluster.kinds[index].ram = Some(RamDocument { memory_bytes: Some(2.0 * bytes), ..ram });

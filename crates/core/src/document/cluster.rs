@@ -158,8 +158,8 @@ pub struct KindDocument {
     /// ignore this field: write servers as groups for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerDocument>,
-    /// The host's memory for joint plans that keep states there (`offload`); without it, no plan does. Other plans ignore
-    /// this field.
+    /// The host's memory for joint plans that keep states or activations there (`offload`); without it, no plan does. Other
+    /// plans ignore this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ram: Option<RamDocument>,
 }

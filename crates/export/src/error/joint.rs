@@ -87,7 +87,7 @@ pub enum JointError {
         /// A hint for fixing the error.
         help: &'static str,
     },
-    /// The runtime cannot recompute exactly these layers, or not keep what they keep on the host.
+    /// The runtime cannot recompute exactly these layers, or cannot keep on the host what they keep there.
     #[error("`{}` of stage {stage} has the configuration `{found}`, but {rule}", shown(.layer))]
     Recomputation {
         /// The layer.

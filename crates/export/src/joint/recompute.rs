@@ -12,7 +12,7 @@ const FIRST: &str =
     "where the layers of a stage are alike, give the configurations `full` to its first layers instead";
 
 /// Hint for layers that keep activations on the host.
-const ON_DEVICE: &str = "plan with offload=0 or offload=1, or export to fsdp2";
+const ON_DEVICE: &str = "plan without recompute=offload, with offload=0 or offload=1, or export to fsdp2";
 
 /// Recomputation of the transformer layers in Megatron Core.
 #[derive(Debug, PartialEq, Eq)]

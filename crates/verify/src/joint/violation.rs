@@ -93,7 +93,7 @@ pub enum JointViolation {
         /// Bytes that a plan may use.
         limit: f64,
     },
-    /// A stage with states on the host, on a kind of devices that states no memory of a host (`ram`).
+    /// A stage with states or activations on the host, on a kind of devices that states no memory of a host (`ram`).
     Ram {
         /// The stage.
         stage: usize,
@@ -213,7 +213,10 @@ impl fmt::Display for JointViolation {
                 write!(f, "a device of stage {stage} needs {needed} and has {limit}")
             }
             JointViolation::Ram { stage, kind } => {
-                write!(f, "stage {stage} has states on the host, but kind {kind:?} states no ram")
+                write!(
+                    f,
+                    "stage {stage} has states or activations on the host, but kind {kind:?} states no ram"
+                )
             }
             JointViolation::HostMemory { stage, bytes, limit } => {
                 let [needed, limit] = bytes_apart(*bytes, *limit);

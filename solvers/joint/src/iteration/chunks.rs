@@ -55,7 +55,7 @@ impl<'s> Chunks<'s> {
     }
 
     /// Positions of configurations that fit, for every layer: those at the lowest price of memory, and faster ones that
-    /// still fit. If their activations exceed the host's memory, others without any there. `None` if no choice is found.
+    /// still fit. If their activations exceed the host's memory, those without any there, and faster ones. `None` if no choice is found.
     pub(super) fn choose(&self) -> Option<Vec<usize>> {
         let chosen = self.within(f64::INFINITY)?;
         match self.used(&chosen)[1] <= self.room.host {
@@ -69,7 +69,7 @@ impl<'s> Chunks<'s> {
         self.state[1] <= self.room.host && self.within(f64::INFINITY).is_some()
     }
 
-    /// A choice within a number of bytes on the host; if that is finite, few layers have activations there.
+    /// A choice within a number of bytes on the host. If that is finite, the search begins without activations there.
     fn within(&self, host: f64) -> Option<Vec<usize>> {
         let fastest = self.at_price(0.0, host);
         if self.fits(&fastest, host) {
@@ -176,14 +176,18 @@ impl<'s> Chunks<'s> {
             .find(|chosen| self.fits(chosen, host))
     }
 
-    /// Gives each layer in turn the fastest configuration with which all layers still fit.
+    /// Gives each layer in turn the best configuration with which all layers still fit.
     fn quicken(&self, chosen: &mut [usize], host: f64) {
         for (place, &(_, layer)) in self.layers.iter().enumerate() {
-            let seconds = |&position: &usize| layer.configurations[position].behind();
-            let slowest = seconds(&chosen[place]);
-            let mut faster: Vec<usize> =
-                (0..layer.configurations.len()).filter(|position| seconds(position) < slowest).collect();
-            faster.sort_by(|left, right| seconds(left).total_cmp(&seconds(right)));
+            // With equal seconds, that with fewer bytes on the host is better.
+            let compare = |left: &usize, right: &usize| {
+                let [left, right] = [left, right].map(|&position| &layer.configurations[position]);
+                left.behind().total_cmp(&right.behind()).then(left.host.total_cmp(&right.host))
+            };
+            let mut faster: Vec<usize> = (0..layer.configurations.len())
+                .filter(|position| compare(position, &chosen[place]).is_lt())
+                .collect();
+            faster.sort_by(compare);
             for position in faster {
                 let slower = std::mem::replace(&mut chosen[place], position);
                 if self.fits(chosen, host) {

@@ -78,6 +78,12 @@ impl Space<'_> {
 
     fn describe(&self, combination: &Combination, kind: usize, shortage: &Shortage<'_>) -> String {
         let &Shortage { devices, needed, layer, host } = shortage;
+        if needed == f64::INFINITY {
+            let name = &self.pools[kind].name;
+            return format!(
+                "kind {name} states no `ram`, the memory of hosts, for the activations of all layers"
+            );
+        }
         let pool = &self.pools[kind];
         let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
         let Degrees { microbatch, data, zero, shards, offload, .. } = combination.degrees;

@@ -95,7 +95,12 @@ impl Space<'_> {
         cutoff: f64,
         stop: &Stop,
     ) -> Solved {
-        let none = |bound: f64| Solved { bound, pipeline: None, is_stopped: stop.reason().is_some() };
+        let none = |bound: f64| Solved {
+            bound,
+            pipeline: None,
+            is_stopped: stop.reason().is_some(),
+            exceeds_hosts: false,
+        };
         let reach = if self.is_inside(combination, shape) { Reach::Server } else { Reach::Servers };
         let Some(search) = Search::new(self, combination, costs.of(reach), shape) else { return none(bound) };
         let bound = search.bound(bound, cutoff);
@@ -267,7 +272,7 @@ impl<'s> Search<'s> {
 
     /// The plan of a given cut, if it is below the cutoff, and a bound on all configurations, at least `bound`.
     fn given(&self, ends: &[usize], bound: f64, cutoff: f64) -> Solved {
-        let none = |bound: f64| Solved { bound, pipeline: None, is_stopped: false };
+        let none = |bound: f64| Solved { bound, pipeline: None, is_stopped: false, exceeds_hosts: false };
         let Some(stages) = self.stages(ends) else {
             return none(if self.may_fit(ends) { bound } else { f64::INFINITY });
         };

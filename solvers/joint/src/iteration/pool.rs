@@ -27,14 +27,14 @@ pub(crate) struct Pool {
     pub(crate) server: u32,
     /// Link between devices of different servers.
     pub(crate) network: LinkDocument,
-    /// The host's memory, if it may have states.
+    /// The host's memory, if it may have states and activations.
     pub(crate) ram: Option<Ram>,
 }
 
 /// Memory of a host, the share of one device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ram {
-    /// Bytes that states may use; infinite if memory is unlimited.
+    /// Bytes that a plan may use; infinite if memory is unlimited.
     pub(crate) capacity: f64,
     /// Bytes per second of updates.
     pub(crate) bandwidth: f64,

@@ -74,6 +74,8 @@ pub(crate) struct Solved {
     pub(crate) pipeline: Option<Pipeline>,
     /// Whether the search was stopped early; `bound` is then meaningless.
     pub(crate) is_stopped: bool,
+    /// Whether plans were left out whose activations exceed the memory of hosts, which the bound ignores.
+    pub(crate) exceeds_hosts: bool,
 }
 
 /// The dynamic program of a combination.
@@ -87,6 +89,9 @@ pub(super) struct Program<'s> {
     fewest: u32,
     most: u32,
     cutoff: f64,
+    /// Whether stages count whose activations exceed the memory of hosts: so they do for a bound.
+    may_exceed_hosts: bool,
+    exceeds_hosts: bool,
     /// Times of stages without transfers, by kind, interval and number of stages from this one to the last; `None` if
     /// the stage does not fit.
     stages: FxHashMap<(usize, u32, u32), Option<Times>>,
@@ -170,8 +175,15 @@ impl<'s> Program<'s> {
             fewest: *stages.start(),
             most: *stages.end(),
             cutoff,
+            may_exceed_hosts: true,
+            exceeds_hosts: false,
             stages: FxHashMap::default(),
         }
+    }
+
+    /// The program without stages whose activations exceed the memory of hosts. Its bound is none.
+    pub(super) fn within_hosts(self) -> Program<'s> {
+        Program { may_exceed_hosts: false, ..self }
     }
 
     fn link(&self, pool: usize) -> LinkDocument {
@@ -210,7 +222,9 @@ impl<'s> Program<'s> {
 
     fn stage(&self, pool: usize, first: usize, end: usize, from: u32) -> Option<StageCosts> {
         let layers: Vec<&LayerCosts> = self.layers(pool, first, end).collect();
-        stage(&layers, self.space.pools[pool].room(), self.in_flight(from))
+        let room = self.space.pools[pool].room();
+        let stage = stage(&layers, room, self.in_flight(from))?;
+        Some(stage).filter(|stage| self.may_exceed_hosts || stage.host <= room.host)
     }
 
     /// Microbatches in flight on a stage with `from` stages from it to the last.
@@ -255,7 +269,7 @@ impl<'s> Program<'s> {
         let limits: Vec<u32> = (0..pools).map(|pool| self.most_stages(pool)).collect();
         let receives: Vec<[Vec<f64>; 2]> = (0..pools).map(|pool| self.receives(pool)).collect();
         let Some(counts) = counts(&limits, self.most.min(layers as u32)) else {
-            return Solved { bound: f64::INFINITY, pipeline: None, is_stopped: true };
+            return Solved { bound: f64::INFINITY, pipeline: None, is_stopped: true, exceeds_hosts: false };
         };
         let mut tables: FxHashMap<Vec<u32>, Table> = FxHashMap::default();
         let (mut bound, mut best, mut is_stopped) = (f64::INFINITY, None, false);
@@ -294,7 +308,7 @@ impl<'s> Program<'s> {
                 }
             }
         }
-        Solved { bound, pipeline: best, is_stopped }
+        Solved { bound, pipeline: best, is_stopped, exceeds_hosts: self.exceeds_hosts }
     }
 
     /// Adds to a table the pipelines that start with a stage on a kind and continue with those of the table of later
@@ -391,7 +405,12 @@ impl<'s> Program<'s> {
     }
 
     /// Rebuilds the plan of an entry from the entries of the bound `by`, and times it by its schedule.
-    fn rebuild(&self, tables: &FxHashMap<Vec<u32>, Table>, counts: &[u32], by: usize) -> Option<Pipeline> {
+    fn rebuild(
+        &mut self,
+        tables: &FxHashMap<Vec<u32>, Table>,
+        counts: &[u32],
+        by: usize,
+    ) -> Option<Pipeline> {
         let mut counts = counts.to_vec();
         let mut ranges = Vec::new();
         let mut first = 0;
@@ -406,7 +425,7 @@ impl<'s> Program<'s> {
     }
 
     /// Times a plan whose stages are given by their layers and kinds; `None` if it exceeds the memory of a host.
-    fn timed(&self, ranges: &[(usize, usize, usize)]) -> Option<Pipeline> {
+    fn timed(&mut self, ranges: &[(usize, usize, usize)]) -> Option<Pipeline> {
         let m = self.combination.microbatches;
         let depth = ranges.len() as u32;
         let mut stages = Vec::with_capacity(ranges.len());
@@ -414,6 +433,7 @@ impl<'s> Program<'s> {
             let from = depth - stage as u32;
             let costs = self.stage(pool, first, end, from)?;
             if costs.host > self.space.pools[pool].room().host {
+                self.exceeds_hosts = true;
                 return None;
             }
             let degrees = self.combination.degrees_on(pool);

@@ -79,7 +79,8 @@ impl Space<'_> {
     /// The best plan of a combination, if it is below the cutoff.
     pub(crate) fn solve(&self, combination: &Combination, cutoff: f64, stop: &Stop) -> Solved {
         let costs = self.extents(combination);
-        let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
+        let mut best =
+            Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false, exceeds_hosts: false };
         for (bound, shape) in self.pipelines(combination, &costs, cutoff) {
             let known = best.pipeline.as_ref().map_or(cutoff, |best| best.value.min(cutoff));
             if stop.reason().is_some() {
@@ -114,22 +115,27 @@ impl Space<'_> {
         cutoff: f64,
         stop: &Stop,
     ) -> Solved {
-        let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
+        let mut best =
+            Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false, exceeds_hosts: false };
         let mut solve = |only: Option<usize>, reach: Reach, within: RangeInclusive<u32>| {
             let fewest = *within.start().max(range.start());
             let last = *within.end().min(range.end());
             if fewest > last {
                 return;
             }
-            let cutoff = best.pipeline.as_ref().map_or(cutoff, |best| best.value);
-            let program =
-                Program::new(self, combination, costs.of(reach), only, reach, fewest..=last, cutoff);
-            let solved = program.solve(stop);
+            let known = |pipeline: &Option<Pipeline>, cutoff: f64| {
+                pipeline.as_ref().map_or(cutoff, |pipeline| pipeline.value)
+            };
+            let cutoff = known(&best.pipeline, cutoff);
+            let program = |cutoff: f64| {
+                Program::new(self, combination, costs.of(reach), only, reach, fewest..=last, cutoff)
+            };
+            let solved = program(cutoff).solve(stop);
             best.is_stopped |= solved.is_stopped;
             best.bound = best.bound.min(solved.bound);
-            if solved.pipeline.is_some() {
-                best.pipeline = solved.pipeline;
-            }
+            let left = known(&solved.pipeline, cutoff);
+            let found = solved.exceeds_hosts.then(|| program(left).within_hosts().solve(stop).pipeline);
+            best.pipeline = found.flatten().or(solved.pipeline).or(best.pipeline.take());
         };
         for (kind, pool) in self.pools.iter().enumerate() {
             // Transfers between stages stay in a server if all devices are in one.
@@ -363,7 +369,7 @@ fn rounds(
         };
         let solved: Vec<Option<Solved>> = pool.install(|| batch.par_iter().map(solve).collect());
         for ((least, combination), solved) in batch.iter().zip(solved) {
-            let Some(Solved { bound, pipeline, is_stopped: stopped }) = solved else {
+            let Some(Solved { bound, pipeline, is_stopped: stopped, .. }) = solved else {
                 solved_bound = solved_bound.min(*least);
                 continue;
             };

@@ -167,7 +167,7 @@ pub(crate) fn stage(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> 
         return None;
     }
     let left = Room { device: room.device - state, host: f64::INFINITY };
-    let (chosen, is_fastest) = choose(layers, left, in_flight)?;
+    let (chosen, is_fastest) = choose(layers, left, in_flight, 0.0)?;
     let pick = |chosen: &[usize]| -> Vec<Configuration> {
         layers.iter().zip(chosen).map(|(layer, &choice)| layer.configurations[choice]).collect()
     };
@@ -181,8 +181,11 @@ pub(crate) fn stage(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> 
     };
     if on_host(&picked) > room.host {
         let left = Room { host: room.host - states_on_host, ..left };
-        if let Some((within, _)) = choose(layers, left, in_flight) {
-            picked = pick(&within);
+        let seconds: f64 = picked.iter().map(Configuration::behind).sum();
+        let prices = HOST_PRICES.into_iter().map(|share| share * seconds / left.host).chain([f64::INFINITY]);
+        let mut within = prices.filter_map(|price| Some(pick(&choose(layers, left, in_flight, price)?.0)));
+        if let Some(found) = within.find(|picked| on_host(picked) <= room.host) {
+            picked = found;
         }
     }
     let activations: f64 = picked.iter().map(|configuration| configuration.held(in_flight)).sum();
@@ -201,9 +204,12 @@ pub(crate) fn stage(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> 
     })
 }
 
-/// Positions of the chosen configurations, and whether no choice is faster. With a limit on the host's memory, layers that
-/// are not all alike have no activations there.
-fn choose(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> Option<(Vec<usize>, bool)> {
+/// Prices of all of the host's memory that are tried if activations exceed it, relative to the seconds of a stage.
+const HOST_PRICES: [f64; 8] = [1e-6, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
+
+/// Positions of the chosen configurations, and whether no choice is faster. Where layers are not all alike, the host's memory
+/// has no limit but a price in seconds per byte.
+fn choose(layers: &[&LayerCosts], room: Room, in_flight: InFlight, price: f64) -> Option<(Vec<usize>, bool)> {
     let capacity = room.device;
     let fastest = || layers.iter().map(|layer| layer.configurations[0]);
     let held: f64 = fastest().map(|configuration| configuration.held(in_flight)).sum();
@@ -217,19 +223,21 @@ fn choose(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> Option<(Ve
     if open.all(|layer| layer.class == first.class) {
         return alike(layers, first, room, in_flight).map(|chosen| (chosen, true));
     }
-    let is_free = |configuration: &Configuration| configuration.host == 0.0 || room.host == f64::INFINITY;
+    let paid = |configuration: &Configuration| match configuration.held_on_host(in_flight) {
+        0.0 => 0.0,
+        bytes => price * bytes,
+    };
     let candidates: Vec<Vec<Candidate>> = layers
         .iter()
         .map(|layer| {
-            let candidate = |(index, configuration): (usize, &Configuration)| {
-                is_free(configuration).then(|| Candidate {
-                    seconds: configuration.behind(),
-                    bytes: configuration.held(in_flight),
-                    workspace: configuration.workspace,
-                    index: index as u32,
-                })
+            let candidate = |(index, configuration): (usize, &Configuration)| Candidate {
+                seconds: configuration.behind() + paid(configuration),
+                bytes: configuration.held(in_flight),
+                workspace: configuration.workspace,
+                index: index as u32,
             };
-            layer.configurations.iter().enumerate().filter_map(candidate).collect()
+            let candidates = layer.configurations.iter().enumerate().map(candidate);
+            candidates.filter(|candidate| candidate.seconds.is_finite()).collect()
         })
         .collect();
     match least(&candidates, capacity, f64::NEG_INFINITY, f64::INFINITY) {
@@ -266,8 +274,10 @@ fn alike(layers: &[&LayerCosts], first: &LayerCosts, room: Room, in_flight: InFl
     let mut later: Counts = [0; CONFIGURATIONS.len()];
     loop {
         let of_later: usize = later.iter().sum();
+        let with_first = sum(&later, 2) + (count - of_later) as f64 * figures[0][2];
+        let may_be_better = best.is_none_or(|best| with_first < best.0);
         for has_second in [false, true] {
-            if has_second && saved <= 0.0 {
+            if !may_be_better || has_second && saved <= 0.0 {
                 continue;
             }
             let mut counts = later;

@@ -30,10 +30,11 @@ impl Case {
             }
         };
         let offload = self.request.parallel.get(&Parallelism::Offload).copied();
-        let configurations: &[&str] = match self.request.parallel.contains_key(&Parallelism::Recompute) {
-            true if offload == Some(None) => &["none", "selective", "full", "offload"],
-            true => &["none", "selective", "full"],
-            false => &["none"],
+        let configurations: &[&str] = match self.request.parallel.get(&Parallelism::Recompute) {
+            Some(Some(3)) => &["offload"],
+            Some(_) if offload == Some(None) => &["none", "selective", "full", "offload"],
+            Some(_) => &["none", "selective", "full"],
+            None => &["none"],
         };
         for execution in self.executions() {
             let interleaved = [(2, 2), (2, 3), (3, 2)].map(Some);

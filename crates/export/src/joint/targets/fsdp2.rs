@@ -88,7 +88,10 @@ fn write(plan: &Joint) -> Result<Export> {
             "for layers that share a weight, `rename` gives None: FSDP2 divides it only with the whole model",
         )
         .also(figures(plan.options, None))
-        .also(usage))
+        .also(usage)
+        .also(source.uses(Recompute::Offload).then(|| {
+            "offload_wrapper waits for its copies to the host, which the plan runs beside the forward pass".to_owned()
+        })))
 }
 
 /// The parts of the file.
@@ -105,7 +108,7 @@ impl Source<'_> {
             None => format!("DATA, TENSOR = {}", execution.data),
         };
         let constants = format!(
-            "{copies}, {}\nMICROBATCH, MICROBATCHES = {}, {}\n\n# Layers, with their recomputation.\nLAYERS = {}\n",
+            "{copies}, {}\nMICROBATCH, MICROBATCHES = {}, {}\n\n# Layers, with their configuration.\nLAYERS = {}\n",
             self.tensor,
             self.plan.execution.microbatch,
             self.plan.execution.microbatches,
@@ -280,7 +283,7 @@ from torch.distributed.fsdp import fully_shard
 DATA, TENSOR = 2, 1
 MICROBATCH, MICROBATCHES = 1, 8
 
-# Layers, with their recomputation.
+# Layers, with their configuration.
 LAYERS = {
     "embeddings": "none",
     "decoder.layer.0": "full",

@@ -22,8 +22,8 @@ impl Configuration {
     pub(super) const ALL: [Configuration; 4] =
         [Configuration::None, Configuration::Selective, Configuration::Full, Configuration::Offload];
 
-    /// Whether layers of a plan may be in the configuration, as far as the host is concerned: activations go there if all of
-    /// them must, or if the plan may recompute and have states on the host as it likes.
+    /// Whether numbered layers of a plan that may recompute may be in the configuration: the given one, or any, but
+    /// `offload` only if it is given or the plan may have states on the host as it likes.
     pub(super) fn is_allowed(self, allowed: Allowed) -> bool {
         match allowed.given(Parallelism::Recompute) {
             Some(given) => given == self as u32,

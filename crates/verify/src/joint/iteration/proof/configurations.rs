@@ -10,8 +10,9 @@
 use super::place::Setting;
 use super::{Effort, Exhausted};
 
-/// Maximum number of nodes of a search.
+/// Maximum number of nodes of a search, and of numbers of layers that its leaves list.
 const MOST_NODES: usize = 4096;
+const MOST_LISTED: usize = 1 << 20;
 
 /// Fraction of a layer by which rounding may change the number of recomputed layers.
 const ROUNDING: f64 = 1e-9;
@@ -196,15 +197,15 @@ fn least(
     excess: f64,
     effort: &mut Effort,
 ) -> Result<f64, Exhausted> {
-    let mut search = Search { open, cost, slopes: Vec::new(), best: f64::INFINITY, nodes: 0 };
+    let mut search = Search { open, cost, slopes: Vec::new(), best: f64::INFINITY, nodes: 0, listed: 0 };
     for from in 0..=open.len() {
         search.slopes.push(slopes(&open[from..], cost));
     }
     let [relaxed, rounded] = search.relax(0, excess);
     search.best = rounded;
     search.visit(0, excess, 0.0);
-    effort.spend(search.nodes as u64)?;
-    Ok(if search.nodes > MOST_NODES { relaxed } else { search.best })
+    effort.spend((search.nodes + search.listed) as u64)?;
+    Ok(if search.is_too_long() { relaxed } else { search.best })
 }
 
 /// An edge of the convex hull of the configurations of a class.
@@ -247,9 +248,15 @@ struct Search<'c> {
     slopes: Vec<Vec<Slope>>,
     best: f64,
     nodes: usize,
+    /// Numbers of layers that leaves listed.
+    listed: usize,
 }
 
 impl Search<'_> {
+    fn is_too_long(&self) -> bool {
+        self.nodes > MOST_NODES || self.listed > MOST_LISTED
+    }
+
     /// The cost of the linear relaxation of classes from `class` on, and its cost when rounded up to whole layers;
     /// infinite if the classes cannot save the excess.
     fn relax(&self, class: usize, excess: f64) -> [f64; 2] {
@@ -275,12 +282,14 @@ impl Search<'_> {
             self.best = self.best.min(paid);
             return;
         }
-        if self.nodes > MOST_NODES || paid + self.relax(class, excess)[0] >= self.best {
+        if self.is_too_long() || paid + self.relax(class, excess)[0] >= self.best {
             return;
         }
         let choice = self.open[class];
         if class + 1 == self.open.len() {
-            for counts in counts(choice.count, &choice.steps, excess) {
+            let counts = counts(choice.count, &choice.steps, excess);
+            self.listed += counts.len();
+            for counts in counts {
                 self.best = self.best.min(paid + self.paid(choice, counts));
             }
             return;
@@ -296,7 +305,7 @@ impl Search<'_> {
                     break;
                 }
             }
-            if self.nodes > MOST_NODES {
+            if self.is_too_long() {
                 break;
             }
         }

@@ -60,7 +60,7 @@ impl Priced {
                 workspace: costs.workspace,
             });
         }
-        // The first is the fastest. How long transfers to the host and back take in comparison with the others is not known.
+        // The first is the fastest. Whether recomputing or transfers to the host take longer depends on the layer.
         if let Some((_, others)) = priced.settings.split_first_mut() {
             others.sort_by(|left, right| left.both.total_cmp(&right.both));
         }

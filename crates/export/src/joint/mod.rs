@@ -171,7 +171,7 @@ mod tests {
         }
         const WHOLE: Made = whole;
         const PIPED: Made = |_| piped(0);
-        let features: [(&str, Made, Made); 29] = [
+        let features: [(&str, Made, Made); 30] = [
             ("stages", WHOLE, |_| piped(0)),
             ("stages with different numbers of layers", PIPED, |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
             (
@@ -182,6 +182,11 @@ mod tests {
             ("`--schedule zero-bubble`", PIPED, |_| {
                 let mut plan = piped(0);
                 execution(&mut plan).schedule = Schedule::ZeroBubble;
+                plan
+            }),
+            ("`--schedule zero-bubble-2p`", PIPED, |_| {
+                let mut plan = piped(0);
+                execution(&mut plan).schedule = Schedule::ZeroBubbleTwice;
                 plan
             }),
             ("tensor parallelism", WHOLE, |zero| with(whole(zero), 2, 2, zero)),
@@ -337,8 +342,10 @@ mod tests {
     #[test]
     fn zero_bubble_on_one_device_is_1f1b() {
         let whole = with(plan(&["E 0f 1 H"]), 1, 1, 0);
-        let mut apart = whole.clone();
-        execution(&mut apart).schedule = Schedule::ZeroBubble;
-        assert_eq!(text(&apart, "fsdp2"), text(&whole, "fsdp2"));
+        for schedule in [Schedule::ZeroBubble, Schedule::ZeroBubbleTwice] {
+            let mut apart = whole.clone();
+            execution(&mut apart).schedule = schedule;
+            assert_eq!(text(&apart, "fsdp2"), text(&whole, "fsdp2"));
+        }
     }
 }

@@ -118,6 +118,12 @@ pub enum ObjectiveError {
          divide its stages, or make a joint plan with --parallel"
     )]
     InterleavedPlan,
+    /// Zero-bubble-2p, whose iterations overlap.
+    #[error(
+        "the iterations of zero-bubble-2p overlap, which only joint plans express; plan under zero-bubble and let \
+         `simulate` run its stages, or make a joint plan with --parallel"
+    )]
+    OverlappingPlan,
     /// A pipeline rule for an objective other than throughput.
     #[error("{0} applies only to pipelines, not to {kind}", kind = .1.name())]
     OnlyForThroughput(&'static str, ObjectiveKind),
@@ -153,6 +159,9 @@ impl Throughput {
         }
         if self.schedule == Schedule::Interleaved {
             return Err(ObjectiveError::InterleavedPlan);
+        }
+        if self.schedule == Schedule::ZeroBubbleTwice {
+            return Err(ObjectiveError::OverlappingPlan);
         }
         if self.times_iteration() && self.training == Training::Separate {
             return Err(ObjectiveError::SeparateUnderSchedule);
@@ -326,7 +335,7 @@ impl Objective {
         let Objective::Throughput(rules) = *self else { return *self };
         let (schedule, training) = match rules.schedule {
             Schedule::GPipe if !has_uplinks => (Schedule::GPipe, Training::Separate),
-            Schedule::ZeroBubble => (Schedule::OneFOneB, rules.training),
+            schedule if schedule.is_split() => (Schedule::OneFOneB, rules.training),
             other => (other, rules.training),
         };
         Throughput { schedule, training, is_bottleneck: schedule != Schedule::None, ..rules }.into()
@@ -344,7 +353,7 @@ impl Objective {
     ///
     /// 1F1B: min(j, m) (Narayanan et al., "Memory-efficient pipeline-parallel DNN training", ICML 2021). GPipe: m
     /// (Huang et al., NeurIPS 2019). Zero-bubble: min(p, m) on every stage, which includes the tensors that weight
-    /// gradients still need (Qi et al., ICLR 2024).
+    /// gradients still need; zero-bubble-2p: min(2 p − 1, m) (Qi et al., ICLR 2024).
     #[inline]
     pub fn in_flight_of(&self, from_last: u32, stages: u32) -> u32 {
         let Objective::Throughput(Throughput { schedule, microbatches, .. }) = *self else { return 1 };
@@ -353,6 +362,7 @@ impl Objective {
             Schedule::GPipe => microbatches,
             Schedule::OneFOneB | Schedule::Interleaved => microbatches.min(from_last.max(1)),
             Schedule::ZeroBubble => microbatches.min(stages.max(1)),
+            Schedule::ZeroBubbleTwice => microbatches.min(stages.max(1).saturating_mul(2) - 1),
         }
     }
 
@@ -430,6 +440,17 @@ mod tests {
         }
         for objective in contradictory {
             assert!(Objective::from_document(&objective.to_document(None)).is_err(), "{objective:?}");
+        }
+    }
+
+    #[test]
+    fn schedules_that_only_joint_plans_express_are_refused() {
+        for (schedule, refused) in [
+            (Schedule::Interleaved, ObjectiveError::InterleavedPlan),
+            (Schedule::ZeroBubbleTwice, ObjectiveError::OverlappingPlan),
+        ] {
+            let rules = Throughput { schedule, microbatches: 4, ..Throughput::default() };
+            assert_eq!(Objective::from(rules).validate(), Err(refused));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, DeviceId};
 use crate::code::Code;
 use crate::code::P::*;
 use crate::cost::{Cost, CostError, CostTable};
-use crate::document::{Pass, PinsDocument, Schedule};
+use crate::document::{Pass, PinsDocument};
 use crate::graph::{Graph, OpId, weight_gradients};
 use crate::ids::Keyed;
 use crate::memo::Memo;
@@ -457,7 +457,7 @@ fn per_microbatch(documented: &Arc<CostTable>, graph: &Graph, objective: &Object
 
 /// The weight gradients, if the schedule runs them separately.
 fn weight_gradients_of(graph: &Graph, objective: &Objective) -> Result<Vec<bool>, ProblemError> {
-    if objective.rules().schedule != Schedule::ZeroBubble {
+    if !objective.rules().schedule.is_split() {
         return Ok(Vec::new());
     }
     let found = weight_gradients(graph);

@@ -199,7 +199,7 @@ stagewright_core::codes! {
         /// than the execution or no layers, expert parallelism does not divide the copies, context parallelism has no exchange of tokens,
         /// groups of shards do not divide the copies, or a layer has an unknown configuration.
         /// Under `interleaved` there are at least two devices with `chunks` ≥ 2 stages each, stages of a device have one kind and degree,
-        /// and the devices of a pipeline divide the microbatches; under `1f1b` and `zero-bubble`, `chunks` is 1; no
+        /// and the devices of a pipeline divide the microbatches; under `1f1b`, `zero-bubble` and `zero-bubble-2p`, `chunks` is 1; no
         /// other schedule is valid in a joint plan. In a local plan, `flags` are options of llama.cpp for its devices, with the
         /// layers, context and batches that the document has. In a serving plan, stages have all layers in order, classes that are read
         /// are decoded, and replicas fit on the servers of the cluster. Give the document as `plan --out` wrote it.

@@ -29,7 +29,12 @@ pub(crate) fn run(
             .help("add --microbatches M")
     })?;
     // A plan has one stage per device. The whole stages are evaluated under 1F1B; the report divides them into chunks.
-    let whole = if schedule == Schedule::Interleaved { Schedule::OneFOneB } else { schedule };
+    // Iterations of a plan do not overlap, so the stages of zero-bubble-2p are evaluated under zero-bubble.
+    let whole = match schedule {
+        Schedule::Interleaved => Schedule::OneFOneB,
+        Schedule::ZeroBubbleTwice => Schedule::ZeroBubble,
+        other => other,
+    };
     let objective = Throughput {
         schedule: whole,
         microbatches,

@@ -347,6 +347,7 @@ pub fn schedule(schedule: Schedule) -> Option<&'static str> {
         Schedule::OneFOneB => Some("1F1B"),
         Schedule::Interleaved => Some("interleaved 1F1B"),
         Schedule::ZeroBubble => Some("zero-bubble"),
+        Schedule::ZeroBubbleTwice => Some("zero-bubble-2p"),
     }
 }
 

@@ -58,10 +58,11 @@ impl Case {
                 parallel.insert(parallelism, given);
             }
         }
-        let mut schedules =
-            vec![[Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble][rng.random_range(0..3)]];
+        let all =
+            [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice];
+        let mut schedules = vec![all[rng.random_range(0..4)]];
         if rng.random_bool(0.2) {
-            schedules = vec![Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble];
+            schedules = all.to_vec();
         }
         let global_batch = [1, 2, 2, 4][rng.random_range(0..4)];
         let mut graph = random_graph(rng);

@@ -75,8 +75,14 @@ const fn switch(name: &'static str, value: bool) -> Choice {
     Choice { name, help: "", switch: Some(value) }
 }
 
-const SCHEDULES: &[Choice] =
-    &[named("none"), named("gpipe"), named("1f1b"), named("interleaved"), named("zero-bubble")];
+const SCHEDULES: &[Choice] = &[
+    named("none"),
+    named("gpipe"),
+    named("1f1b"),
+    named("interleaved"),
+    named("zero-bubble"),
+    named("zero-bubble-2p"),
+];
 const PRECISIONS: &[Choice] = &[
     named("fp64"),
     named("fp32"),
@@ -344,7 +350,8 @@ pub const OPTIONS: &[OptionRecord] = &[
         EITHER,
         Choices(SCHEDULES),
         "Pipeline schedule: the value is the time of one iteration; also sets the activations in memory. With \
-         --parallel, those that a plan may have, separated by commas: 1f1b, interleaved, zero-bubble",
+         --parallel, those that a plan may have, separated by commas: 1f1b, interleaved, zero-bubble, \
+         zero-bubble-2p",
     )
     .by_default("none; 1f1b with --parallel"),
     option(

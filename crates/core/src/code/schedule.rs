@@ -11,7 +11,7 @@ crate::codes! {
 
         /// no schedule
         ///
-        /// The schedule is `none`. Name `gpipe`, `1f1b`, `interleaved` or `zero-bubble`.
+        /// The schedule is `none`. Name `gpipe`, `1f1b`, `interleaved`, `zero-bubble` or `zero-bubble-2p`.
         T002,
 
         /// several stages on a device

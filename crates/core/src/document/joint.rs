@@ -78,7 +78,7 @@ pub struct JointObjectiveDocument {
     /// Samples per microbatch, if given; null for any number, and for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatch: Option<u32>,
-    /// Schedules that a plan for an iteration may have: `1f1b`, `interleaved`, `zero-bubble`; 1F1B if absent.
+    /// Schedules that a plan for an iteration may have: `1f1b`, `interleaved`, `zero-bubble`, `zero-bubble-2p`; 1F1B if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
     /// Stages per device under the interleaved schedule, if given; absent for any number.
@@ -283,7 +283,7 @@ pub struct JointStageDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_s: Option<f64>,
     /// Seconds of the weight gradients of a microbatch that run separately from the backward pass, under the
-    /// zero-bubble schedule; otherwise absent.
+    /// zero-bubble schedules; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_s: Option<f64>,
     /// Seconds of an iteration after its last microbatch: the synchronisation of gradients, and the update; absent for

@@ -430,6 +430,10 @@ pub enum Schedule {
     /// 1F1B with separate weight gradients.
     #[serde(rename = "zero-bubble")]
     ZeroBubble,
+    /// Zero-bubble with about twice as many microbatches in flight, whose iterations follow each other without a
+    /// barrier.
+    #[serde(rename = "zero-bubble-2p")]
+    ZeroBubbleTwice,
 }
 
 impl Schedule {
@@ -441,7 +445,13 @@ impl Schedule {
             Schedule::OneFOneB => "1f1b",
             Schedule::Interleaved => "interleaved",
             Schedule::ZeroBubble => "zero-bubble",
+            Schedule::ZeroBubbleTwice => "zero-bubble-2p",
         }
+    }
+
+    /// Whether weight gradients run apart from the backward pass.
+    pub fn is_split(self) -> bool {
+        matches!(self, Schedule::ZeroBubble | Schedule::ZeroBubbleTwice)
     }
 }
 

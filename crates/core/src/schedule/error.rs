@@ -119,7 +119,7 @@ impl ScheduleError {
     pub fn help(&self) -> &'static str {
         match self {
             ScheduleError::Empty => "give a plan with at least one stage, and at least one microbatch",
-            ScheduleError::NoSchedule => "use gpipe, 1f1b, interleaved or zero-bubble",
+            ScheduleError::NoSchedule => "use gpipe, 1f1b, interleaved, zero-bubble or zero-bubble-2p",
             ScheduleError::OneStageEach { .. } => "use interleaved 1f1b, or one stage for each device",
             ScheduleError::Uneven { .. } => "give every device the same number of stages",
             ScheduleError::Rounds { .. } => "use a multiple of the number of devices",

@@ -1,7 +1,7 @@
 //! The time of an iteration, without a timeline.
 
 use super::ScheduleError;
-use super::order::{Task, Work, orders};
+use super::order::{Task, Work, lags, orders};
 use crate::document::Schedule;
 use crate::objective::Objective;
 use crate::objective::PassSums;
@@ -44,20 +44,30 @@ impl StageTimes {
 }
 
 /// Seconds of an iteration of `microbatches` microbatches through `stages`, each on a device of its own, whose times
-/// include all communication. Only the zero-bubble schedule runs weight gradients separately; the others run them with
+/// include all communication. Only the zero-bubble schedules run weight gradients separately; the others run them with
 /// the backward pass.
 ///
 /// Under GPipe the forward passes are a permutation flow shop with equal jobs, and so are the backward passes, which
 /// begin when the forward passes end: Σ f + (m − 1) max f + Σ b + (m − 1) max b, in O(stages). Under 1F1B and
 /// zero-bubble the time is the longest path, computed slot by slot (see [`orders`](super::orders)), in O(stages ·
-/// microbatches) time and O(stages) memory. Without a schedule only one microbatch is in flight, so the iteration takes
-/// m times as long as one microbatch through all stages.
+/// microbatches) time and O(stages) memory. Under zero-bubble-2p, whose iterations follow each other without a barrier,
+/// it is the longest time from the first to the last pass of a stage in these slots. Without a schedule only one
+/// microbatch is in flight, so the iteration takes m times as long as one microbatch through all stages.
 ///
 /// # Panics
 /// If the schedule is interleaved 1F1B, whose stages share devices: use [`interleaved`].
 pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> f64 {
-    let is_split = schedule == Schedule::ZeroBubble;
-    match schedule {
+    updated(schedule, stages, &[], microbatches)
+}
+
+/// Seconds of an iteration as in [`iteration`], after which every stage updates its parameters in the seconds given by
+/// `updates`, which is empty if none does. Under zero-bubble-2p a stage updates after its own last pass, under other
+/// schedules after the last pass of all stages.
+///
+/// # Panics
+/// If the schedule is interleaved 1F1B.
+pub fn updated(schedule: Schedule, stages: &[StageTimes], updates: &[f64], microbatches: u32) -> f64 {
+    let passes = match schedule {
         Schedule::None => f64::from(microbatches) * stages.iter().map(StageTimes::total).sum::<f64>(),
         Schedule::GPipe => {
             let again = f64::from(microbatches.saturating_sub(1));
@@ -67,40 +77,56 @@ pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -
             };
             shop(&|stage| stage.forward) + shop(&|stage| stage.backward + stage.weight)
         }
-        Schedule::OneFOneB | Schedule::ZeroBubble => slots(stages, microbatches, is_split),
+        Schedule::OneFOneB | Schedule::ZeroBubble => {
+            slots(schedule, stages, microbatches).into_iter().map(|[_, end]| end).fold(0.0, f64::max)
+        }
+        Schedule::ZeroBubbleTwice => {
+            // A repetition of all passes and updates with this period lets no device do two things at once.
+            let spans = slots(schedule, stages, microbatches).into_iter();
+            let updates = updates.iter().copied().chain(std::iter::repeat(0.0));
+            return spans.zip(updates).map(|([start, end], update)| end - start + update).fold(0.0, f64::max);
+        }
         Schedule::Interleaved => panic!("the stages of interleaved 1f1b share devices"),
-    }
+    };
+    passes + updates.iter().copied().fold(0.0, f64::max)
 }
 
-/// Seconds of an iteration under 1F1B or zero-bubble. In a slot every stage runs F of a microbatch after the previous
-/// stage has run it in the same slot, then B of another after the next stage has run it in the previous slot. Two
-/// numbers per stage suffice: when the stage is free, and when its last B ended.
-fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
-    let count = stages.len() as u64;
-    let mut free = vec![0.0f64; stages.len()];
-    let mut ended = vec![0.0f64; stages.len() + 1];
-    let microbatches = u64::from(microbatches);
-    let is_due = |slot: u64, behind: u64| slot >= behind && slot - behind < microbatches;
-    for slot in 0..(microbatches + count).saturating_sub(1) {
+/// Start of the first and end of the last pass of every stage under 1F1B and the zero-bubble schedules. In a slot every
+/// stage runs F of a microbatch after the previous stage has run it in the same slot, then B of another after the next
+/// stage has run it one slot before, or two under zero-bubble-2p. Besides its start, a stage needs the time when it is
+/// free and the ends of its last two B.
+fn slots(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> Vec<[f64; 2]> {
+    let count = stages.len() as u32;
+    let lags: Vec<[u64; 3]> = (0..count).map(|stage| lags(schedule, stage, count).map(u64::from)).collect();
+    let last = lags.first().map_or(0, |&[_, _, weight]| weight);
+    let mut spans = vec![[0.0f64; 2]; stages.len()];
+    // Ends by the parity of the microbatch: no stage is three slots behind the next.
+    let mut ended = vec![[0.0f64; 2]; stages.len() + 1];
+    let due = |slot: u64, lag: u64| slot.checked_sub(lag).filter(|&found| found < microbatches.into());
+    for slot in 0..u64::from(microbatches) + last {
         let mut arrived = 0.0f64;
         for (stage, times) in stages.iter().enumerate() {
-            let free = &mut free[stage];
-            if is_due(slot, 0) {
+            let [start, free] = &mut spans[stage];
+            let [forward, backward, weight] = lags[stage].map(|lag| due(slot, lag));
+            if forward.is_some() {
+                if slot == 0 {
+                    *start = arrived;
+                }
                 arrived = free.max(arrived) + times.forward;
                 *free = arrived;
             }
-            if is_due(slot, count - 1 - stage as u64) {
-                let whole = if is_split { times.backward } else { times.backward + times.weight };
-                // The entry of the next stage still belongs to the previous slot.
-                *free = free.max(ended[stage + 1]) + whole;
-                ended[stage] = *free;
+            if let Some(microbatch) = backward {
+                let whole = if schedule.is_split() { times.backward } else { times.backward + times.weight };
+                let parity = (microbatch % 2) as usize;
+                *free = free.max(ended[stage + 1][parity]) + whole;
+                ended[stage][parity] = *free;
             }
-            if is_split && is_due(slot, count - 1) {
+            if schedule.is_split() && weight.is_some() {
                 *free += times.weight;
             }
         }
     }
-    free.into_iter().fold(0.0, f64::max)
+    spans
 }
 
 /// Seconds of an iteration of `microbatches` microbatches through `stages` under interleaved 1F1B, with stage k on

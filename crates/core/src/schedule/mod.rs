@@ -15,12 +15,18 @@
 //! | 1F1B | p − 1 − i times F, then F and B alternately, then B | PipeDream-flush: Narayanan et al., ICML 2021 |
 //! | interleaved 1F1B | 1F1B over v stages per device, virtual stage k on device k mod p | Narayanan et al., SC 2021 |
 //! | zero-bubble | F, B of p − 1 − i microbatches earlier, W of p − 1 earlier | ZB-H1: Qi et al., ICLR 2024 |
+//! | zero-bubble-2p | F, B of 2 (p − 1 − i) microbatches earlier, W of 2 (p − 1) earlier | ZB-H2: Qi et al., ICLR 2024 |
+//!
+//! Under zero-bubble-2p no iteration waits for another: a device begins the next one when it has updated its own
+//! parameters, since the optimizer validates its steps afterwards. With s_i the start of the first pass of device i, e_i
+//! the end of its last and u_i its update, all tasks may be repeated every max (e_i − s_i + u_i) seconds without a
+//! device doing two things at once, and this is the time of an iteration.
 //!
 //! # The bubble
 //!
 //! The *bubble* is the idle share of the devices' time during an iteration: 1 − (total busy time) / (devices ·
-//! iteration). For equal stages it is (p − 1) / (m + p − 1) under GPipe and 1F1B and (p − 1) / (v m + p − 1) under
-//! interleaved 1F1B. (The paper on interleaved 1F1B divides the idle time by the busy time instead: (p − 1) / (v m).)
+//! iteration). For equal stages it is (p − 1) / (m + p − 1) under GPipe and 1F1B, (p − 1) / (v m + p − 1) under
+//! interleaved 1F1B, and 0 under zero-bubble-2p with equal passes and m ≥ 2 p − 1. (The paper on interleaved 1F1B divides the idle time by the busy time instead: (p − 1) / (v m).)
 //!
 //! # Two implementations
 //!
@@ -35,7 +41,7 @@ mod order;
 mod pipeline;
 
 pub use error::ScheduleError;
-pub use iteration::{StageTimes, bubble, interleaved, iteration};
+pub use iteration::{StageTimes, bubble, interleaved, iteration, updated};
 pub(crate) use modulo::Modulo;
 pub use order::{Task, Work, orders};
 pub use pipeline::{Pipeline, Run, Stage};

@@ -36,6 +36,7 @@ pub struct Task {
 ///   microbatch.
 /// - Zero-bubble (ZB-H1): as 1F1B, then W of microbatch x − (p − 1). Every device thus holds the activations of at most
 ///   p microbatches, the first device for as long as the last.
+/// - Zero-bubble-2p (ZB-H2): as ZB-H1 with B and W twice as late, and at most 2 p − 1 microbatches held.
 /// - Interleaved 1F1B with v stages per device: device i first runs 2 (p − 1 − i) + (v − 1) p forward passes, then
 ///   alternates between forward and backward passes. Its k-th forward pass belongs to its stage number ⌊(k mod p v) /
 ///   p⌋ and to microbatch p ⌊k / (p v)⌋ + k mod p; so does its k-th backward pass, with stages counted from the last to
@@ -69,8 +70,9 @@ pub fn orders(
     Ok(match schedule {
         Schedule::None => return Err(ScheduleError::NoSchedule),
         Schedule::GPipe => each_device.map(|stage| gpipe(stage, microbatches)).collect(),
-        Schedule::OneFOneB => each_device.map(|stage| slots(stage, devices, microbatches, false)).collect(),
-        Schedule::ZeroBubble => each_device.map(|stage| slots(stage, devices, microbatches, true)).collect(),
+        Schedule::OneFOneB | Schedule::ZeroBubble | Schedule::ZeroBubbleTwice => {
+            each_device.map(|stage| slots(schedule, stage, devices, microbatches)).collect()
+        }
         Schedule::Interleaved => {
             if !microbatches.is_multiple_of(devices) {
                 return Err(ScheduleError::Rounds { microbatches, devices });
@@ -86,13 +88,20 @@ fn gpipe(stage: u32, microbatches: u32) -> Vec<Task> {
     all(Work::Forward).chain(all(Work::Backward)).collect()
 }
 
-/// The tasks of a stage, slot by slot, under 1F1B or, with separate weight gradients, under ZB-H1.
-fn slots(stage: u32, devices: u32, microbatches: u32, is_split: bool) -> Vec<Task> {
-    let behind = [(Work::Forward, 0), (Work::Backward, devices - 1 - stage), (Work::Weight, devices - 1)];
-    let behind = &behind[..if is_split { 3 } else { 2 }];
-    let mut tasks = Vec::with_capacity(behind.len() * microbatches as usize);
-    for slot in 0..microbatches + devices - 1 {
-        for &(work, behind) in behind {
+/// Slots by which F, B and W of a microbatch on a stage are late, under 1F1B and the zero-bubble schedules.
+pub(super) fn lags(schedule: Schedule, stage: u32, devices: u32) -> [u32; 3] {
+    let each = if schedule == Schedule::ZeroBubbleTwice { 2 } else { 1 };
+    [0, each * (devices - 1 - stage), each * (devices - 1)]
+}
+
+/// The tasks of a stage, slot by slot, under 1F1B and the zero-bubble schedules.
+fn slots(schedule: Schedule, stage: u32, devices: u32, microbatches: u32) -> Vec<Task> {
+    let lags = lags(schedule, stage, devices);
+    let works = [Work::Forward, Work::Backward, Work::Weight];
+    let works = &works[..if schedule.is_split() { 3 } else { 2 }];
+    let mut tasks = Vec::with_capacity(works.len() * microbatches as usize);
+    for slot in 0..microbatches + lags[2] {
+        for (&work, behind) in works.iter().zip(lags) {
             if let Some(microbatch) = slot.checked_sub(behind).filter(|&microbatch| microbatch < microbatches)
             {
                 tasks.push(Task { work, stage, microbatch });

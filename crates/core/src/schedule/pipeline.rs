@@ -40,7 +40,7 @@ pub struct Pipeline {
 /// Result of a pipeline run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Seconds of the iteration.
+    /// Seconds of the iteration. Under zero-bubble-2p, whose iterations overlap, fewer than until its last task ends.
     pub seconds: f64,
     /// Idle share of the devices' time.
     pub bubble: f64,
@@ -75,8 +75,18 @@ impl Pipeline {
         let busy = flow.device_seconds();
         let mut spans = timeline.operators().iter().copied();
         let in_flight = orders.iter().map(|order| self.most_in_flight(order)).collect();
-        let tasks = orders.into_iter().map(|order| order.into_iter().zip(spans.by_ref()).collect()).collect();
-        let seconds = timeline.makespan();
+        let tasks: Vec<Vec<(Task, Span)>> =
+            orders.into_iter().map(|order| order.into_iter().zip(spans.by_ref()).collect()).collect();
+        let seconds = match self.schedule {
+            Schedule::ZeroBubbleTwice => {
+                let of_device = |tasks: &Vec<(Task, Span)>| match (tasks.first(), tasks.last()) {
+                    (Some((_, first)), Some((_, last))) => last.end - first.start,
+                    _ => 0.0,
+                };
+                tasks.iter().map(of_device).fold(0.0, f64::max)
+            }
+            _ => timeline.makespan(),
+        };
         Ok(Run {
             seconds,
             bubble: bubble(busy.iter().sum(), busy.len(), seconds),
@@ -111,7 +121,7 @@ impl Pipeline {
                 });
             }
         }
-        let is_split = self.schedule == Schedule::ZeroBubble;
+        let is_split = self.schedule.is_split();
         for order in orders {
             for (position, &task) in order.iter().enumerate() {
                 let own = number[place(task)];
@@ -167,14 +177,14 @@ impl Pipeline {
         let StageTimes { forward, backward, weight } = self.stage(task).times;
         match task.work {
             Work::Forward => forward,
-            Work::Backward if self.schedule == Schedule::ZeroBubble => backward,
+            Work::Backward if self.schedule.is_split() => backward,
             Work::Backward => backward + weight,
             Work::Weight => weight,
         }
     }
 
     fn most_in_flight(&self, order: &[Task]) -> u32 {
-        let last = if self.schedule == Schedule::ZeroBubble { Work::Weight } else { Work::Backward };
+        let last = if self.schedule.is_split() { Work::Weight } else { Work::Backward };
         let (mut held, mut peak) = (0u32, 0);
         for task in order {
             if task.work == Work::Forward {

@@ -1,7 +1,7 @@
 //! Iteration times and bubbles compared with the published formulas.
 
 use stagewright_core::document::Schedule;
-use stagewright_core::schedule::{ScheduleError, iteration};
+use stagewright_core::schedule::{ScheduleError, iteration, updated};
 
 use super::{close, pipeline, run, times};
 
@@ -76,8 +76,45 @@ fn zero_bubble_has_the_published_bubble() {
 }
 
 #[test]
+fn equal_passes_under_zero_bubble_2p_have_no_bubble() {
+    for (p, m) in [(1, 1), (1, 4), (2, 3), (2, 9), (4, 7), (4, 8), (8, 24)] {
+        let pipeline = pipeline(Schedule::ZeroBubbleTwice, m, &vec![[1.0; 3]; p as usize]);
+        let run = run(&pipeline);
+        assert_eq!((run.seconds, run.bubble), (f64::from(3 * m), 0.0), "{p} {m}");
+        assert!(run.in_flight.iter().all(|&held| held == 2 * p - 1), "{:?}", run.in_flight);
+        assert_eq!(iteration(Schedule::ZeroBubbleTwice, &times(&pipeline), m), run.seconds);
+    }
+}
+
+#[test]
+fn a_stage_under_zero_bubble_2p_updates_after_its_own_passes() {
+    // Stage 0: F 0–1, F 1–2, F 2–3, B 4–6, W 6–7, B 7–9, W 9–10, B 10–12, W 12–13; stage 1: F 1–3, B 3–4, F 4–6, B 6–7,
+    // F 7–9, B 9–10, W 10–13, W 13–16, W 16–19.
+    let pipeline = pipeline(Schedule::ZeroBubbleTwice, 3, &[[1.0, 2.0, 1.0], [2.0, 1.0, 3.0]]);
+    let run = run(&pipeline);
+    let spans = run.tasks.iter().map(|tasks| tasks.iter().map(|(_, span)| span.start).collect::<Vec<f64>>());
+    let expected = [
+        vec![0.0, 1.0, 2.0, 4.0, 6.0, 7.0, 9.0, 10.0, 12.0],
+        vec![1.0, 3.0, 4.0, 6.0, 7.0, 9.0, 10.0, 13.0, 16.0],
+    ];
+    assert!(spans.eq(expected), "{:?}", run.tasks);
+    assert_eq!(run.seconds, 18.0);
+    let of_updates = |updates: &[f64]| updated(Schedule::ZeroBubbleTwice, &times(&pipeline), updates, 3);
+    assert_eq!(of_updates(&[]), 18.0);
+    assert_eq!(of_updates(&[3.0, 1.0]), 19.0);
+    assert_eq!(of_updates(&[7.0, 1.0]), 20.0);
+    assert_eq!(updated(Schedule::ZeroBubble, &times(&pipeline), &[7.0, 1.0], 3), 26.0);
+}
+
+#[test]
 fn what_takes_no_time_has_no_bubble() {
-    for schedule in [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble, Schedule::Interleaved] {
+    for schedule in [
+        Schedule::GPipe,
+        Schedule::OneFOneB,
+        Schedule::ZeroBubble,
+        Schedule::ZeroBubbleTwice,
+        Schedule::Interleaved,
+    ] {
         let run = run(&pipeline(schedule, 4, &[[0.0; 3]; 2]));
         assert_eq!((run.seconds, run.bubble), (0.0, 0.0), "{schedule:?}");
     }

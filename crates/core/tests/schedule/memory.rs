@@ -15,7 +15,7 @@ fn with_memory(schedule: Schedule, microbatches: u32, count: usize) -> Pipeline 
 
 #[test]
 fn peaks_are_fixed_bytes_workspace_and_what_is_in_flight() {
-    for schedule in [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble] {
+    for schedule in [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice] {
         for (stages, microbatches) in [(1, 1), (3, 2), (4, 8)] {
             let run = run(&with_memory(schedule, microbatches, stages));
             for (&peak, &held) in run.peak_bytes.iter().zip(&run.in_flight) {

@@ -184,6 +184,11 @@ mod tests {
                 execution(&mut plan).schedule = Schedule::ZeroBubble;
                 plan
             }),
+            ("`--schedule zero-bubble-2p`", PIPED, |_| {
+                let mut plan = piped(0);
+                execution(&mut plan).schedule = Schedule::ZeroBubbleTwice;
+                plan
+            }),
             ("tensor parallelism", WHOLE, |zero| with(whole(zero), 2, 2, zero)),
             ("tensor parallelism that differs between stages", PIPED, |_| {
                 let mut plan = piped(0);
@@ -338,8 +343,10 @@ mod tests {
     #[test]
     fn zero_bubble_on_one_device_is_1f1b() {
         let whole = with(plan(&["E 0f 1 H"]), 1, 1, 0);
-        let mut apart = whole.clone();
-        execution(&mut apart).schedule = Schedule::ZeroBubble;
-        assert_eq!(text(&apart, "fsdp2"), text(&whole, "fsdp2"));
+        for schedule in [Schedule::ZeroBubble, Schedule::ZeroBubbleTwice] {
+            let mut apart = whole.clone();
+            execution(&mut apart).schedule = schedule;
+            assert_eq!(text(&apart, "fsdp2"), text(&whole, "fsdp2"));
+        }
     }
 }

@@ -21,7 +21,7 @@ pub struct Joint<'a> {
     pub options: Option<&'a ModelOptionsDocument>,
     /// Settings common to all stages.
     pub execution: &'a JointExecutionDocument,
-    /// Schedule of the microbatches. On one device, zero-bubble runs like 1F1B and is read as 1F1B.
+    /// Schedule of the microbatches. On one device, zero-bubble and zero-bubble-2p run like 1F1B and are read as 1F1B.
     pub schedule: Schedule,
     /// Devices of a pipeline, p: tensor- and context-parallel groups of one copy. Stage k is on device k mod p.
     pub devices: usize,
@@ -285,11 +285,11 @@ fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) ->
     let count = stages.len();
     match schedule {
         Schedule::None | Schedule::GPipe => {
-            let why = "its schedule is none of 1f1b, interleaved and zero-bubble".into();
+            let why = "its schedule is none of 1f1b, interleaved, zero-bubble and zero-bubble-2p".into();
             inconsistent(why, "execution.schedule".into())
         }
-        Schedule::OneFOneB | Schedule::ZeroBubble if chunks == 1 => Ok(count),
-        Schedule::OneFOneB | Schedule::ZeroBubble => {
+        Schedule::OneFOneB | Schedule::ZeroBubble | Schedule::ZeroBubbleTwice if chunks == 1 => Ok(count),
+        Schedule::OneFOneB | Schedule::ZeroBubble | Schedule::ZeroBubbleTwice => {
             let why = format!("a device has {chunks} stages, and has one unless they are interleaved");
             inconsistent(why, "execution.chunks".into())
         }

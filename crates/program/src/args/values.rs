@@ -16,7 +16,8 @@ macro_rules! values {
 
 values! {
     schedule: Schedule = "none" => Schedule::None, "gpipe" => Schedule::GPipe, "1f1b" => Schedule::OneFOneB,
-        "interleaved" => Schedule::Interleaved, "zero-bubble" => Schedule::ZeroBubble;
+        "interleaved" => Schedule::Interleaved, "zero-bubble" => Schedule::ZeroBubble,
+        "zero-bubble-2p" => Schedule::ZeroBubbleTwice;
     optimization: OptimizationLevel = "none" => OptimizationLevel::None, "basic" => OptimizationLevel::Basic,
         "extended" => OptimizationLevel::Extended;
     transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,

@@ -67,6 +67,9 @@ impl Rules {
             Schedule::Interleaved => {
                 return Err(CheckError::NotChecked { what: "the schedule interleaved" });
             }
+            Schedule::ZeroBubbleTwice => {
+                return Err(CheckError::NotChecked { what: "the schedule zero-bubble-2p" });
+            }
             Schedule::ZeroBubble => InFlight::Stages(microbatches("the schedule zero-bubble")?),
         };
         if objective.schedule != Schedule::None && objective.training == Training::Separate {

@@ -24,6 +24,9 @@ fn the_value_of_a_given_cut_is_proved() {
     assert_eq!(zero_bubble(json!([2, 1]), 31.0), JointVerdict::Verified);
     // The other cut takes less.
     assert_eq!(zero_bubble(Value::Null, 31.0), JointVerdict::NotVerified);
+    let twice = |bound: f64| verdict(schedules::three(), schedules::zero_bubble_2p(), json!([2, 1]), bound);
+    assert_eq!(twice(40.0), JointVerdict::Verified);
+    assert_eq!(twice(40.1), JointVerdict::Refuted);
 }
 
 /// The verdict on a bound stated with the pipeline of two layers and microbatches of one sample.

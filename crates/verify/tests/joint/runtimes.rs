@@ -13,8 +13,8 @@ pub(super) fn runtime(constants: Value) -> Value {
     let mut runtime = json!({
         "name": "hand", "sequence_parallel": true, "fused_attention": true, "attention": 1.0, "memory": 1.0,
         "passes": 1.0, "norms": 1.0, "scores": 1.0, "link": 1.0, "network": 1.0, "tensor": 1.0, "contention": 0.0,
-        "host_s": 0.0, "pipeline_host_s": 0.0, "iteration_s": 0.0, "reduction": 1.0, "gradients": 1.0, "activations": 1.0,
-        "buckets": 1.0, "loss": 0.0, "whole_loss": false, "reserve_bytes": 0.0,
+        "host_s": 0.0, "pipeline_host_s": 0.0, "iteration_s": 0.0, "reduction": 1.0, "gradients": 1.0,
+        "buckets": 1.0, "loss": 0.0, "whole_loss": false, "reserve_bytes": 0.0, "activations": 1.0,
         "compute": 1.0, "copies": 1.0, "exchanges": 1.0, "transfers": 1.0,
         "margin": 0.0, "wide_transfer_s": 0.0, "wide_servers": 0,
     });

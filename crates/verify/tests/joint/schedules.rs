@@ -80,6 +80,21 @@ pub(super) fn zero_bubble() -> Value {
     plan("zero-bubble", 1, 31.0, json!([first, second]))
 }
 
+/// Two stages, three microbatches.
+pub(super) fn zero_bubble_2p() -> Value {
+    // Times as under zero-bubble. Three microbatches are kept on both stages.
+    let layers = [["block.0", "none"], ["block.1", "none"]];
+    let mut first = stage(1, 1, [3.0, 11.0, 3.0, 2.0, 104.0, 80.0, 12.0], &layers);
+    first["weight_s"] = json!(2.0);
+    let mut second = stage(1, 1, [3.0, 12.0, 6.0, 1.0, 96.0, 40.0, 42.0], &[["block.2", "none"]]);
+    second["weight_s"] = json!(3.0);
+    // Stage 0: F 0–3, F –6, F –9, B 12–18, W –20, B 21–27, W –29, B 30–36, W –38, update –40; stage 1: F 3–9, B –12,
+    // F –18, B –21, F –27, B –30, W –33, W –36, W –39, update –40, after 37 seconds.
+    let mut plan = plan("zero-bubble-2p", 1, 40.0, json!([first, second]));
+    (plan["execution"]["microbatches"], plan["objective"]["global_batch"]) = (json!(3), json!(3));
+    plan
+}
+
 /// Four stages on two devices, two microbatches.
 pub(super) fn interleaved() -> Value {
     let one_layer =
@@ -148,6 +163,22 @@ fn report(graph: Value, plan: Value, change: impl FnOnce(&mut Value)) -> JointRe
 #[test]
 fn zero_bubble_takes_what_was_computed_by_hand() {
     sound(three(), zero_bubble());
+}
+
+#[test]
+fn zero_bubble_2p_takes_what_was_computed_by_hand() {
+    sound(three(), zero_bubble_2p());
+    let mut slow = zero_bubble_2p();
+    let stage = &mut slow["stages"][1];
+    stage["layers"][0]["configuration"] = json!("full");
+    // As under zero-bubble: the input of 8 is kept for one microbatch.
+    (stage["seconds"], stage["weight_s"]) = (json!(15.0), Value::Null);
+    (stage["memory_bytes"], stage["activation_bytes"]) = (json!(68.0), json!(8.0));
+    // Stage 0: F 0–3, F –6, F –9, B 18–24, W –26, B 33–39, W –41, B 48–54, W –56. Then 2.
+    slow["objective"]["value_s"] = json!(58.0);
+    sound(three(), slow);
+    let chunks = |plan: &mut Value| plan["execution"]["chunks"] = json!(2);
+    assert_eq!(kinds(&report(three(), zero_bubble_2p(), chunks)), ["degree"]);
 }
 
 #[test]

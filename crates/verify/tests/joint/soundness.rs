@@ -100,11 +100,11 @@ impl Case {
         let mut plan: JointPlanDocument = read(super::plan("iteration", 4, &[], 1.0, json!([])));
         plan.objective.parallel = parallel;
         plan.objective.runtime = (besides == Besides::Runtime).then(|| read(runtime(draws)));
-        plan.objective.schedules = match draws.below(4) {
-            0 => vec![Schedule::OneFOneB],
-            1 => vec![Schedule::ZeroBubble],
-            2 => vec![Schedule::Interleaved],
-            _ => vec![Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble],
+        let all =
+            [Schedule::OneFOneB, Schedule::ZeroBubble, Schedule::Interleaved, Schedule::ZeroBubbleTwice];
+        plan.objective.schedules = match draws.below(5) as usize {
+            4 => all.to_vec(),
+            only => vec![all[only]],
         };
         if besides == Besides::Cut {
             plan.objective.parallel.remove(&Parallelism::Recompute);

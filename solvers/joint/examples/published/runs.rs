@@ -136,6 +136,7 @@ impl Published {
             "1f1b" | "interleaved" if may_interleave => Ok(Schedule::Interleaved),
             "1f1b" | "interleaved" => Ok(Schedule::OneFOneB),
             "zero-bubble" => Ok(Schedule::ZeroBubble),
+            "zero-bubble-2p" => Ok(Schedule::ZeroBubbleTwice),
             other => Err(format!("the schedule {other}")),
         }
     }

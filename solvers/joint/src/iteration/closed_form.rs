@@ -25,6 +25,21 @@ pub(super) fn zero_bubble(work: f64, share: f64, devices: u32, microbatches: u32
     if busiest > 0.0 { work * share / busiest } else { work * m / p }
 }
 
+/// Bound for zero-bubble-2p whose slowest stage takes at least `slowest` seconds, and all of whose updates take `update`.
+///
+/// An iteration takes max (e_s − s_s + u_s) ≥ max (m · τ_s + u_s), which is at least the mean over the stages. The stage
+/// with the most work may have a shorter update than the mean.
+pub(super) fn zero_bubble_twice(
+    work: f64,
+    slowest: f64,
+    update: f64,
+    devices: u32,
+    microbatches: u32,
+) -> f64 {
+    let (p, m) = (f64::from(devices), f64::from(microbatches));
+    ((m * work + update) / p).max(m * slowest)
+}
+
 /// Bound for interleaved 1F1B with v stages per device.
 ///
 /// Let L_r be the seconds of device r for a microbatch, f and b the seconds of the passes of a stage, and T the time.
@@ -52,7 +67,7 @@ mod tests {
     use stagewright_core::schedule::{self, StageTimes};
     use stagewright_core::seed;
 
-    use super::{interleaved, one_f_one_b, zero_bubble};
+    use super::{interleaved, one_f_one_b, zero_bubble, zero_bubble_twice};
 
     fn stages(rng: &mut impl Rng, count: u32) -> Vec<StageTimes> {
         let alike = rng.random_bool(0.3);
@@ -86,6 +101,10 @@ mod tests {
                 let time = schedule::iteration(schedule, &each, microbatches);
                 assert!(bound <= time * (1.0 + 1e-12), "{number} {schedule:?}: {bound} and {time}");
             }
+            let updates: Vec<f64> = each.iter().map(|_| rng.random_range(0.0..9.0)).collect();
+            let time = schedule::updated(Schedule::ZeroBubbleTwice, &each, &updates, microbatches);
+            let bound = zero_bubble_twice(work, slowest, updates.iter().sum(), devices, microbatches);
+            assert!(bound <= time * (1.0 + 1e-12), "{number}: {bound} and {time}");
             let rounds = devices * microbatches.min(5);
             let each = stages(rng, devices * chunks);
             let work: f64 = each.iter().map(StageTimes::total).sum();

@@ -97,7 +97,8 @@ pub enum ModelError {
     },
     /// A missing schedule, or one that joint plans do not support.
     #[error(
-        "the schedules of a joint plan are 1f1b, interleaved and zero-bubble, and at least one of them is needed"
+        "the schedules of a joint plan are 1f1b, interleaved, zero-bubble and zero-bubble-2p, and at least one of them is \
+         needed"
     )]
     Schedules,
 }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::document::{
     JointExecutionDocument, JointPartsDocument, JointPlanDocument, RuntimeDocument, Schedule,
 };
-use stagewright_core::schedule::{StageTimes, Work, interleaved, iteration, orders};
+use stagewright_core::schedule::{StageTimes, Work, interleaved, orders, updated};
 
 use super::explain::Listed;
 use super::layer::LayerShard;
@@ -100,18 +100,19 @@ impl Problem {
         self.add_transfers(&given, &mut sums);
         let times: Vec<StageTimes> = sums.iter().map(|sum| sum.times).collect();
         let (devices, m) = (given.devices, given.combination.microbatches);
-        let passes = match given.combination.schedule {
-            Schedule::Interleaved => interleaved(&times, devices, m).ok()?,
-            schedule => iteration(schedule, &times, m),
-        };
         let mut updates = vec![0.0; devices as usize];
         for (stage, sum) in sums.iter().enumerate() {
             updates[stage % devices as usize] += sum.update;
         }
-        let update = updates.into_iter().fold(0.0, f64::max);
+        let iteration = match given.combination.schedule {
+            Schedule::Interleaved => {
+                interleaved(&times, devices, m).ok()? + updates.into_iter().fold(0.0, f64::max)
+            }
+            schedule => updated(schedule, &times, &updates, m),
+        };
         let (memory_bytes, usable_bytes) = self.memory(&given, &sums)?;
         let (host_bytes, usable_host_bytes) = self.host_memory(&given, &sums)?;
-        let seconds = passes + update + self.runtime.iteration_s;
+        let seconds = iteration + self.runtime.iteration_s;
         Some(Price { seconds, memory_bytes, usable_bytes, host_bytes, usable_host_bytes })
     }
 
@@ -160,7 +161,7 @@ impl Problem {
                 let costs = known.entry((kind, layer.class, index)).or_insert_with(|| {
                     let degrees = given.combination.degrees_on(kind);
                     let shard = LayerShard::new(self.model.samples, layer, kind, of_kind, degrees, setting);
-                    shard.costs(&[index], schedule == Schedule::ZeroBubble)
+                    shard.costs(&[index], schedule.is_split())
                 });
                 sum.add(costs);
             }
@@ -213,7 +214,7 @@ impl Problem {
             let configurations: Vec<usize> = configurations.collect::<Option<_>>()?;
             let in_flight = match schedule {
                 Schedule::Interleaved => InFlight { whole: stage.in_flight.into(), apart: 0.0 },
-                _ => InFlight::new(position, count, microbatches),
+                _ => InFlight::new(schedule, position, count, microbatches),
             };
             let layers = first..first + stage.layers.len();
             first = layers.end;

@@ -24,18 +24,35 @@
 //! ```
 //!
 //! where s is the number of stages before. Both bounds are minimised side by side, independently.
+//!
+//! Under zero-bubble-2p (ZB-H2), every stage keeps 2 p − 1 microbatches for their weight gradients, and j_s is 2 k − 1
+//! with k stages from s to the last. An iteration is the longest time of a stage from its first to its last pass, and its
+//! update. In the bound of the *work*, earlier stages therefore add nothing. From the end of its first forward to the
+//! start of its first backward pass R_s = Σ (f_i + b_i) seconds go by behind s, in which it runs at most j_s − 1 other
+//! forward passes; and as many from the end of its last forward to the start of its last backward pass, in which it runs
+//! at most j_s − 1 backward passes and as many weight gradients. So the value is at least
+//!
+//! ```text
+//! max_s (m · τ_s + [R_s − (j_s − 1) · f_s]⁺ + [R_s − (j_s − 1) · (b_s + w_s)]⁺ + update_s)
+//! ```
+//!
+//! without the second wait if m ≤ j_s. No more than min(j_s, m) − 1 other passes are subtracted, so the expression grows
+//! with f_s, with b_s + w_s and with R_s, and the least of each gives a bound: recomputation only makes b_s and b_s + w_s
+//! larger. The bound of the chain is that of the first stage, which begins first: its last backward pass follows those of
+//! all other stages. min(m, 2 s + 1) weight gradients may be left when the last microbatch leaves s, and only the update of
+//! the first stage follows. The time itself does not grow with all passes: a stage that begins later may end no later.
 
 use std::ops::{Range, RangeInclusive};
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{LinkDocument, Schedule};
-use stagewright_core::schedule::{StageTimes, iteration};
+use stagewright_core::schedule::{StageTimes, updated};
 use stagewright_core::stop::Stop;
 
 use super::pool::slower;
 use super::runtime::Reach;
 use super::space::{Combination, Costs, Space};
-use super::table::{Configuration, InFlight, LayerCosts, StageCosts, receive, stage};
+use super::table::{Configuration, InFlight, LayerCosts, StageCosts, kept, receive, stage};
 
 /// A stage of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -132,7 +149,7 @@ impl Entry {
 
 /// The entries for given numbers of stages on every kind, by first layer.
 struct Table {
-    /// Entries by the bound of the work and, under zero-bubble, by that of the chain.
+    /// Entries by the bound of the work and, with weight gradients apart, by that of the chain.
     entries: [Vec<Entry>; 2],
     /// Minimum time of the forward and backward pass of a microbatch through the stages.
     through: Vec<f64>,
@@ -230,11 +247,11 @@ impl<'s> Program<'s> {
     /// Microbatches in flight on a stage with `from` stages from it to the last.
     fn in_flight(&self, from: u32) -> InFlight {
         let depth = if self.is_split() { self.most } else { from };
-        InFlight::new(depth - from, depth, self.combination.microbatches)
+        InFlight::new(self.combination.schedule, depth - from, depth, self.combination.microbatches)
     }
 
     fn is_split(&self) -> bool {
-        self.combination.schedule == Schedule::ZeroBubble
+        self.combination.schedule.is_split()
     }
 
     /// Layers of the stage with `from` stages from it to the last, if the cut is given.
@@ -323,9 +340,10 @@ impl<'s> Program<'s> {
         stop: &Stop,
     ) -> bool {
         let layers = self.space.model.layers.len();
-        let (m, is_split) = (self.combination.microbatches, self.is_split());
+        let Combination { microbatches: m, schedule, .. } = *self.combination;
+        let is_split = self.is_split();
         // Microbatches whose weight gradients may run after the last backward pass.
-        let late = if is_split { f64::from((self.most - depth + 1).min(m)) } else { 0.0 };
+        let late = if is_split { f64::from(kept(schedule, self.most - depth + 1).min(m)) } else { 0.0 };
         let is_first = !is_split || depth == self.most;
         let m = f64::from(m);
         let given = self.given(depth);
@@ -362,14 +380,23 @@ impl<'s> Program<'s> {
                     continue;
                 }
                 table.through[first] = table.through[first].min(forward + backward + rest);
-                let value = own.max(forward + if is_split { 0.0 } else { behind } + next[WORK]);
+                // Seconds by which the passes of this stage delay the end of later ones.
+                let before = match schedule {
+                    Schedule::ZeroBubbleTwice => 0.0,
+                    Schedule::ZeroBubble => forward,
+                    _ => forward + behind,
+                };
+                let value = own.max(before + next[WORK]);
                 if value <= self.cutoff {
                     table.entries[WORK][first].improve(value, end, pool);
                 }
                 if is_split {
                     // The first stage ends with weight gradients of the microbatch, if it does not recompute.
                     let last = if is_first { behind } else { backward };
-                    let chain = (own - late * times.weight).max(forward + last + next[CHAIN]);
+                    // Under zero-bubble-2p only the update of the first stage follows.
+                    let after = if schedule == Schedule::ZeroBubbleTwice { times.update } else { 0.0 };
+                    let chain = (own - late * times.weight - after).max(forward + last + next[CHAIN])
+                        + if is_first { after } else { 0.0 };
                     if chain <= self.cutoff {
                         table.entries[CHAIN][first].improve(chain, end, pool);
                     }
@@ -382,10 +409,10 @@ impl<'s> Program<'s> {
     /// Minimum seconds for which the first of `depth` stages waits, if those after it take `rest` seconds for a
     /// microbatch.
     fn waits(&self, depth: u32, forward: f64, behind: f64, rest: f64) -> f64 {
-        let m = self.combination.microbatches;
-        let in_flight = f64::from(depth.min(m) - 1);
+        let (m, kept) = (self.combination.microbatches, kept(self.combination.schedule, depth));
+        let in_flight = f64::from(kept.min(m) - 1);
         let before_backward = (rest - in_flight * forward).max(0.0);
-        match m > depth {
+        match m > kept {
             true => before_backward + (rest - in_flight * behind).max(0.0),
             false => before_backward,
         }
@@ -401,7 +428,13 @@ impl<'s> Program<'s> {
             StageTimes { backward: stage.backward - saved, ..stage.times() }
         };
         let times: Vec<StageTimes> = pipeline.stages.iter().map(times).collect();
-        iteration(self.combination.schedule, &times, self.combination.microbatches) + after(&pipeline.stages)
+        self.seconds(&times, &pipeline.stages)
+    }
+
+    /// Seconds of an iteration whose stages have these times.
+    fn seconds(&self, times: &[StageTimes], stages: &[Placed]) -> f64 {
+        let updates: Vec<f64> = stages.iter().map(|stage| stage.costs.update).collect();
+        updated(self.combination.schedule, times, &updates, self.combination.microbatches)
     }
 
     /// Rebuilds the plan of an entry from the entries of the bound `by`, and times it by its schedule.
@@ -449,18 +482,13 @@ impl<'s> Program<'s> {
                 None => 0.0,
             };
             let (forward, backward, weight) = (costs.forward + received, costs.backward + back, costs.weight);
-            let in_flight = if self.is_split() { depth } else { from }.min(m);
+            let in_flight = if self.is_split() { depth } else { from };
+            let in_flight = kept(self.combination.schedule, in_flight).min(m);
             stages.push(Placed { first, end, pool, in_flight, costs, forward, backward, weight });
         }
         let times: Vec<StageTimes> = stages.iter().map(Placed::times).collect();
-        let value = iteration(self.combination.schedule, &times, m) + after(&stages);
-        Some(Pipeline { value, chunks: 1, stages })
+        Some(Pipeline { value: self.seconds(&times, &stages), chunks: 1, stages })
     }
-}
-
-/// The longest time that a stage takes after its last microbatch.
-fn after(stages: &[Placed]) -> f64 {
-    stages.iter().map(|stage| stage.costs.update).fold(0.0, f64::max)
 }
 
 /// Maximum number of vectors of counts of a combination.

@@ -55,7 +55,7 @@ impl Space<'_> {
                     Some((work.as_ref()?.bound(combination, depth), Shape::Stages(depth..=depth)))
                 });
                 match combination.schedule {
-                    Schedule::ZeroBubble => bounds.collect(),
+                    schedule if schedule.is_split() => bounds.collect(),
                     _ => {
                         let least = bounds.map(|(bound, _)| bound).fold(f64::INFINITY, f64::min);
                         let given = combination.stages.map_or(1..=u32::MAX, |stages| stages..=stages);
@@ -233,6 +233,9 @@ impl WholeModel {
         // Of p stages, the one with the most work has at least 1 / p of all work.
         let slowest = (work / p).max(spread);
         let passes = match combination.schedule {
+            Schedule::ZeroBubbleTwice => {
+                return closed_form::zero_bubble_twice(work, slowest, update, stages, m);
+            }
             Schedule::ZeroBubble => {
                 closed_form::zero_bubble(work, least_share, stages, m).max(f64::from(m) * slowest)
             }
@@ -300,7 +303,7 @@ pub(crate) fn search(
     });
     let mut best = plain.best.clone().filter(|_| is_asked);
     if let Some((combination, pipeline)) = plain.best {
-        for schedule in [Schedule::Interleaved, Schedule::ZeroBubble] {
+        for schedule in [Schedule::Interleaved, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice] {
             if others.iter().any(|combination| combination.schedule == schedule) {
                 let stages = Some(pipeline.stages.len() as u32);
                 let hinted = Combination { schedule, stages, ..combination.clone() };

@@ -39,7 +39,7 @@ pub struct Request {
     pub global_batch: u64,
     /// Samples of a microbatch, if they are given.
     pub microbatch: Option<u32>,
-    /// Schedules of the microbatches: 1F1B, interleaved 1F1B and zero-bubble.
+    /// Schedules of the microbatches: 1F1B, interleaved 1F1B, zero-bubble and zero-bubble-2p.
     pub schedules: Vec<Schedule>,
     /// Stages per device under interleaved 1F1B, if the number is given.
     pub chunks: Option<u32>,
@@ -82,7 +82,10 @@ impl Problem {
             return range("the microbatch", microbatch.into(), "a divisor of the global batch");
         }
         let is_known = |schedule: &Schedule| {
-            matches!(schedule, Schedule::OneFOneB | Schedule::Interleaved | Schedule::ZeroBubble)
+            matches!(
+                schedule,
+                Schedule::OneFOneB | Schedule::Interleaved | Schedule::ZeroBubble | Schedule::ZeroBubbleTwice
+            )
         };
         if request.schedules.is_empty() || !request.schedules.iter().all(is_known) {
             return Err(ModelError::Schedules);
@@ -264,7 +267,7 @@ impl Problem {
             in_flight: stage.in_flight,
             seconds: stage.forward + stage.backward + stage.weight,
             forward_s: Some(stage.forward),
-            weight_s: (combination.schedule == Schedule::ZeroBubble).then_some(stage.weight),
+            weight_s: combination.schedule.is_split().then_some(stage.weight),
             update_s: Some(stage.costs.update),
             memory_bytes: stage.costs.memory,
             state_bytes: Some(stage.costs.state),

@@ -137,7 +137,7 @@ impl<'m> Space<'m> {
 
     pub(super) fn costs(&self, combination: &Combination, reach: Reach) -> Costs {
         let setting = Setting { runtime: self.runtime, reach, microbatches: combination.microbatches };
-        let is_split = combination.schedule == Schedule::ZeroBubble;
+        let is_split = combination.schedule.is_split();
         let on = |(kind, pool): (usize, &Pool)| {
             let mut costs = FxHashMap::default();
             for layer in &self.model.layers {

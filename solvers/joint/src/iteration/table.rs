@@ -1,6 +1,6 @@
 //! Costs of stages under given degrees, from the costs of their layers.
 
-use stagewright_core::document::{ContextExchange, JointPartsDocument, LinkDocument};
+use stagewright_core::document::{ContextExchange, JointPartsDocument, LinkDocument, Schedule};
 
 use super::collective::send;
 use super::model::Model;
@@ -92,10 +92,17 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// Microbatches in flight on stage `stage` of `depth`, with one stage per device and `microbatches` in a batch.
-    pub(crate) fn new(stage: u32, depth: u32, microbatches: u32) -> InFlight {
-        let in_flight = |stages: u32| f64::from(stages.min(microbatches));
+    pub(crate) fn new(schedule: Schedule, stage: u32, depth: u32, microbatches: u32) -> InFlight {
+        let in_flight = |stages: u32| f64::from(kept(schedule, stages).min(microbatches));
         InFlight { whole: in_flight(depth - stage), apart: in_flight(depth) }
     }
+}
+
+/// Forward passes of a stage up to its first backward pass, with one stage per device and `stages` stages from this one
+/// to the last, if there are as many microbatches. With the number of all stages, forward passes up to its first
+/// separate weight gradient.
+pub(super) fn kept(schedule: Schedule, stages: u32) -> u32 {
+    if schedule == Schedule::ZeroBubbleTwice { 2 * stages - 1 } else { stages }
 }
 
 /// Costs of a layer.

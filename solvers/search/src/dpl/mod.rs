@@ -61,6 +61,8 @@ pub fn unsupported_for_contiguous_dp(objective: &Objective) -> Option<&'static s
         Some("splits other than contiguous")
     } else if objective.rules().schedule == Schedule::Interleaved {
         Some("several stages on a device")
+    } else if objective.rules().schedule == Schedule::ZeroBubbleTwice {
+        Some("iterations that overlap")
     } else if objective.rules().schedule == Schedule::ZeroBubble && objective.rules().max_replicas > 1 {
         Some("replicated stages under zero-bubble")
     } else {

@@ -81,9 +81,13 @@ impl Solver for ExpertRule {
     }
 
     /// Every rule supports the makespan; latency, with calls assigned to the rule's split; and the throughput of any
-    /// split under schedules in which a device runs one stage.
+    /// split under schedules in which a device runs one stage and iterations do not overlap.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
-        (objective.rules().schedule == Schedule::Interleaved).then_some("several stages on a device")
+        match objective.rules().schedule {
+            Schedule::Interleaved => Some("several stages on a device"),
+            Schedule::ZeroBubbleTwice => Some("iterations that overlap"),
+            _ => None,
+        }
     }
 
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {

@@ -81,11 +81,11 @@ impl Settings {
     /// # Errors
     /// If Megatron Core has no settings for the plan (E014, E015, E023 to E025, E030 and E034).
     pub(super) fn new(plan: &Joint, runtime: &'static str) -> Result<Settings> {
-        if plan.schedule == Schedule::ZeroBubble {
+        if plan.schedule.is_split() {
             return Err(JointError::Schedule {
-                schedule: "zero-bubble",
+                schedule: plan.schedule.name(),
                 rule: "Megatron has only 1F1B and interleaved 1F1B",
-                help: "plan with --schedule 1f1b or interleaved, or export to torchtitan",
+                help: "plan with --schedule 1f1b or interleaved, or with zero-bubble and export to torchtitan",
             }
             .into());
         }
@@ -218,14 +218,16 @@ mod tests {
     #[test]
     fn zero_bubble_is_refused() {
         let mut bubble = plan(&["E 0", "1 H"]);
-        execution(&mut bubble).schedule = Schedule::ZeroBubble;
-        for target in ["megatron-lm", "megatron-bridge"] {
+        for (schedule, target) in [Schedule::ZeroBubble, Schedule::ZeroBubbleTwice]
+            .into_iter()
+            .flat_map(|schedule| ["megatron-lm", "megatron-bridge"].map(|target| (schedule, target)))
+        {
+            execution(&mut bubble).schedule = schedule;
             let (code, place, message) = refused(&bubble, target);
             assert_eq!((code, place.as_deref()), ("E030", Some("execution.schedule")));
-            assert_eq!(
-                message,
-                "the plan has the schedule zero-bubble, but Megatron has only 1F1B and interleaved 1F1B"
-            );
+            let name = schedule.name();
+            let why = "but Megatron has only 1F1B and interleaved 1F1B";
+            assert_eq!(message, format!("the plan has the schedule {name}, {why}"));
         }
     }
 

@@ -160,6 +160,14 @@ fn schedule(plan: &Joint) -> Result<&'static str> {
             )?;
             "InterleavedZeroBubble"
         }
+        Schedule::ZeroBubbleTwice => {
+            return Err(JointError::Schedule {
+                schedule: plan.schedule.name(),
+                rule: "PyTorch has 1F1B, interleaved 1F1B and zero-bubble",
+                help: "plan with --schedule 1f1b, interleaved or zero-bubble",
+            }
+            .into());
+        }
         _ => "1F1B",
     };
     match pytorch(plan.schedule, microbatches, plan.devices) {

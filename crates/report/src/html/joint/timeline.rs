@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use serde::Serialize;
-use stagewright_core::document::{JointExecutionDocument, JointStageDocument};
+use stagewright_core::document::{JointExecutionDocument, JointStageDocument, Schedule};
 use stagewright_core::schedule::{Pipeline, Run, ScheduleError, Stage, StageTimes, Task, Work};
 use stagewright_core::simulate::Span;
 
@@ -103,6 +103,7 @@ fn drawn(page: &JointPage, execution: &JointExecutionDocument) -> Result<Drawing
     let longest = updates.iter().copied().fold(0.0, f64::max);
     let mut scene_devices = Vec::new();
     let mut lanes = Vec::new();
+    let mut end = 0.0f64;
     let kinds: Vec<_> = stages.iter().filter_map(|stage| stage.kind.as_ref()).collect();
     let has_kinds = kinds.iter().any(|&kind| kind != kinds[0]);
     for (device, tasks) in run.tasks.iter().enumerate() {
@@ -111,13 +112,19 @@ fn drawn(page: &JointPage, execution: &JointExecutionDocument) -> Result<Drawing
         scene_devices.push(Device { name: format!("device {device}{of_kind}"), colour: None });
         let mut activities: Vec<Activity> =
             tasks.iter().map(|&(task, span)| activity(task, span, execution.microbatches)).collect();
-        let span = Span { start: run.seconds, end: run.seconds + updates[device] };
+        let start = match execution.schedule {
+            // A device updates its parameters without waiting for the others.
+            Schedule::ZeroBubbleTwice => tasks.last().map_or(0.0, |(_, span)| span.end),
+            _ => run.seconds,
+        };
+        let span = Span { start, end: start + updates[device] };
+        end = end.max(span.end);
         activities.push(Activity { span, operator: 0, pass: 2, batch: 0 });
         let (name, mixed) = ("runs".into(), Some(SEVERAL));
         lanes.push(Lane { device: Some(device as u32), name, activities, mixed });
     }
     let mut seconds = Figures::default();
-    let mut timeline = TimelineData::new(run.seconds + longest, lanes, &mut seconds)
+    let mut timeline = TimelineData::new(end, lanes, &mut seconds)
         .ok_or_else(|| "an iteration takes no time that can be drawn".to_owned())?;
     timeline.microbatches = Some(execution.microbatches);
     let lead = lead(execution, &run, longest, devices);

@@ -170,7 +170,7 @@ pub(super) fn check_schedule(
 /// The schedules that a plan may have: the schedules of the objective that joint plans support.
 pub(super) fn schedules(plan: &JointPlanDocument) -> Vec<Schedule> {
     let asked = &plan.objective.schedules;
-    [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble]
+    [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice]
         .into_iter()
         .filter(|schedule| asked.contains(schedule) || asked.is_empty() && *schedule == Schedule::OneFOneB)
         .collect()
@@ -184,5 +184,6 @@ fn name(schedule: Schedule) -> &'static str {
         Schedule::OneFOneB => "1f1b",
         Schedule::Interleaved => "interleaved",
         Schedule::ZeroBubble => "zero-bubble",
+        Schedule::ZeroBubbleTwice => "zero-bubble-2p",
     }
 }

@@ -2,7 +2,7 @@
 
 use stagewright_core::document::Schedule;
 
-use super::order::{Pass, Pipeline};
+use super::order::{self, Pass, Pipeline};
 use super::stage::Sums;
 
 /// Memory of a stage and of its device.
@@ -26,11 +26,10 @@ pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
             .iter()
             .enumerate()
             .map(|(stage, sums)| {
-                let in_flight = |count: usize| pipeline.microbatches.min(count);
-                let (held, all) = (in_flight(pipeline.devices - stage), in_flight(pipeline.devices));
+                let [held, all] = pipeline.in_flight(stage);
                 let [until_backward, until_weight] = sums.activations;
                 let activations = held as f64 * until_backward + all as f64 * until_weight;
-                let in_flight = if schedule == Schedule::ZeroBubble { all } else { held };
+                let in_flight = if order::has_weights_apart(schedule) { all } else { held };
                 let bytes = sums.state + activations + sums.workspace;
                 Memory { in_flight, activations, bytes, host: [sums.host + held as f64 * sums.on_host; 2] }
             })
@@ -112,6 +111,15 @@ mod tests {
         let found = memory(Schedule::ZeroBubble, 1, 5, &[[1.0, 4.0]; 3]);
         assert_eq!(found.iter().map(|stage| stage.in_flight).collect::<Vec<_>>(), [3, 3, 3]);
         assert_eq!(found.iter().map(|stage| stage.activations).collect::<Vec<_>>(), [15.0, 14.0, 13.0]);
+    }
+
+    #[test]
+    fn zero_bubble_2p_keeps_about_twice_as_many() {
+        let found = memory(Schedule::ZeroBubbleTwice, 1, 6, &[[1.0, 4.0]; 3]);
+        assert_eq!(found.iter().map(|stage| stage.in_flight).collect::<Vec<_>>(), [5, 5, 5]);
+        assert_eq!(found.iter().map(|stage| stage.activations).collect::<Vec<_>>(), [25.0, 23.0, 21.0]);
+        let few = memory(Schedule::ZeroBubbleTwice, 1, 2, &[[1.0, 4.0]; 3]);
+        assert_eq!(few.iter().map(|stage| stage.activations).collect::<Vec<_>>(), [10.0, 10.0, 9.0]);
     }
 
     #[test]

@@ -305,9 +305,8 @@ impl Plan<'_> {
         for (stage, sums) in sums.iter().enumerate() {
             updates[stage % self.pipeline.devices] += sums.update;
         }
-        let after = updates.into_iter().fold(0.0, f64::max);
         let besides = self.model.runtime.map_or(0.0, |runtime| runtime.iteration_s);
-        let value = schedule::seconds(&times, &self.pipeline) + after + besides;
+        let value = schedule::seconds(&times, &updates, &self.pipeline) + besides;
         Ok(Figures { value, stages: figures.collect(), is_bound_proven: false })
     }
 

@@ -10,11 +10,17 @@
 //! | 1F1B | 1 | p − 1 − i | not separate |
 //! | interleaved | ≥ 2 | 2 (p − 1 − i) + (v − 1) p | not separate |
 //! | zero-bubble | 1 | p − 1 − i | p − 1 |
+//! | zero-bubble-2p | 1 | 2 (p − 1 − i) | 2 (p − 1) |
 //!
 //! The k-th forward pass runs stage ⌊(k mod p v) / p⌋ of the device for microbatch p ⌊k / (p v)⌋ + k mod p. Backward
 //! passes and weight gradients take the stages from the last to the first (Narayanan et al., SC 2021).
 
 use stagewright_core::document::Schedule;
+
+/// Whether weight gradients run apart from the backward pass.
+pub(super) fn has_weights_apart(schedule: Schedule) -> bool {
+    schedule == Schedule::ZeroBubble || schedule == Schedule::ZeroBubbleTwice
+}
 
 /// A pass of a microbatch through a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,19 +61,25 @@ impl Pipeline {
 
     /// Number of kinds of passes that run separately.
     pub(super) fn sorts(&self) -> usize {
-        if self.schedule == Schedule::ZeroBubble { 3 } else { 2 }
+        if has_weights_apart(self.schedule) { 3 } else { 2 }
+    }
+
+    /// Number of microbatches in flight on a stage of a device without other stages: until the backward pass, and until
+    /// the weight gradients.
+    pub(super) fn in_flight(&self, stage: usize) -> [usize; 2] {
+        [Pass::Backward, Pass::Weight].map(|pass| self.microbatches.min(self.lag(pass, stage) + 1))
     }
 
     /// Delay of the passes of a kind behind the forward passes, in slots.
     fn lag(&self, pass: Pass, device: usize) -> usize {
         let behind = self.devices - 1 - device;
-        match pass {
-            Pass::Forward => 0,
-            Pass::Backward if self.schedule == Schedule::Interleaved => {
-                2 * behind + (self.chunks - 1) * self.devices
-            }
-            Pass::Backward => behind,
-            Pass::Weight => self.devices - 1,
+        match (pass, self.schedule) {
+            (Pass::Forward, _) => 0,
+            (Pass::Backward, Schedule::Interleaved) => 2 * behind + (self.chunks - 1) * self.devices,
+            (Pass::Backward, Schedule::ZeroBubbleTwice) => 2 * behind,
+            (Pass::Backward, _) => behind,
+            (Pass::Weight, Schedule::ZeroBubbleTwice) => 2 * (self.devices - 1),
+            (Pass::Weight, _) => self.devices - 1,
         }
     }
 
@@ -137,6 +149,15 @@ mod tests {
         assert_eq!(order_of(1), "F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3");
         assert_eq!(order_of(2), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
         assert_eq!(order(Schedule::ZeroBubble, [3, 1, 1], 1), "F0 B0 W0");
+    }
+
+    #[test]
+    fn zero_bubble_2p_doubles_both_lags() {
+        let order_of = |device| order(Schedule::ZeroBubbleTwice, [2, 1, 4], device);
+        assert_eq!(order_of(0), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+        assert_eq!(order_of(1), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+        assert_eq!(order(Schedule::ZeroBubbleTwice, [3, 1, 4], 1), "F0 F1 F2 B0 F3 B1 B2 W0 B3 W1 W2 W3");
+        assert_eq!(order(Schedule::ZeroBubbleTwice, [3, 1, 1], 0), "F0 B0 W0");
     }
 
     #[test]

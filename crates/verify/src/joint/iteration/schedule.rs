@@ -1,8 +1,15 @@
-//! The time of a schedule, by a simulation of its passes in the order of their dependencies.
+//! The time of a schedule and of the updates after it, by a simulation of its passes in the order of their dependencies.
 //!
 //! A forward pass waits for the forward pass of its microbatch on the previous stage, a backward pass for the backward
 //! pass on the next stage and for the forward pass on its own, a weight gradient for the backward pass on its own.
 //! Every device runs its passes in the order of [`Pipeline`].
+//!
+//! Devices update parameters when all of them have ended their passes. Under zero-bubble-2p, each device does so when it
+//! has ended its own, and begins the next iteration after that. If the passes and updates of all iterations are those of
+//! the first, each a period later, then no device does two things at once if the period is as long as each device takes
+//! from its first pass to the end of its update; the longest of these times is that of an iteration.
+
+use stagewright_core::document::Schedule;
 
 use super::order::{Pass, Pipeline};
 
@@ -14,6 +21,8 @@ pub(super) type Times = [f64; 3];
 struct Device {
     /// Finished passes of the device, by kind of pass.
     done: [usize; 3],
+    /// Start of the first pass.
+    begun: f64,
     /// End of the last finished pass.
     free: f64,
 }
@@ -25,9 +34,9 @@ struct Ends {
     backward: Vec<f64>,
 }
 
-/// Seconds until the last pass has ended; infinite if the passes wait for each other. `times` lists the times of the
-/// stages. O(passes).
-pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
+/// Seconds of an iteration; infinite if the passes wait for each other. `times` lists the times of the stages, `updates`
+/// the seconds of the updates of a device. O(passes).
+pub(super) fn seconds(times: &[Times], updates: &[f64], pipeline: &Pipeline) -> f64 {
     let mut devices = vec![Device::default(); pipeline.devices];
     let mut ends = vec![Ends::default(); times.len()];
     // A finished pass can let the neighbouring devices continue.
@@ -46,6 +55,9 @@ pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
             };
             let Some(ready) = ready else { break };
             let device = &mut devices[index];
+            if device.done == [0; 3] {
+                device.begun = ready;
+            }
             device.free = device.free.max(ready) + times[stage][task.pass as usize];
             device.done[task.pass as usize] += 1;
             match task.pass {
@@ -65,7 +77,12 @@ pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
     if !devices.iter().enumerate().all(is_done) {
         return f64::INFINITY;
     }
-    devices.iter().map(|device| device.free).fold(0.0, f64::max)
+    if pipeline.schedule == Schedule::ZeroBubbleTwice {
+        let of_device = |(device, update): (&Device, &f64)| device.free - device.begun + update;
+        return devices.iter().zip(updates).map(of_device).fold(0.0, f64::max);
+    }
+    let longest = |seconds: &mut dyn Iterator<Item = f64>| seconds.fold(0.0, f64::max);
+    longest(&mut devices.iter().map(|device| device.free)) + longest(&mut updates.iter().copied())
 }
 
 #[cfg(test)]
@@ -77,7 +94,7 @@ mod tests {
     /// Seconds of a pipeline with `chunks` stages per device.
     fn run(schedule: Schedule, times: &[Times], chunks: usize, microbatches: usize) -> f64 {
         let devices = times.len() / chunks;
-        seconds(times, &Pipeline { schedule, devices, chunks, microbatches })
+        seconds(times, &vec![0.0; devices], &Pipeline { schedule, devices, chunks, microbatches })
     }
 
     #[test]
@@ -134,5 +151,30 @@ mod tests {
         // Stage 0: F0 0–1, F1 1–2, B0 4–6, W0 6–7, F2 7–8, B1 8–10, W1 10–11, B2 13–15, W2 15–16; stage 1: F0 1–3, B0 3–4,
         // F1 4–6, B1 6–7, W0 7–10, F2 10–12, B2 12–13, W1 13–16, W2 16–19.
         assert_eq!(run(Schedule::ZeroBubble, &times, 1, 3), 19.0);
+    }
+
+    #[test]
+    fn equal_passes_under_zero_bubble_2p_leave_no_device_idle() {
+        for (stages, microbatches) in [(1, 3), (2, 3), (3, 5), (4, 7), (4, 9)] {
+            let times = vec![[1.0; 3]; stages];
+            assert_eq!(run(Schedule::ZeroBubbleTwice, &times, 1, microbatches), 3.0 * microbatches as f64);
+        }
+        // With fewer microbatches, the first device waits for its first backward pass.
+        assert_eq!(run(Schedule::ZeroBubbleTwice, &[[1.0; 3]; 3], 1, 2), 9.0);
+    }
+
+    #[test]
+    fn devices_under_zero_bubble_2p_update_without_waiting_for_each_other() {
+        let times = [[1.0, 3.0, 1.0], [2.0, 2.0, 2.0]];
+        // Stage 0: F0 0–1, F1 1–2, F2 2–3, B0 5–8, W0 8–9, B1 9–12, W1 12–13, B2 13–16, W2 16–17; stage 1: F0 1–3, B0 3–5,
+        // F1 5–7, B1 7–9, F2 9–11, B2 11–13, W0 13–15, W1 15–17, W2 17–19.
+        let with = |updates: [f64; 2]| {
+            let (schedule, devices) = (Schedule::ZeroBubbleTwice, 2);
+            seconds(&times, &updates, &Pipeline { schedule, devices, chunks: 1, microbatches: 3 })
+        };
+        assert_eq!(with([0.0, 0.0]), 18.0);
+        assert_eq!(with([1.0, 0.0]), 18.0);
+        assert_eq!(with([4.0, 0.0]), 21.0);
+        assert_eq!(with([4.0, 5.0]), 23.0);
     }
 }

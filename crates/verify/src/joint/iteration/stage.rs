@@ -2,13 +2,14 @@
 
 mod copies;
 
-use stagewright_core::document::{ContextExchange, JointExecutionDocument, RuntimeDocument, Schedule};
+use stagewright_core::document::{ContextExchange, JointExecutionDocument, RuntimeDocument};
 
 use super::collective::all_to_all;
 use super::configuration::Configuration;
 use super::devices::{Devices, Group};
 use super::host::Home;
 use super::model::{Divided, Layer};
+use super::order;
 use super::runtime::{self, Depth, PassParts};
 use super::schedule::Times;
 use super::sharding::Converted;
@@ -94,7 +95,7 @@ impl<'a> Stage<'a> {
             microbatch: f64::from(execution.microbatch) / samples / f64::from(execution.context.max(1)),
             microbatches: f64::from(execution.microbatches),
             depth,
-            has_weights_apart: execution.schedule == Schedule::ZeroBubble,
+            has_weights_apart: order::has_weights_apart(execution.schedule),
         }
     }
 

@@ -6,7 +6,7 @@
 //! are excluded, in these ways:
 //!
 //! - [`screen`] bounds them by the work of all layers, with the minimum time of every layer;
-//! - [`program`] lays out the stages of pipelines under 1F1B and zero-bubble from the last to the first, with the
+//! - [`program`] lays out the stages of pipelines under 1F1B and both zero-bubble schedules from the last to the first, with the
 //!   fastest configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and
 //!   drops states that can only end at or above the bound;
 //! - for interleaved pipelines, the work and memory of all layers are treated as a fluid over the devices ([`fluid`]).
@@ -324,11 +324,16 @@ impl<'a> Proof<'a> {
         execution: &JointExecutionDocument,
         effort: &mut Effort,
     ) -> Result<Vec<usize>, Exhausted> {
-        let is_zero_bubble = execution.schedule == Schedule::ZeroBubble;
         let mut left = Vec::new();
         let may_have = |&stages: &usize| self.space.may_have(stages) && self.layers.may_be_cut(stages);
         for stages in stages.filter(may_have) {
-            if screen.may_take_less(stages, execution.microbatches, is_zero_bubble, self.cutoff, effort)? {
+            if screen.may_take_less(
+                stages,
+                execution.microbatches,
+                execution.schedule,
+                self.cutoff,
+                effort,
+            )? {
                 left.push(stages);
             }
         }
@@ -382,17 +387,16 @@ impl<'a> Proof<'a> {
         execution: &JointExecutionDocument,
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
-        let is_zero_bubble = execution.schedule == Schedule::ZeroBubble;
         let (Some(&first), Some(&last)) = (stages.first(), stages.last()) else { return Ok(true) };
         let mut program = Program {
             layers: &self.layers,
             sides,
             microbatches: execution.microbatches,
-            is_zero_bubble,
+            schedule: execution.schedule,
             stages: [first, last],
             cutoff: self.cutoff,
         };
-        if !is_zero_bubble {
+        if execution.schedule == Schedule::OneFOneB {
             return program.excludes_all(effort);
         }
         // The memory of a stage depends on the total number of stages.

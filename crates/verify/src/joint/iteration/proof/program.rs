@@ -1,4 +1,4 @@
-//! Pipelines under 1F1B or zero-bubble, laid out stage by stage from the last.
+//! Pipelines under 1F1B, zero-bubble or zero-bubble-2p, laid out stage by stage from the last.
 //!
 //! A state consists of the first layer of the stages so far and the number of these stages on every kind, on which the
 //! activations in memory depend. It keeps three figures, each the minimum over all ways to reach the state: the seconds
@@ -17,12 +17,14 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
+use stagewright_core::document::Schedule;
 
 use super::configurations::{self, Group, Point};
 use super::layers::Layers;
 use super::place::{Place, Sums, Transfers};
 use super::schedule::{Ends, Fixed, Position};
 use super::{Effort, Exhausted};
+use crate::joint::iteration::order::Pipeline;
 
 /// Maximum numbers of states, stages and choices, limited by the memory that they take.
 const MOST_STATES: usize = 1 << 23;
@@ -43,8 +45,8 @@ pub(super) struct Program<'p> {
     pub(super) layers: &'p Layers<'p>,
     pub(super) sides: Vec<Side<'p>>,
     pub(super) microbatches: u32,
-    /// Whether weight gradients run separately; the number of stages is then fixed.
-    pub(super) is_zero_bubble: bool,
+    /// The schedule; the number of stages is fixed if weight gradients run separately.
+    pub(super) schedule: Schedule,
     /// Minimum and maximum number of stages.
     pub(super) stages: [usize; 2],
     pub(super) cutoff: f64,
@@ -188,9 +190,8 @@ impl Program<'_> {
         let (m, cutoff) = (f64::from(self.microbatches), self.cutoff);
         let width = self.layers.len() + 1;
         let in_flight = self.in_flight(row.from);
-        let position =
-            Position::new(self.microbatches, row.from, self.is_zero_bubble.then_some(self.stages[0]));
-        let first = if self.is_zero_bubble { &before.forward } else { &before.passes };
+        let position = Position::new(self.schedule, self.microbatches, row.from, self.stages[0]);
+        let added = |start: usize| position.added(before.forward[start], before.passes[start]);
         let mut states = vec![UNREACHED; width];
         for &(index, behind) in behind {
             let side = &self.sides[index];
@@ -208,7 +209,7 @@ impl Program<'_> {
                     workspace = workspace.max(sums.workspace[start]);
                     let (forward, both, state) = (part(&sums.forward), part(&sums.both), part(&sums.state));
                     // Further layers only take longer and need more memory.
-                    if m * (forward + both) + first[start] >= cutoff
+                    if m * (forward + both) + added(start) >= cutoff
                         || state + workspace > limit
                         || part(&sums.host) > host_limit
                         || workspace.is_infinite()
@@ -225,7 +226,7 @@ impl Program<'_> {
                     let next = |point: &Point| {
                         let point = Point { backward: point.backward + back, both: point.both + back };
                         self.extend(&position, behind, fixed, point, start)
-                            .filter(|next| next.ends.weight + before.forward[start] < cutoff)
+                            .filter(|next| next.ends.weight + added(start) < cutoff)
                             .filter(|next| next.ends.backward + before.passes[start] < cutoff)
                     };
                     let Some(least) = next(&fastest) else { continue };
@@ -248,7 +249,10 @@ impl Program<'_> {
     /// Microbatches that a stage keeps until the backward pass and until the weight gradients; `from` counts the stages
     /// from this one to the last.
     fn in_flight(&self, from: usize) -> [f64; 2] {
-        [from, self.stages[0]].map(|stages| f64::from(self.microbatches).min(stages as f64))
+        let [_, devices] = self.stages;
+        let microbatches = self.microbatches as usize;
+        let pipeline = Pipeline { schedule: self.schedule, devices, chunks: 1, microbatches };
+        pipeline.in_flight(devices - from).map(|count| count as f64)
     }
 
     /// The state after a stage is put before the stages of the state `behind`; `None` if no pipeline reaches it.
@@ -263,12 +267,13 @@ impl Program<'_> {
         let needs = position.needs(fixed, point, behind.passes);
         let passes = fixed.forward + point.backward;
         let mut ends = Ends {
-            weight: needs.weight.max(behind.ends.weight + fixed.forward),
+            weight: needs.weight.max(behind.ends.weight + position.added(fixed.forward, passes)),
             backward: needs.backward.max(behind.ends.backward + passes),
         };
         if start == 0 {
             // The first stage ends with a weight gradient.
-            ends.weight = ends.weight.max(behind.ends.backward + fixed.forward + point.both);
+            let update = position.update_of_first(fixed.update);
+            ends.weight = ends.weight.max(behind.ends.backward + fixed.forward + point.both + update);
         }
         let next = State { passes: behind.passes + passes, ends };
         next.is_reached().then_some(next)

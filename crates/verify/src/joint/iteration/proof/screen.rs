@@ -6,7 +6,8 @@
 //! Every layer is in some stage, so the sum is at least the sum over layers of the layer's least term over all stages.
 //! The weight of a stage is the share α of its kind, which is the reciprocal of the time of all layers on that kind,
 //! divided by C_j + ρ D_j, where ρ is a typical w / (f + b): then all stages of a balanced pipeline weigh the same. H
-//! is at most the sum of the products of both factors, each sorted in descending order.
+//! is at most the sum of the products of both factors, each sorted in descending order. Under zero-bubble-2p, A is not in
+//! the time of every stage, and T ≥ m (f + b + w) + u.
 //!
 //! *Interleaved stages.* With p devices of v chunks, let τ_r be the seconds of the two passes of a microbatch on stage
 //! r, L_i those on all stages of device i, and u_i those of its updates. Before the first forward pass of its chunk c,
@@ -19,6 +20,8 @@
 //! least if the last devices have as much work as that.
 //!
 //! *Transfers.* A pipeline of s stages has s − 1 boundaries, which take at least as long as the s − 1 cheapest ones.
+
+use stagewright_core::document::Schedule;
 
 use super::layers::Layers;
 use super::place::{Place, Priced, Transfers};
@@ -131,7 +134,7 @@ impl Screen {
         &self,
         stages: usize,
         microbatches: u32,
-        is_zero_bubble: bool,
+        schedule: Schedule,
         cutoff: f64,
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
@@ -143,17 +146,16 @@ impl Screen {
         let crossed = self.boundaries(stages);
         let passes = self.passes + crossed;
         effort.spend((stages * (1 + self.classes.len())) as u64)?;
-        let slopes: Vec<[f64; 2]> = (1..=stages)
-            .map(|from| Position::new(microbatches, from, is_zero_bubble.then_some(stages)).slope())
-            .collect();
-        let weight_of = |[both, apart]: [f64; 2]| {
+        let slopes: Vec<[f64; 3]> =
+            (1..=stages).map(|from| Position::new(schedule, microbatches, from, stages).slope()).collect();
+        let weight_of = |[_, both, apart]: [f64; 3]| {
             let typical = both + self.ratio * apart;
             if typical > 0.0 { 1.0 / typical } else { 1.0 }
         };
         let mut weights: Vec<f64> = slopes.iter().map(|&slope| weight_of(slope)).collect();
         let term = |[passes, weight, update]: [f64; 3]| {
             let of_stage =
-                |(&[both, apart], &by): (&[f64; 2], &f64)| by * (both * passes + apart * weight + update);
+                |(&[_, both, apart], &by): (&[f64; 3], &f64)| by * (both * passes + apart * weight + update);
             slopes.iter().zip(&weights).map(of_stage).fold(f64::INFINITY, f64::min)
         };
         let mut sum: f64 = self
@@ -166,7 +168,9 @@ impl Screen {
         sum += term([self.shares.last().copied().unwrap_or(0.0) * crossed, 0.0, 0.0]);
         weights.sort_by(|left, right| right.total_cmp(left));
         let capacity: f64 = self.shares.iter().zip(&weights).map(|(share, weight)| share * weight).sum();
-        Ok(passes + sum / capacity < cutoff)
+        // The same for all stages.
+        let whole = slopes.first().map_or(0.0, |&[whole, ..]| whole);
+        Ok(whole * passes + sum / capacity < cutoff)
     }
 
     /// Whether an interleaved pipeline of `devices` devices with `chunks` stages each can take less than `cutoff`.

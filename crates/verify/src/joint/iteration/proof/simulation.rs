@@ -3,6 +3,9 @@
 //! The schedule takes no less if a pass takes longer. So it takes at least as long as with the fastest configurations that
 //! fit into the memory of each stage, each pass by itself: with a single configuration, this is its time. On a device with
 //! several stages, a stage has the memory that the states of the others leave.
+//!
+//! Zero-bubble-2p may take less if a pass takes longer, since a device that begins later may end as before. Its schedule is
+//! run only if every layer has a single configuration, since then the times are those of the one plan.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +15,7 @@ use super::configurations::{self, Group};
 use super::layers::Layers;
 use super::place::{Place, Priced, Transfers};
 use super::{Effort, Exhausted};
-use crate::joint::iteration::order::Pipeline;
+use crate::joint::iteration::order::{self, Pipeline};
 use crate::joint::iteration::schedule::{self, Times};
 use crate::joint::iteration::stage::Sums;
 use crate::joint::iteration::{MOST_PASSES, memory};
@@ -67,12 +70,16 @@ pub(super) fn excludes(
     if hosts.iter().any(|&bytes| bytes > place.host_limit) {
         return Ok(true);
     }
-    let is_apart = pipeline.schedule == Schedule::ZeroBubble;
+    let mut priced = stages.iter().flatten().map(|(_, priced)| priced);
+    if pipeline.schedule == Schedule::ZeroBubbleTwice && priced.any(|priced| priced.settings.len() > 1) {
+        return Ok(false);
+    }
+    let is_apart = order::has_weights_apart(pipeline.schedule);
     let mut times: Vec<Times> = Vec::with_capacity(stages.len());
     for (stage, (classes, ends)) in stages.iter().zip(cut.windows(2)).enumerate() {
         let in_flight = match pipeline.schedule {
             Schedule::Interleaved => [memory[stage].in_flight; 2],
-            _ => [pipeline.devices - stage, pipeline.devices].map(|stages| pipeline.microbatches.min(stages)),
+            _ => pipeline.in_flight(stage),
         };
         let room = place.limit - states[stage % pipeline.devices];
         let groups: Vec<Group> =
@@ -85,8 +92,7 @@ pub(super) fn excludes(
         let forward: f64 = classes.iter().map(|&(count, priced)| count as f64 * priced.forward).sum();
         times.push([forward + transfers[ends[0]][0], backward + transfers[ends[1]][1], weight]);
     }
-    let after = updates.into_iter().fold(0.0, f64::max);
-    Ok(schedule::seconds(&times, pipeline) + after >= cutoff)
+    Ok(schedule::seconds(&times, &updates, pipeline) >= cutoff)
 }
 
 /// Figures of a stage, each with the configurations that need least memory.

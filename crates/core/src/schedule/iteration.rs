@@ -100,7 +100,7 @@ fn slots(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> Vec<[f
     let lags: Vec<[u64; 3]> = (0..count).map(|stage| lags(schedule, stage, count).map(u64::from)).collect();
     let last = lags.first().map_or(0, |&[_, _, weight]| weight);
     let mut spans = vec![[0.0f64; 2]; stages.len()];
-    // Ends by the parity of the microbatch: no stage is three slots behind the next.
+    // Ends by the parity of the microbatch: when a stage runs B of one, the next has ended at most B of the one after it.
     let mut ended = vec![[0.0f64; 2]; stages.len() + 1];
     let due = |slot: u64, lag: u64| slot.checked_sub(lag).filter(|&found| found < microbatches.into());
     for slot in 0..u64::from(microbatches) + last {

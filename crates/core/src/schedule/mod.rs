@@ -26,7 +26,8 @@
 //!
 //! The *bubble* is the idle share of the devices' time during an iteration: 1 − (total busy time) / (devices ·
 //! iteration). For equal stages it is (p − 1) / (m + p − 1) under GPipe and 1F1B, (p − 1) / (v m + p − 1) under
-//! interleaved 1F1B, and 0 under zero-bubble-2p with equal passes and m ≥ 2 p − 1. (The paper on interleaved 1F1B divides the idle time by the busy time instead: (p − 1) / (v m).)
+//! interleaved 1F1B, and 0 under zero-bubble-2p if F, B and W take the same time and m ≥ 2 p − 1. (The paper on
+//! interleaved 1F1B divides the idle time by the busy time instead: (p − 1) / (v m).)
 //!
 //! # Two implementations
 //!

@@ -171,7 +171,7 @@ mod tests {
         }
         const WHOLE: Made = whole;
         const PIPED: Made = |_| piped(0);
-        let features: [(&str, Made, Made); 30] = [
+        let features: [(&str, Made, Made); 31] = [
             ("stages", WHOLE, |_| piped(0)),
             ("stages with different numbers of layers", PIPED, |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
             (

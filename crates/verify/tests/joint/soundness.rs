@@ -107,7 +107,9 @@ impl Case {
             only => vec![all[only]],
         };
         if besides == Besides::Cut {
-            plan.objective.parallel.remove(&Parallelism::Recompute);
+            if draws.below(2) == 0 {
+                plan.objective.parallel.remove(&Parallelism::Recompute);
+            }
             let first = 1 + draws.below(layers as u64 - 1) as u32;
             let rest = layers as u32 - first;
             plan.objective.cut = Some(match draws.below(3) {

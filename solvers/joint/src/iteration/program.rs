@@ -40,7 +40,7 @@
 //! with f_s, with b_s + w_s and with R_s, and the least of each gives a bound: recomputation only makes b_s and b_s + w_s
 //! larger. The bound of the chain is that of the first stage, which begins first: its last backward pass follows those of
 //! all other stages. min(m, 2 s + 1) weight gradients may be left when the last microbatch leaves s, and only the update of
-//! the first stage follows. The time itself does not grow with all passes: a stage that begins later may end no later.
+//! the first stage follows.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -420,12 +420,28 @@ impl<'s> Program<'s> {
 
     /// A lower bound on all configurations of a plan, if no other plan has its stages and kinds; otherwise 0.
     fn least(&self, pipeline: &Pipeline) -> f64 {
-        if self.space.cut.is_none() || self.only.is_none() || self.is_split() {
+        if self.space.cut.is_none() || self.only.is_none() {
             return 0.0;
         }
+        // No schedule takes less if a pass takes longer.
         let times = |stage: &Placed| {
-            let saved = stage.costs.backward - stage.costs.least_behind;
-            StageTimes { backward: stage.backward - saved, ..stage.times() }
+            let StageCosts { backward, least_behind, .. } = stage.costs;
+            if !self.is_split() {
+                return StageTimes { backward: stage.backward - (backward - least_behind), ..stage.times() };
+            }
+            let least = |figure: fn(&Configuration) -> f64| -> f64 {
+                let layers = self.layers(stage.pool, stage.first, stage.end);
+                let of_layer = |layer: &LayerCosts| {
+                    layer.configurations.iter().map(figure).fold(f64::INFINITY, f64::min)
+                };
+                layers.map(of_layer).sum()
+            };
+            let saved = backward - least(|configuration| configuration.backward);
+            StageTimes {
+                backward: stage.backward - saved,
+                weight: least(|configuration| configuration.weight),
+                ..stage.times()
+            }
         };
         let times: Vec<StageTimes> = pipeline.stages.iter().map(times).collect();
         self.seconds(&times, &pipeline.stages)

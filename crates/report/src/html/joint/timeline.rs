@@ -169,9 +169,16 @@ fn lead(execution: &JointExecutionDocument, run: &Run, update: f64, devices: usi
         1 => String::new(),
         _ => format!(", of which a device is idle for {} on average", units::percent(run.bubble)),
     };
+    let (passes, then) = match execution.schedule {
+        Schedule::ZeroBubbleTwice => (
+            " on a device, from its first pass to its last",
+            "the synchronisation of gradients and the update of a device follow without waiting for the others and take up to",
+        ),
+        _ => ("", "the synchronisation of gradients and the update after them,"),
+    };
     format!(
-        "One iteration under {schedule}: {microbatches} {}{idle}; the synchronisation of gradients and the update after \
-         them, {}. A row is a device of the pipeline, a tensor-parallel group of one copy.",
+        "One iteration under {schedule}: {microbatches} {}{passes}{idle}; {then} {}. A row is a device of the pipeline, a \
+         tensor-parallel group of one copy.",
         units::seconds(run.seconds),
         units::seconds(update)
     )

@@ -2,12 +2,12 @@
 //! not given are at most 64, as `docs/joint.md` says.
 //!
 //! [`space`] lists the combinations of microbatch, degrees of data, context and expert parallelism, stage of ZeRO, groups of
-//! shards, states on the device or the host, and schedule, and the degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
-//! are excluded, in these ways:
+//! shards, states on the device or the host, and schedule, and the degrees of tensor parallelism of every kind of devices.
+//! For each of them, pipelines on one kind and pipelines on several are excluded, in these ways:
 //!
 //! - [`screen`] bounds them by the work of all layers, with the minimum time of every layer;
-//! - [`program`] lays out the stages of pipelines under 1F1B and both zero-bubble schedules from the last to the first, with the
-//!   fastest configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and
+//! - [`program`] lays out the stages of pipelines under 1F1B and both zero-bubble schedules from the last to the first, with
+//!   the fastest configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and
 //!   drops states that can only end at or above the bound;
 //! - for interleaved pipelines, the work and memory of all layers are treated as a fluid over the devices ([`fluid`]).
 //!

@@ -1,10 +1,10 @@
 //! Minimum time of pipelines whose stages run 1F1B, zero-bubble or zero-bubble-2p, from the time around one stage.
 //!
 //! For a stage of a pipeline of p stages and m microbatches, let j be the number of stages from it to the last, i = p −
-//! j the number of stages before it, and f, b and w the seconds of its passes. The stage runs j' = min(j, m) forward
-//! passes before its first backward pass, and j' − 1 backward passes between its last forward and its last backward
-//! pass; the seconds of the two passes through the stages behind it sum up to at least R. Under zero-bubble-2p, 2 j − 1
-//! replaces j in all of this. Then:
+//! j the number of stages before it, and f, b and w the seconds of its passes. Its backward passes are h − 1 slots behind
+//! its forward passes: h = j, but h = 2 j − 1 under zero-bubble-2p. The stage runs j' = min(h, m) forward passes before its
+//! first backward pass, and j' − 1 backward passes between its last forward and its last backward pass; the seconds of
+//! the two passes through the stages behind it sum up to at least R. Then:
 //!
 //! - Between the end of its first forward pass and the start of its first backward pass, R seconds pass, in which it runs
 //!   no more than j' − 1 forward passes. So it is idle for [R − (j' − 1) f]⁺.
@@ -12,7 +12,7 @@
 //!   more than j' − 1 backward passes, and under both zero-bubble schedules q weight gradients. So it is idle for
 //!   [R − (j' − 1) b − q w]⁺.
 //!
-//! If m > j, the first interval ends before the second begins, and the two idle times add up; otherwise the larger
+//! If m > h, the first interval ends before the second begins, and the two idle times add up; otherwise the larger
 //! counts. Before its first forward pass, the first microbatch passes through the stages before it; the rest depends on
 //! the schedule.
 //!
@@ -33,10 +33,9 @@
 //!   2 (p − 1) slots late. The time from the first pass of the first stage to its last is at least that, and includes the
 //!   first forward pass on its way to the stage, and the last backward pass on its way back.
 //!
-//! The update of some stage follows, under zero-bubble-2p that of the same stage, which is the first one for the time to the
-//! last backward pass. All of these terms increase with f, since
-//! j' − 1 < m, with b, and with b + w for fixed b, so lower bounds on f, on b and on b + w give a lower bound on the
-//! iteration. The time of zero-bubble-2p itself does not increase with each of them.
+//! An update follows: of any stage under 1F1B and zero-bubble; under zero-bubble-2p of the stage itself, and of the first
+//! stage after its last backward pass. All of these terms increase with f, since j' − 1 < m, with b, and with b + w for
+//! fixed b, so lower bounds on f, on b and on b + w give a lower bound on the iteration.
 
 use stagewright_core::document::Schedule;
 

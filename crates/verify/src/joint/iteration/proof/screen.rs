@@ -144,6 +144,9 @@ impl Screen {
             return Ok(false);
         }
         let crossed = self.boundaries(stages);
+        if crossed == f64::INFINITY {
+            return Ok(false);
+        }
         let passes = self.passes + crossed;
         effort.spend((stages * (1 + self.classes.len())) as u64)?;
         let slopes: Vec<[f64; 3]> =

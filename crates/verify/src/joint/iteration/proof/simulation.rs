@@ -1,11 +1,9 @@
 //! The time of a pipeline of the given cut on one kind, with minimum times of its stages.
 //!
-//! The schedule takes no less if a pass takes longer. So it takes at least as long as with the fastest configurations that
+//! The schedule takes no less if a pass takes longer: under zero-bubble-2p, too, since a device begins later by as much as a
+//! forward pass before it takes longer, and ends later by at least that. So it takes at least as long as with the fastest configurations that
 //! fit into the memory of each stage, each pass by itself: with a single configuration, this is its time. On a device with
 //! several stages, a stage has the memory that the states of the others leave.
-//!
-//! Zero-bubble-2p may take less if a pass takes longer, since a device that begins later may end as before. Its schedule is
-//! run only if every layer has a single configuration, since then the times are those of the one plan.
 
 use std::collections::BTreeMap;
 
@@ -69,10 +67,6 @@ pub(super) fn excludes(
     }
     if hosts.iter().any(|&bytes| bytes > place.host_limit) {
         return Ok(true);
-    }
-    let mut priced = stages.iter().flatten().map(|(_, priced)| priced);
-    if pipeline.schedule == Schedule::ZeroBubbleTwice && priced.any(|priced| priced.settings.len() > 1) {
-        return Ok(false);
     }
     let is_apart = order::has_weights_apart(pipeline.schedule);
     let mut times: Vec<Times> = Vec::with_capacity(stages.len());

@@ -1,11 +1,8 @@
 //! The host's memory: states of the optimizer, with updates there (Ren et al., "ZeRO-Offload", 2021), and activations.
 
 use stagewright_core::document::{JointExecutionDocument, KindDocument, RamDocument};
-use stagewright_core::tolerance;
 
 use super::devices::Devices;
-use super::memory::Memory;
-use super::order::Pipeline;
 use crate::error::CheckError;
 use crate::joint::JointViolation;
 use crate::read::{Cluster, amount, rate};
@@ -67,22 +64,4 @@ pub(super) fn of_stages(
         }
     }
     homes
-}
-
-/// Reports devices whose share of the host's memory is less than all their stages have there.
-pub(super) fn check_memory(
-    devices: &[Devices],
-    memory: &[Memory],
-    pipeline: &Pipeline,
-    violations: &mut Vec<JointViolation>,
-) {
-    // Each device of the pipeline runs exactly one of the first stages.
-    for (stage, (devices, memory)) in devices.iter().zip(memory).enumerate().take(pipeline.devices) {
-        let [_, bytes] = memory.host;
-        if let Some(limit) = devices.kind.document.ram.and_then(|ram| ram.memory_bytes)
-            && !tolerance::fits(bytes, limit)
-        {
-            violations.push(JointViolation::HostMemory { stage, bytes, limit });
-        }
-    }
 }

@@ -1,9 +1,12 @@
 //! Memory of the devices of a pipeline, summed over their stages.
 
 use stagewright_core::document::Schedule;
+use stagewright_core::tolerance;
 
+use super::devices::Devices;
 use super::order::{self, Pass, Pipeline};
 use super::stage::Sums;
+use crate::joint::JointViolation;
 
 /// Memory of a stage and of its device.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,6 +83,24 @@ fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
         }
     }
     memory
+}
+
+/// Reports devices whose share of the host's memory is less than all their stages have there.
+pub(super) fn check_hosts(
+    devices: &[Devices],
+    memory: &[Memory],
+    pipeline: &Pipeline,
+    violations: &mut Vec<JointViolation>,
+) {
+    // Each device of the pipeline runs exactly one of the first stages.
+    for (stage, (devices, memory)) in devices.iter().zip(memory).enumerate().take(pipeline.devices) {
+        let [_, bytes] = memory.host;
+        if let Some(limit) = devices.kind.document.ram.and_then(|ram| ram.memory_bytes)
+            && !tolerance::fits(bytes, limit)
+        {
+            violations.push(JointViolation::HostMemory { stage, bytes, limit });
+        }
+    }
 }
 
 #[cfg(test)]

@@ -286,7 +286,7 @@ impl Plan<'_> {
                 violations.push(JointViolation::Memory { stage, bytes: memory.bytes, limit });
             }
         }
-        host::check_memory(self.devices, &memory, &self.pipeline, violations);
+        memory::check_hosts(self.devices, &memory, &self.pipeline, violations);
         let stages = sums.iter().zip(&memory).zip(self.has_activations_on_host);
         let figures = stages.map(|((sums, memory), &has_activations_on_host)| JointStageFigures {
             in_flight: memory.in_flight as u64,

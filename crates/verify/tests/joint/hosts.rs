@@ -199,7 +199,10 @@ fn a_kind_of_a_stage_must_state_its_host() {
     let mut plan = far();
     plan["stages"][1]["kind"] = json!("other");
     let report = check(graph(), cluster, plan).expect("documents");
-    assert_eq!(texts(&report), ["stage 1 has states on the host, but kind \"other\" states no ram"]);
+    assert_eq!(
+        texts(&report),
+        ["stage 1 has states or activations on the host, but kind \"other\" states no ram"]
+    );
     assert_eq!(kinds(&report), ["ram"]);
     assert!(report.violations[0].breaks_feasibility());
 }
@@ -393,7 +396,7 @@ fn activations_on_a_host_need_one_with_room() {
     assert_eq!(broken(Value::Null, free.clone()), ["ram"]);
     let mut small = ram.clone();
     small["memory_bytes"] = json!(27.0);
-    assert_eq!(broken(small, free), ["host_memory"]);
+    assert_eq!(broken(small, free), ["host-memory"]);
     for parallel in [
         json!({"pp": null, "recompute": null}),
         json!({"pp": null, "recompute": null, "offload": 0}),

@@ -329,8 +329,10 @@ fn bounds_are_sound(draws: &mut Draws, besides: Besides) {
             assert_eq!(case.verdict(&plan, factor * best), JointVerdict::NotVerified, "{cases}");
         }
         let is_tight = case.verdict(&plan, best) == JointVerdict::Verified;
-        // On one kind, each combination has a single plan of a cut.
-        assert!(is_tight || besides != Besides::Cut || case.cluster.kinds.len() > 1, "{cases}");
+        // On one kind, each combination has a single plan of a cut, if layers have a single configuration.
+        let may_recompute = case.plan.objective.parallel.contains_key(&Parallelism::Recompute);
+        let has_many = may_recompute || case.cluster.kinds.len() > 1;
+        assert!(is_tight || besides != Besides::Cut || has_many, "{cases}");
         tight += usize::from(is_tight);
         near += usize::from(case.verdict(&plan, 0.8 * best) == JointVerdict::Verified);
         let may_choose = case.plan.objective.parallel.get(&Parallelism::Offload) == Some(&None);

@@ -65,10 +65,18 @@ fn cluster(graph: &GraphDocument, text: &str) -> ClusterDocument {
     cluster
 }
 
-/// Requests all kinds of parallelism under 1F1B, with the given degrees fixed.
+/// Requests tensor, data, pipeline and expert parallelism, ZeRO and recomputation under 1F1B, with the given degrees fixed.
 fn request(given: &[(Parallelism, u32)], global_batch: u64) -> Request {
+    let all = [
+        Parallelism::Tp,
+        Parallelism::Dp,
+        Parallelism::Pp,
+        Parallelism::Ep,
+        Parallelism::Zero,
+        Parallelism::Recompute,
+    ];
     let mut parallel: BTreeMap<Parallelism, Option<u32>> =
-        Parallelism::ALL.into_iter().map(|parallelism| (parallelism, None)).collect();
+        all.into_iter().map(|parallelism| (parallelism, None)).collect();
     parallel.extend(given.iter().map(|&(parallelism, degree)| (parallelism, Some(degree))));
     Request {
         parallel,

@@ -175,39 +175,41 @@ pub(crate) fn stage(layers: &[&LayerCosts], room: Room, in_flight: InFlight) -> 
     }
     let left = Room { device: room.device - state, host: f64::INFINITY };
     let (chosen, is_fastest) = choose(layers, left, in_flight, 0.0)?;
-    let pick = |chosen: &[usize]| -> Vec<Configuration> {
-        layers.iter().zip(chosen).map(|(layer, &choice)| layer.configurations[choice]).collect()
+    let pick = |chosen: &[usize], figure: &dyn Fn(&Configuration) -> f64| -> f64 {
+        layers.iter().zip(chosen).map(|(layer, &choice)| figure(&layer.configurations[choice])).sum()
     };
-    let on_host = |picked: &[Configuration]| {
-        states_on_host + picked.iter().map(|configuration| configuration.held_on_host(in_flight)).sum::<f64>()
+    let on_host = |chosen: &[usize]| {
+        states_on_host + pick(chosen, &|configuration| configuration.held_on_host(in_flight))
     };
-    let mut picked = pick(&chosen);
+    let seconds = pick(&chosen, &Configuration::behind);
     let least_behind = match is_fastest {
-        true => picked.iter().map(Configuration::behind).sum(),
+        true => seconds,
         false => layers.iter().map(|layer| layer.configurations[0].behind()).sum(),
     };
-    if on_host(&picked) > room.host {
+    let mut chosen = chosen;
+    let mut host = on_host(&chosen);
+    if host > room.host {
         let left = Room { host: room.host - states_on_host, ..left };
-        let seconds: f64 = picked.iter().map(Configuration::behind).sum();
         let prices = HOST_PRICES.into_iter().map(|share| share * seconds / left.host).chain([f64::INFINITY]);
-        let mut within = prices.filter_map(|price| Some(pick(&choose(layers, left, in_flight, price)?.0)));
-        if let Some(found) = within.find(|picked| on_host(picked) <= room.host) {
-            picked = found;
+        let mut within = prices.filter_map(|price| Some(choose(layers, left, in_flight, price)?.0));
+        if let Some(found) = within.find(|chosen| on_host(chosen) <= room.host) {
+            (host, chosen) = (on_host(&found), found);
         }
     }
-    let activations: f64 = picked.iter().map(|configuration| configuration.held(in_flight)).sum();
-    let workspace = picked.iter().map(|configuration| configuration.workspace).fold(0.0, f64::max);
+    let picked = || layers.iter().zip(&chosen).map(|(layer, &choice)| &layer.configurations[choice]);
+    let activations = pick(&chosen, &|configuration| configuration.held(in_flight));
+    let workspace = picked().map(|configuration| configuration.workspace).fold(0.0, f64::max);
     Some(StageCosts {
         forward: layers.iter().map(|layer| layer.forward).sum(),
-        backward: picked.iter().map(|configuration| configuration.backward).sum(),
-        weight: picked.iter().map(|configuration| configuration.weight).sum(),
+        backward: picked().map(|configuration| configuration.backward).sum(),
+        weight: picked().map(|configuration| configuration.weight).sum(),
         least_behind,
         update: layers.iter().fold(0.0, |sum, layer| sum + layer.update),
         state,
-        host: on_host(&picked),
+        host,
         activations,
         memory: state + activations + workspace,
-        configurations: picked.iter().map(|configuration| configuration.index).collect(),
+        configurations: picked().map(|configuration| configuration.index).collect(),
     })
 }
 
@@ -267,12 +269,14 @@ fn alike(layers: &[&LayerCosts], first: &LayerCosts, room: Room, in_flight: InFl
     let other_workspace = others().map(|configuration| configuration.workspace).fold(0.0, f64::max);
     let configurations = &first.configurations;
     // Of every configuration, the bytes on the device and on the host, and the seconds.
-    let figures = configurations.iter().map(|configuration| {
-        [configuration.held(in_flight), configuration.held_on_host(in_flight), configuration.behind()]
-    });
-    let figures: Vec<[f64; 3]> = figures.collect();
+    let mut figures = [[0.0; 3]; CONFIGURATIONS.len()];
+    for (figures, configuration) in figures.iter_mut().zip(configurations) {
+        *figures =
+            [configuration.held(in_flight), configuration.held_on_host(in_flight), configuration.behind()];
+    }
+    let kinds = configurations.len();
     let sum = |counts: &Counts, figure: usize| -> f64 {
-        figures.iter().zip(counts).map(|(figures, &count)| count as f64 * figures[figure]).sum()
+        (0..kinds).map(|position| counts[position] as f64 * figures[position][figure]).sum()
     };
     let saved = figures[0][0] - figures[1][0];
     let mut best: Option<(f64, Counts)> = None;
@@ -283,6 +287,10 @@ fn alike(layers: &[&LayerCosts], first: &LayerCosts, room: Room, in_flight: InFl
         let of_later: usize = later.iter().sum();
         let with_first = sum(&later, 2) + (count - of_later) as f64 * figures[0][2];
         let may_be_better = best.is_none_or(|best| with_first < best.0);
+        if !may_be_better && kinds > 2 {
+            // More layers with the third configuration take no less.
+            later[2] += count - of_later;
+        }
         for has_second in [false, true] {
             if !may_be_better || has_second && saved <= 0.0 {
                 continue;
@@ -291,7 +299,7 @@ fn alike(layers: &[&LayerCosts], first: &LayerCosts, room: Room, in_flight: InFl
             counts[0] = count - of_later;
             let is_used =
                 |position: usize| position == 0 || counts[position] > 0 || has_second && position == 1;
-            let workspace = (0..figures.len())
+            let workspace = (0..kinds)
                 .filter(|&position| is_used(position))
                 .map(|position| configurations[position].workspace)
                 .fold(other_workspace, f64::max);
@@ -313,7 +321,7 @@ fn alike(layers: &[&LayerCosts], first: &LayerCosts, room: Room, in_flight: InFl
                 best = Some((seconds, counts));
             }
         }
-        if !advance(&mut later[2..figures.len()], count) {
+        if !advance(&mut later[2..kinds], count) {
             break;
         }
     }

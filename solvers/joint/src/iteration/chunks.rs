@@ -55,7 +55,8 @@ impl<'s> Chunks<'s> {
     }
 
     /// Positions of configurations that fit, for every layer: those at the lowest price of memory, and faster ones that
-    /// still fit. If their activations exceed the host's memory, those without any there, and faster ones. `None` if no choice is found.
+    /// still fit. If their activations exceed the host's memory, those without any there, and faster ones. `None` if no
+    /// choice is found.
     pub(super) fn choose(&self) -> Option<Vec<usize>> {
         let chosen = self.within(f64::INFINITY)?;
         match self.used(&chosen)[1] <= self.room.host {

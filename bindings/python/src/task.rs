@@ -13,6 +13,7 @@ use stagewright::code::{U001, U002, X001};
 use stagewright::core::code::Code;
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::solver::{Observer, Silent};
+use stagewright::core::stop::Stop;
 use stagewright::costs::{Unmeasured, import};
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
@@ -21,7 +22,7 @@ use stagewright::reading::{ModelOptions, Place};
 use stagewright::report::convergence::Convergence;
 use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
-    self, Answer, Contest, Explaining, Kind, ObjectiveOptions, PlanFile, Request, SelectionOptions,
+    self, Answer, Contest, Explaining, Kind, Measurements, ObjectiveOptions, PlanFile, Request, SelectionOptions,
     ServingOptions, Session, SolverChoice, check_names,
 };
 use stagewright::{Options, reading};
@@ -230,6 +231,12 @@ fn unless_interrupted<T: Send + 'static>(
     }
 }
 
+/// Reads measurements for a plan of a kind.
+fn measurements(kind: Kind, path: &Path) -> Result<Measurements, Failure> {
+    let Input { label, bytes } = files::read(path)?;
+    Measurements::read(kind, &label, &bytes)
+}
+
 #[pymethods]
 impl Task {
     #[new]
@@ -299,18 +306,35 @@ impl Task {
     }
 
     /// Explains a plan. Returns the explanation as the JSON that the program's `explain --json` prints.
-    fn explain(&self, py: Python<'_>, plan: String, limits: &str) -> Result<String> {
+    fn explain(
+        &self,
+        py: Python<'_>,
+        plan: String,
+        measured: Option<PathBuf>,
+        limits: &str,
+    ) -> Result<String> {
         let options = arguments::<Limits>(limits)?.options(self.kind)?;
-        let asked = self.asked.clone();
-        let kind = self.kind;
+        let (asked, kind) = (self.asked.clone(), self.kind);
         let explained = unless_interrupted(py, move |interrupt| {
             let file = PlanFile::read(kind, "plan", plan.as_bytes())?;
             let (task, _) = tasks::read(kind, asked.planned(&file)?, Some(&file))?;
             let plan = task.plan(file)?;
-            let how_far = Explaining { what_if: true, costs_off: 0.1, measured: None };
+            let measured = measured.map(|path| measurements(kind, &path)).transpose()?;
+            let how_far = Explaining { what_if: true, costs_off: 0.1, measured: measured.as_ref() };
             within(options.interrupt(interrupt), |session| task.explain(plan, "plan", how_far, session))
         })?;
         Ok(explained?.0.json().to_owned())
+    }
+
+    /// Fits the runtime of a plan to a log. Returns what the program's `explain --calibrate` writes.
+    fn calibrated(&self, py: Python<'_>, plan: String, measured: PathBuf) -> Result<String> {
+        let (asked, kind) = (self.asked.clone(), self.kind);
+        let fit = move |_: &Stop| {
+            let file = PlanFile::read(kind, "plan", plan.as_bytes())?;
+            let (task, _) = tasks::read(kind, asked.planned(&file)?, Some(&file))?;
+            task.calibrated(task.plan(file)?, "plan", &measurements(kind, &measured)?)
+        };
+        Ok(interruptible(py, fit)??)
     }
 
     /// Compares solvers, expert rules and given plans.

@@ -47,6 +47,27 @@ def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -
     assert beside["speedup"][1] == 1.0
 
 
+def test_a_log_stands_beside_a_joint_plan_and_calibrates_its_runtime(tmp_path: Path) -> None:
+    graph, log, runtime = (tmp_path / name for name in ("bert.json", "train.log", "own.toml"))
+    sw.workload("bert", "base", layers=4, batch=1, training=True).save(graph)
+    task = sw.Task(graph, "4xa100", parallel="tp=2,dp=2", global_batch=8, runtime="megatron")
+    answer = task.solve(time_limit=20, threads=1)
+    assert answer.value is not None
+    milliseconds = 1500 * answer.value
+    log.write_text(f" iteration 10/ 100 | elapsed time per iteration (ms): {milliseconds} |\n" * 6, encoding="utf-8")
+    measured = task.explain(answer, measured=log)["measured"]
+    assert measured["iteration"]["error"] == pytest.approx(1 / 1.5 - 1, abs=1e-3)
+    assert "measured" not in task.explain(answer)
+    runtime.write_text(task.calibrated(answer, log), encoding="utf-8")
+    again = sw.Task(graph, "4xa100", parallel="tp=2,dp=2", global_batch=8, runtime=str(runtime))
+    assert again.solve(time_limit=20, threads=1).value == pytest.approx(1.5 * answer.value, rel=0.01)
+    with pytest.raises(sw.StagewrightError, match="I001"):
+        task.calibrated(answer, tmp_path / "missing.log")
+    log.write_text("nothing", encoding="utf-8")
+    with pytest.raises(sw.StagewrightError, match="Q112"):
+        task.explain(answer, measured=log)
+
+
 #: A small file of a model with experts, and a machine for it.
 GGUF = Path(__file__).parents[3] / "tests" / "fuzz" / "seeds" / "gguf" / "experts.gguf"
 MACHINE = "1xrtx-3090+1xrtx-3060:12GiB+1xryzen-7950x:64GiB"

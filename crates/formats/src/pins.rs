@@ -91,7 +91,6 @@ pub fn expand_pins(label: &str, pins: PinsDocument, graph: &GraphDocument) -> Re
     Ok(PinsDocument(expanded))
 }
 
-/// The pattern of a name whose only wildcards are `*` and `?`.
 /// The operators, by index, of a name or, if no operator has it, those that it matches as a pattern with `*` and `?`.
 pub fn matching(graph: &GraphDocument, name: &str) -> Vec<usize> {
     if let Some(index) = graph.operators.iter().position(|operator| operator.name == name) {
@@ -104,6 +103,7 @@ pub fn matching(graph: &GraphDocument, name: &str) -> Vec<usize> {
     matched.unwrap_or_default()
 }
 
+/// The pattern of a name whose only wildcards are `*` and `?`.
 fn pattern(name: &str) -> Option<Pattern> {
     let mut text = name.replace('[', "[[]");
     while text.contains("**") {

@@ -200,11 +200,27 @@ class Task:
         return report
 
     def explain(
-        self, plan: Answer | Mapping[str, Any], *, time_limit: float | None = 60.0, threads: int | None = None
+        self,
+        plan: Answer | Mapping[str, Any],
+        *,
+        measured: str | os.PathLike[str] | None = None,
+        time_limit: float | None = 60.0,
+        threads: int | None = None,
     ) -> dict[str, Any]:
-        """Explains the value of a plan, and what would change it, as the program's ``explain --json`` does."""
-        found: dict[str, Any] = json.loads(self._native.explain(_text(plan), _limits(time_limit, 0.0, 0, threads)))
+        """Explains the value of a plan, and what would change it, as the program's ``explain --json`` does.
+
+        Args:
+            measured: a log of training for a joint plan, or the results of a benchmark for a serving plan, to show
+                beside the prediction.
+        """
+        limits = _limits(time_limit, 0.0, 0, threads)
+        found: dict[str, Any] = json.loads(self._native.explain(_text(plan), measured, limits))
         return found
+
+    def calibrated(self, plan: Answer | Mapping[str, Any], measured: str | os.PathLike[str]) -> str:
+        """Fits the constants of a plan to measurements. Returns the text of the file that the program's
+        ``explain --calibrate`` writes: a runtime for joint plans, factors for serving plans."""
+        return self._native.calibrated(_text(plan), measured)
 
     def compare(
         self,

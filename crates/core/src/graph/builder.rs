@@ -303,7 +303,11 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
     check_size("tensors", document.tensors.len())?;
     check_size("parameters", document.parameters.len())?;
     let names = check_operators(&document)?;
-    let pins = resolve_pins(&document, &names)?;
+    let (pins, readers) = rayon::join(
+        || resolve_pins(&document, &names),
+        || resolve_readers(&document, &names).map(|readers| (colocation_classes(&document, &readers), readers)),
+    );
+    let (pins, ((colocation, members), readers)) = (pins?, readers?);
 
     let count = document.operators.len();
     let mut outputs = Vec::with_capacity(document.tensors.len());
@@ -317,13 +321,11 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
             edges.push((producer, consumer));
         }
     }
-    edges.sort_unstable();
+    edges.par_sort_unstable();
     edges.dedup();
-    let mut reversed: Vec<(OpId, OpId)> = edges.iter().map(|&(from, to)| (to, from)).collect();
-    reversed.sort_unstable();
+    // In the order of producers, so that every row of predecessors is sorted as well.
+    let reversed: Vec<(OpId, OpId)> = edges.iter().map(|&(from, to)| (to, from)).collect();
 
-    let readers = resolve_readers(&document, &names)?;
-    let (colocation, members) = colocation_classes(&document, &readers);
     let class_count = colocation.iter().max().map_or(0, |&last| last.index() + 1);
     let mut graph = Graph {
         pins,

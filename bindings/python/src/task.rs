@@ -22,8 +22,8 @@ use stagewright::reading::{ModelOptions, Place};
 use stagewright::report::convergence::Convergence;
 use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
-    self, Answer, Contest, Explaining, Kind, Measurements, ObjectiveOptions, PlanFile, Request, SelectionOptions,
-    ServingOptions, Session, SolverChoice, check_names,
+    self, Answer, Contest, Explaining, Kind, Measurements, ObjectiveOptions, PlanFile, Request,
+    SelectionOptions, ServingOptions, Session, SolverChoice, check_names,
 };
 use stagewright::{Options, reading};
 

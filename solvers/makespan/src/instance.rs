@@ -6,8 +6,6 @@ use stagewright_core::graph::{ClassId, Graph, OpId, TensorId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::Fabric;
-use stagewright_core::tolerance;
-use stagewright_core::units::bytes_apart;
 
 /// Costs of a problem that every scheduler needs.
 #[derive(Debug, Clone)]
@@ -229,31 +227,6 @@ impl<'p> Instance<'p> {
     pub fn shared_bytes(&self, parameter: u32) -> f64 {
         let document = &self.problem.graph().parameters()[parameter as usize];
         document.bytes + document.optimizer_bytes
-    }
-
-    /// Reason why no plan exists, if that is evident: a class that no device can run, or whose parameters and optimiser
-    /// state fit on no device that can run it; or more parameters and optimiser state than all devices hold together.
-    pub fn impossible(&self) -> Option<String> {
-        let graph = self.graph();
-        for class in graph.class_ids() {
-            let name = || graph.operator(graph.class(class)[0]).name.as_str();
-            let homes = &self.homes[class];
-            if homes.is_empty() {
-                return Some(format!("no device can run `{}` with its colocated operators", name()));
-            }
-            if !homes.iter().any(|&device| tolerance::fits(self.fixed[class], self.memory(device))) {
-                let name = name();
-                return Some(format!(
-                    "no device that can run `{name}` with its colocated operators has memory for them"
-                ));
-            }
-        }
-        let have: f64 = self.problem.cluster().devices().map(|device| self.memory(device)).sum();
-        let need: f64 = self.fixed.iter().sum();
-        (!tolerance::fits(need, have)).then(|| {
-            let [need, have] = bytes_apart(need, have);
-            format!("parameters and optimiser state need {need}, all devices together have {have}")
-        })
     }
 }
 

@@ -19,6 +19,7 @@ mod genetic;
 mod groups;
 pub mod guidance;
 mod heft;
+mod impossible;
 pub mod instance;
 mod justify;
 mod list;

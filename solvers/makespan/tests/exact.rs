@@ -12,6 +12,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance;
+use stagewright_makespan::instance::Instance;
 use stagewright_makespan::{Exact, TABU};
 use stagewright_testing::devices::devices;
 use stagewright_testing::{makespan, makespan_optimum};
@@ -78,6 +79,27 @@ fn optima_of_small_steps() {
         }
     }
     assert!(optimal > 550 && infeasible > 100, "{optimal} optimal, {infeasible} infeasible");
+}
+
+/// Memory that is found too small without a search is too small for every step, and few problems without a step are not found.
+#[test]
+fn evident_lack_of_memory_is_a_proof() {
+    let (mut evident, mut crowded, mut infeasible) = (0, 0, 0);
+    for number in 0..2000 {
+        let problem = makespan::problem(0xA00 + number, 2 + number as usize % 4);
+        let reason = Instance::new(&problem).impossible();
+        if makespan_optimum::optimum(&problem).is_some() {
+            assert_eq!(reason, None, "{number}");
+            continue;
+        }
+        infeasible += 1;
+        evident += u32::from(reason.is_some());
+        crowded += u32::from(reason.is_some_and(|reason| reason.contains("the tensors that exist while")));
+    }
+    assert!(
+        evident > 650 && infeasible - evident < 20 && crowded > 5,
+        "{evident}, {crowded} of {infeasible}"
+    );
 }
 
 /// No bound exceeds the optimum of larger steps, and the optimum is no worse than the result of a search.

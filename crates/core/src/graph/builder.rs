@@ -305,7 +305,10 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
     let names = check_operators(&document)?;
     let (pins, readers) = rayon::join(
         || resolve_pins(&document, &names),
-        || resolve_readers(&document, &names).map(|readers| (colocation_classes(&document, &readers), readers)),
+        || {
+            resolve_readers(&document, &names)
+                .map(|readers| (colocation_classes(&document, &readers), readers))
+        },
     );
     let (pins, ((colocation, members), readers)) = (pins?, readers?);
 

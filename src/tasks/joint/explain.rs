@@ -33,7 +33,7 @@ struct Document<'p> {
     outside_s: f64,
     /// Index of the slowest device, by the position of its first stage.
     slowest: usize,
-    stages: Vec<Stage<'p>>,
+    stages: Vec<Stage>,
     what_ifs: &'p [WhatIf],
     /// The cluster that the plan is explained for.
     cluster: Option<&'p ClusterSummary>,
@@ -45,7 +45,7 @@ struct Document<'p> {
 }
 
 #[derive(Serialize)]
-struct Stage<'p> {
+struct Stage {
     kind: Option<String>,
     /// Share of the memory of the stage's devices that is in use.
     memory_share: Option<f64>,

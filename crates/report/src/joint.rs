@@ -110,8 +110,8 @@ pub fn devices(plan: &JointPlanDocument) -> (u64, Option<u64>) {
     (used, all)
 }
 
-/// The kinds of the devices of a stage, each with its number of devices; where stages name no kind, the first kind that is
-/// not a host.
+/// The kinds of the devices of a stage, each with its number of devices; where stages name no kind, the first kind that
+/// is not a host.
 pub(super) fn kinds_of<'c>(
     plan: &JointPlanDocument,
     stage: &JointStageDocument,
@@ -131,8 +131,8 @@ pub(super) fn kinds_of<'c>(
     kind.map(|kind| (kind, all)).into_iter().collect()
 }
 
-/// Memory of a device of a stage that a plan may use, in bytes, the least of its kinds; `None` if it is unlimited or not
-/// known.
+/// Memory of a device of a stage that a plan may use, in bytes, the least of its kinds; `None` if it is unlimited or
+/// not known.
 pub fn limit(plan: &JointPlanDocument, stage: &JointStageDocument) -> Option<f64> {
     let by_runtime = plan.objective.runtime.as_ref().map_or(0.0, |runtime| runtime.reserve_bytes);
     let of_kind = |(kind, _): (&KindDocument, u64)| {

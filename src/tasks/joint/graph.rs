@@ -108,8 +108,8 @@ impl Graph {
         plan
     }
 
-    /// The objective with additional degrees fixed, and neither context parallelism, groups of shards, states on hosts nor
-    /// stages with devices of two kinds unless they are among them.
+    /// The objective with additional degrees fixed, and neither context parallelism, groups of shards, states on hosts
+    /// nor stages with devices of two kinds unless they are among them.
     pub(super) fn with_degrees(&self, given: &[(Parallelism, Option<u32>)]) -> JointObjectiveDocument {
         let mut objective = self.objective.clone();
         let left_out = [Parallelism::Cp, Parallelism::Shard, Parallelism::Offload, Parallelism::Mixed];

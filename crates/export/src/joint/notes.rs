@@ -14,7 +14,8 @@ pub(super) fn devices(plan: &Joint) -> String {
     let stages = &plan.stages[..plan.devices];
     let total: u64 = stages.iter().map(|stage| of_stage(stage.tensor)).sum();
     let mut note = format!("run on {total} device{}", if total == 1 { "" } else { "s" });
-    // Kinds of devices in the order of the ranks, with their numbers. Copies of a stage are on one kind after the other.
+    // Kinds of devices in the order of the ranks, with their numbers. Copies of a stage are on one kind after the
+    // other.
     let on_kinds = stages.iter().flat_map(|stage| {
         let of_copy = of_stage(stage.tensor) / u64::from(plan.execution.data.max(1));
         let mixed =

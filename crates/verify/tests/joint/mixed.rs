@@ -23,9 +23,9 @@ fn two_kinds() -> Value {
 
 /// Both layers on one stage of two copies, one on each kind, with a sample each: σ is 1/2.
 fn halves() -> Value {
-    // Forward 5 on the slow kind and 0.5 + 2 + 0.5 + 1 on the fast one, backward 10 and 1.25 + 5 on the slow one. The copies
-    // reduce gradients over a link of latency 2 and bandwidth 1: 2 · (2 + 40 / 2) and 2 · (2 + 20 / 2); updates take 5 and 2.5.
-    // States 160 + 100, activations 8 + 28, workspace 28.
+    // Forward 5 on the slow kind and 0.5 + 2 + 0.5 + 1 on the fast one, backward 10 and 1.25 + 5 on the slow one. The
+    // copies reduce gradients over a link of latency 2 and bandwidth 1: 2 · (2 + 40 / 2) and 2 · (2 + 20 / 2); updates
+    // take 5 and 2.5. States 160 + 100, activations 8 + 28, workspace 28.
     let layers = [["block.0", "none"], ["block.1", "none"]];
     let mut stage = stage(2, 1, [1.0, 25.25, 9.0, 75.5, 324.0, 260.0, 36.0], &layers);
     stage["kind"] = Value::Null;

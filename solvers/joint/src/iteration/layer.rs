@@ -203,8 +203,8 @@ impl<'l> LayerShard<'l> {
         }
     }
 
-    /// The rate in a group of devices that are `stride` apart, within `span` devices. The devices of a copy are of one kind;
-    /// beside those of another, larger groups are in several servers.
+    /// The rate in a group of devices that are `stride` apart, within `span` devices. The devices of a copy are of one
+    /// kind; beside those of another, larger groups are in several servers.
     fn link(&self, devices: u32, stride: u64, span: u64) -> LinkDocument {
         let runtime = self.setting.runtime;
         let of_copy = u64::from(self.degrees.tensor) * u64::from(self.degrees.context);

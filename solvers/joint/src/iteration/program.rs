@@ -41,6 +41,10 @@
 //! larger. The bound of the chain is that of the first stage, which begins first: its last backward pass follows those of
 //! all other stages. min(m, 2 s + 1) weight gradients may be left when the last microbatch leaves s, and only the update of
 //! the first stage follows.
+//!
+//! Stages with devices of two kinds count as those of a kind of their own, which has costs of layers, memory and a link
+//! as any other. Only the numbers of stages depend on each other: numbers without enough devices are left out, and
+//! fewer stages never need more.
 
 use std::ops::{Range, RangeInclusive};
 

@@ -33,8 +33,8 @@ const MAX_BATCH: u64 = 1 << 17;
 pub struct Request {
     /// Kinds of parallelism, each with its required degree, if given: for ZeRO the stage, for recomputation the index of
     /// the configuration of all numbered layers (none, selective, full, offload), for what is on the host nothing (0) or the
-    /// states of the optimizer (1). Without degrees for either, layers may keep activations on the host as well. Stages with
-    /// devices of two kinds have no degree.
+    /// states of the optimizer (1). Without degrees for either, layers may keep activations on the host as well. Stages
+    /// with devices of two kinds have no degree.
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies.
     pub global_batch: u64,

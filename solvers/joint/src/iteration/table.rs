@@ -124,8 +124,8 @@ pub(crate) struct LayerCosts {
 }
 
 impl LayerCosts {
-    /// Costs on devices of two kinds, on which bytes are the same: the forward pass, the backward pass, and the backward pass
-    /// with weight gradients each take as long as on the slower kind.
+    /// Costs on devices of two kinds, on which bytes are the same: the forward pass, the backward pass, and the
+    /// backward pass with weight gradients each take as long as on the slower kind.
     pub(crate) fn beside(self, other: LayerCosts) -> LayerCosts {
         let passes = |costs: &LayerCosts| costs.forward + costs.configurations[0].behind();
         let [slow, fast] = if passes(&other) > passes(&self) { [other, self] } else { [self, other] };

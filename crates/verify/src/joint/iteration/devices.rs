@@ -44,8 +44,8 @@ struct Stated<'a> {
 }
 
 impl<'a> Devices<'a> {
-    /// Devices of a stage on the kinds with these indices, one or two: those of each. `degrees` has those of tensor, data and
-    /// context parallelism.
+    /// Devices of a stage on the kinds with these indices, one or two: those of each. `degrees` has those of tensor,
+    /// data and context parallelism.
     pub(super) fn on(
         cluster: &'a Cluster<'a>,
         runtime: Option<&'a RuntimeDocument>,
@@ -231,8 +231,8 @@ pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// The copies of a stage on each of its kinds, by the index of the kind. Reports kinds that do not exist, and copies on two
-/// kinds where the plan may not have them, or that are not the copies of the stage.
+/// The copies of a stage on each of its kinds, by the index of the kind. Reports kinds that do not exist, and copies on
+/// two kinds where the plan may not have them, or that are not the copies of the stage.
 fn copies(
     cluster: &Cluster,
     mixed: Option<[usize; 2]>,

@@ -47,8 +47,8 @@ pub(super) fn read_hosts(cluster: &Cluster) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// Where every stage has the states of the optimizer, by kind. Reports stages on kinds that state no host and need one, for these
-/// states or for the activations of a layer.
+/// Where every stage has the states of the optimizer, by kind. Reports stages on kinds that state no host and need one,
+/// for these states or for the activations of a layer.
 pub(super) fn of_stages(
     devices: &[Vec<Devices>],
     execution: &JointExecutionDocument,

@@ -51,8 +51,8 @@ impl Sums {
         self.workspace = self.workspace.max(layer.workspace);
     }
 
-    /// Costs on devices of two kinds: the larger of each. The weight gradients take what they and the backward pass take
-    /// longer together than the backward pass.
+    /// Costs on devices of two kinds: the larger of each. The weight gradients take what they and the backward pass
+    /// take longer together than the backward pass.
     pub(super) fn beside(self, other: Costs) -> Costs {
         let [forward, backward, _] = [0, 1, 2].map(|pass| larger(self.passes[pass], other.passes[pass]));
         let [both, both_of_other] = [self, other].map(|costs| costs.passes[1] + costs.passes[2]);

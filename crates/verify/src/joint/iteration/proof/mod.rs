@@ -31,10 +31,10 @@
 //! - With states on the host, updates take their time there, and kinds without a host have no stage. The host's memory limits
 //!   the states of every stage, all layers together and, if the cut is given, every device; [`fluid`] ignores it. Activations
 //!   take nothing of it.
-//! - A stage with devices of two kinds is at a place of its own, as if these were another kind: costs of a layer are the larger
-//!   ones of both, and memory is the smaller. Its transfers use the slower of the links of both to other servers, and none
-//!   of its pipelines is in one server. [`program`] gives no more stages to the three places than there are devices; other modules
-//!   take the room of each place for itself, which is more.
+//! - A stage with devices of two kinds is at a place of its own, as if these were another kind: costs of a layer are
+//!   the larger ones of both, and memory is the smaller. Its transfers use the slower of the links of both to other
+//!   servers, and none of its pipelines is in one server. [`program`] gives no more stages to the three places than
+//!   there are devices; other modules take the room of each place for itself, which is more.
 //! - If all ZeRO stages are allowed, a single copy is tried only with stage 0, and without experts only expert
 //!   parallelism of degree 1 is tried. Both take as long as the alternatives and need no more memory.
 //! - The documentation of each module states the inequalities that it uses.
@@ -238,8 +238,8 @@ impl<'a> Proof<'a> {
         self.problem.heads.iter().all(|heads| heads.is_multiple_of(over))
     }
 
-    /// A kind of devices, or two, with a degree of tensor parallelism; `None` if there are too few devices for a stage, or no
-    /// host for states that are there.
+    /// A kind of devices, or two, with a degree of tensor parallelism; `None` if there are too few devices for a stage,
+    /// or no host for states that are there.
     fn place(
         &self,
         kinds: &[usize],

@@ -37,8 +37,8 @@ pub(super) struct Priced {
 }
 
 impl Priced {
-    /// Costs of a class on a kind, or on two; `None` if the class cannot run there. If rounding makes a configuration faster
-    /// than one before it, the earlier one takes its lower figures.
+    /// Costs of a class on a kind, or on two; `None` if the class cannot run there. If rounding makes a configuration
+    /// faster than one before it, the earlier one takes its lower figures.
     fn new(class: &Class, sides: &[(usize, Stage)], configurations: &[Configuration]) -> Option<Self> {
         let configurations = if class.layer.is_numbered { configurations } else { &[Configuration::None] };
         let mut priced = Priced { forward: 0.0, update: 0.0, state: 0.0, host: 0.0, settings: Vec::new() };
@@ -133,8 +133,8 @@ fn with_tolerance(limit: f64) -> f64 {
 pub(super) type Transfers = Vec<[f64; 2]>;
 
 impl<'a> Place<'a> {
-    /// Prices the layers on `devices` of one kind or two; `sides` has the index of each kind and the stage on it. `None` if
-    /// there are too few devices for a stage.
+    /// Prices the layers on `devices` of one kind or two; `sides` has the index of each kind and the stage on it.
+    /// `None` if there are too few devices for a stage.
     pub(super) fn new(
         layers: &Layers,
         devices: Vec<Devices<'a>>,
@@ -156,8 +156,8 @@ impl<'a> Place<'a> {
         (place.room > 0).then_some(place)
     }
 
-    /// Number of stages for which there are devices beside numbers of stages at other places. A stage on two kinds has at least
-    /// one copy on each, so at most all but one; the numbers of copies on each are free otherwise.
+    /// Number of stages for which there are devices beside numbers of stages at other places. A stage on two kinds has
+    /// at least one copy on each, so at most all but one; the numbers of copies on each are free otherwise.
     fn room_beside(&self, others: &mut dyn Iterator<Item = (&Place, usize)>) -> u64 {
         let mut left: Vec<u64> =
             self.devices.iter().map(|devices| u64::from(devices.kind.document.count)).collect();

@@ -94,7 +94,7 @@ pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
 }
 
 /// Devices that a stage of a plan is on.
-pub(super) fn devices_of(plan: &JointPlanDocument, stage: &JointStageDocument) -> u64 {
+fn devices_of(plan: &JointPlanDocument, stage: &JointStageDocument) -> u64 {
     let context = plan.execution.as_ref().map_or(1, |execution| execution.context);
     (u64::from(stage.data) * u64::from(stage.tensor)).saturating_mul(context.into())
 }
@@ -110,23 +110,35 @@ pub fn devices(plan: &JointPlanDocument) -> (u64, Option<u64>) {
     (used, all)
 }
 
-/// The kind of the devices of a stage; where stages name no kind, the first kind that is not a host.
-pub(super) fn kind_of<'c>(
+/// The kinds of the devices of a stage, each with its number of devices; where stages name no kind, the first kind that
+/// is not a host.
+pub(super) fn kinds_of<'c>(
+    plan: &JointPlanDocument,
     stage: &JointStageDocument,
     cluster: &'c ClusterDocument,
-) -> Option<&'c KindDocument> {
+) -> Vec<(&'c KindDocument, u64)> {
     let mut kinds = cluster.kinds.iter().filter(|kind| !kind.host);
-    match &stage.kind {
+    let all = devices_of(plan, stage);
+    let on = |kind: &'c KindDocument| {
+        let copies = u64::from(*stage.mixed.get(&kind.name)?);
+        Some((kind, all / u64::from(stage.data.max(1)) * copies))
+    };
+    let kind = match &stage.kind {
         Some(name) => kinds.find(|kind| kind.name == *name),
+        None if !stage.mixed.is_empty() => return kinds.filter_map(on).collect(),
         None => kinds.next(),
-    }
+    };
+    kind.map(|kind| (kind, all)).into_iter().collect()
 }
 
-/// Memory of a device of a stage that a plan may use, in bytes; `None` if it is unlimited or not known.
+/// Memory of a device of a stage that a plan may use, in bytes, the least of its kinds; `None` if it is unlimited or
+/// not known.
 pub fn limit(plan: &JointPlanDocument, stage: &JointStageDocument) -> Option<f64> {
-    let kind = kind_of(stage, plan.cluster.as_ref()?)?;
     let by_runtime = plan.objective.runtime.as_ref().map_or(0.0, |runtime| runtime.reserve_bytes);
-    Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(by_runtime)).max(0.0))
+    let of_kind = |(kind, _): (&KindDocument, u64)| {
+        Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(by_runtime)).max(0.0))
+    };
+    kinds_of(plan, stage, plan.cluster.as_ref()?).into_iter().filter_map(of_kind).reduce(f64::min)
 }
 
 /// A value with its throughput, in samples and tokens per second if they are known.
@@ -153,9 +165,9 @@ pub fn utilisation(plan: &JointPlanDocument, figures: JointFigures) -> Option<St
 /// Peak of the devices of a plan, in FLOP per second, from the peaks of their classes.
 fn peak(plan: &JointPlanDocument) -> f64 {
     let Some(cluster) = &plan.cluster else { return 0.0 };
-    let of_stage = |stage: &JointStageDocument| {
-        let class = cluster.classes.get(&kind_of(stage, cluster)?.class)?;
-        Some(devices_of(plan, stage) as f64 * class.peak_flops?)
+    let of_kind = |(kind, devices): (&KindDocument, u64)| {
+        Some(devices as f64 * cluster.classes.get(&kind.class)?.peak_flops?)
     };
-    plan.stages.iter().take(pipeline_devices(plan)).filter_map(of_stage).sum()
+    let stages = plan.stages.iter().take(pipeline_devices(plan));
+    stages.flat_map(|stage| kinds_of(plan, stage, cluster)).filter_map(of_kind).sum()
 }

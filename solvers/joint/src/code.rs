@@ -53,8 +53,9 @@ stagewright_core::codes! {
 
         /// too many kinds or layers
         ///
-        /// Joint plans are made for one to four kinds of devices that are not hosts, for models of up to 2,048 layers, and for up to
-        /// 262,144 combinations of degrees: give the degrees of `tp`, `dp` or `zero`, or `--microbatch`, for a cluster of many kinds.
+        /// Joint plans are made for one to four kinds of devices that are not hosts, two with `mixed`, for models of up
+        /// to 2,048 layers, and for up to 262,144 combinations of degrees: give the degrees of `tp`, `dp` or `zero`, or
+        /// `--microbatch`, for a cluster of many kinds.
         J009,
 
         /// batch, degree or schedule out of range

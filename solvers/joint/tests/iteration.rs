@@ -40,10 +40,15 @@ struct Case {
 
 impl Case {
     fn random(number: u64) -> Case {
+        Case::drawn(number, false)
+    }
+
+    /// A random case; with `is_mixed`, one with two kinds of devices that stages may mix.
+    fn drawn(number: u64, is_mixed: bool) -> Case {
         let rng = &mut seed::stream(34, number);
         let mut parallel = BTreeMap::new();
         for parallelism in Parallelism::ALL {
-            if parallelism == Parallelism::Offload {
+            if matches!(parallelism, Parallelism::Offload | Parallelism::Mixed) {
                 continue;
             }
             let share = if parallelism == Parallelism::Zero { 0.4 } else { 0.7 };
@@ -64,10 +69,19 @@ impl Case {
         if rng.random_bool(0.2) {
             schedules = all.to_vec();
         }
-        let global_batch = [1, 2, 2, 4][rng.random_range(0..4)];
+        let mut global_batch = [1, 2, 2, 4][rng.random_range(0..4)];
         let mut graph = random_graph(rng);
         relate(&mut graph, number);
         let mut cluster = random_cluster(rng);
+        if is_mixed {
+            while cluster.kinds.len() != 2 {
+                cluster = random_cluster(rng);
+            }
+            // Copies that one kind has too few devices for.
+            global_batch = global_batch.max(2);
+            let data = Some(global_batch as u32).filter(|_| rng.random_bool(0.6));
+            parallel.extend([(Parallelism::Mixed, None), (Parallelism::Dp, data)]);
+        }
         let rng = &mut seed::stream(35, number);
         let runtime = rng.random_bool(0.6).then(|| random_runtime(rng));
         for operator in
@@ -232,13 +246,16 @@ fn compared(case: &Case, number: u64, solution: &Solution, best: f64) -> [usize;
 /// has a plan, is infeasible, and has a bound that the checker proves.
 fn checked(number: u64) -> [usize; 4] {
     let case = Case::random(number);
-    let solution = case.solve();
+    compared_with_all(&case, number, &case.solve())
+}
+
+fn compared_with_all(case: &Case, number: u64, solution: &Solution) -> [usize; 4] {
     let (best, worst) = case.brute_force(|plan| case.checked(plan));
-    let [optimal, planned, infeasible] = compared(&case, number, &solution, best);
+    let [optimal, planned, infeasible] = compared(case, number, solution, best);
     if planned == 0 {
         return [optimal, planned, infeasible, 0];
     }
-    let plan = case.document(&solution);
+    let plan = case.document(solution);
     let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
     assert!(report.holds(), "{number}: {:?}", report.violations);
     let is_verified = report.bound == JointVerdict::Verified;
@@ -306,6 +323,32 @@ fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
         "{optimal} of {planned} optimal, {infeasible} infeasible; {contexts} with context parallelism, {groups} with \
          groups of copies, {chunks} with given chunks, {cuts} with a cut, {hosts} with states on hosts, {tight} of them \
          with little left, {kept} with activations on hosts"
+    );
+}
+
+/// Compares solutions of cases whose stages may have devices of two kinds with all plans.
+fn mixed(numbers: std::ops::Range<u64>) -> Vec<[usize; 4]> {
+    let compare = |number: u64| {
+        let case = Case::drawn(number, true);
+        let solution = case.solve();
+        let is_mixed = solution.stages.iter().any(|stage| !stage.mixed.is_empty());
+        let [optimal, planned, _, verified] = compared_with_all(&case, number, &solution);
+        [optimal, planned, verified, usize::from(is_mixed)]
+    };
+    numbers.map(compare).collect()
+}
+
+#[test]
+fn bounds_and_plans_with_stages_on_two_kinds_agree_with_all_plans() {
+    let halves = std::thread::scope(|scope| {
+        let halves = [7000, 7100].map(|first| scope.spawn(move || mixed(first..first + 100)));
+        halves.map(|half| half.join().expect("a half whose cases agree"))
+    });
+    let sum = |column: usize| halves.iter().flatten().map(|outcome| outcome[column]).sum::<usize>();
+    let [optimal, planned, verified, mixed] = [0, 1, 2, 3].map(sum);
+    assert!(
+        optimal > 50 && verified == planned && mixed > 15,
+        "{optimal} of {planned} optimal, {verified} verified, {mixed} with stages on two kinds"
     );
 }
 

@@ -33,7 +33,7 @@ struct Document<'p> {
     outside_s: f64,
     /// Index of the slowest device, by the position of its first stage.
     slowest: usize,
-    stages: Vec<Stage<'p>>,
+    stages: Vec<Stage>,
     what_ifs: &'p [WhatIf],
     /// The cluster that the plan is explained for.
     cluster: Option<&'p ClusterSummary>,
@@ -45,8 +45,8 @@ struct Document<'p> {
 }
 
 #[derive(Serialize)]
-struct Stage<'p> {
-    kind: Option<&'p str>,
+struct Stage {
+    kind: Option<String>,
     /// Share of the memory of the stage's devices that is in use.
     memory_share: Option<f64>,
     /// Bytes of the host's memory for one device of the stage.
@@ -152,7 +152,10 @@ fn changes(
                 cluster.kinds[index].server = Some(ServerDocument { link, ..*server });
             });
         }
-        let is_used = plan.stages.iter().any(|stage| stage.kind.as_ref() == Some(name));
+        let is_used = plan
+            .stages
+            .iter()
+            .any(|stage| stage.kind.as_ref() == Some(name) || stage.mixed.contains_key(name));
         if cluster.kinds.len() > 1 && is_used {
             add(format!("no {name}"), &|cluster| {
                 cluster.kinds.remove(index);
@@ -170,7 +173,7 @@ fn document<'p>(
 ) -> Document<'p> {
     let plan = &priced.plan;
     let stage = |(stage, parts): (&'p JointStageDocument, &JointPartsDocument)| Stage {
-        kind: stage.kind.as_deref(),
+        kind: stage.place(),
         memory_share: limit(plan, stage).map(|bytes| stage.memory_bytes / bytes),
         host_bytes: stage.host_bytes,
         parts: *parts,

@@ -6,8 +6,8 @@ use std::path::Path;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointObjectiveDocument, JointObjectiveKind,
-    JointPartsDocument, JointPlanDocument, ModelOptionsDocument, OriginDocument, Parallelism, Pass,
-    PlanStatus, RecomputeWorkspace, RuntimeDocument, Schedule, SourcesDocument,
+    JointPartsDocument, JointPlanDocument, KindDocument, ModelOptionsDocument, OriginDocument, Parallelism,
+    Pass, PlanStatus, RecomputeWorkspace, RuntimeDocument, Schedule, SourcesDocument,
 };
 use stagewright_core::graph::Graph as CoreGraph;
 use stagewright_core::solver::Context;
@@ -108,13 +108,12 @@ impl Graph {
         plan
     }
 
-    /// The objective with additional degrees fixed, and neither context parallelism, groups of shards nor states on hosts
-    /// unless they are among them.
+    /// The objective with additional degrees fixed, and neither context parallelism, groups of shards, states on hosts
+    /// nor stages with devices of two kinds unless they are among them.
     pub(super) fn with_degrees(&self, given: &[(Parallelism, Option<u32>)]) -> JointObjectiveDocument {
         let mut objective = self.objective.clone();
-        objective
-            .parallel
-            .retain(|kind, _| !matches!(kind, Parallelism::Cp | Parallelism::Shard | Parallelism::Offload));
+        let left_out = [Parallelism::Cp, Parallelism::Shard, Parallelism::Offload, Parallelism::Mixed];
+        objective.parallel.retain(|kind, _| !left_out.contains(kind));
         objective.parallel.extend(given.iter().copied());
         if given.contains(&(Parallelism::Pp, Some(1))) {
             // A single stage takes the same time under all schedules, except that it cannot be interleaved.
@@ -266,10 +265,20 @@ pub(super) fn sources(
     let mut layers = problem.layers().into_iter();
     let mut operators = Vec::new();
     for stage in &plan.stages {
-        let kind = cluster.kinds.iter().find(|kind| Some(&kind.name) == stage.kind.as_ref())?;
+        // Each operator counts once on every kind of its stage.
+        let is_of_stage = |kind: &&KindDocument| {
+            Some(&kind.name) == stage.kind.as_ref() || stage.mixed.contains_key(&kind.name)
+        };
+        let kinds: Vec<&KindDocument> = cluster.kinds.iter().filter(is_of_stage).collect();
+        if kinds.is_empty() {
+            return None;
+        }
         for listed in &stage.layers {
             let (_, of_layer) = layers.next().filter(|(name, _)| *name == listed.layer)?;
-            operators.extend(of_layer.into_iter().map(|operator| (operator, kind.class.as_str())));
+            let on_kinds = of_layer
+                .into_iter()
+                .flat_map(|operator| kinds.iter().map(move |kind| (operator, kind.class.as_str())));
+            operators.extend(on_kinds);
         }
     }
     reading::sources_on(graph, &cluster, operators, &coverage)

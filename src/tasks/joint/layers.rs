@@ -89,9 +89,9 @@ impl Layers {
             );
             return Err(Failure::new(U001, cause).at(place("parallel")).help("leave the degree out"));
         }
-        let of_tokens_or_states = [Parallelism::Cp, Parallelism::Shard, Parallelism::Offload]
+        let of_graphs = [Parallelism::Cp, Parallelism::Shard, Parallelism::Offload, Parallelism::Mixed]
             .map(|kind| parallel.get_key_value(&kind));
-        if let Some((parallelism, _)) = of_tokens_or_states.into_iter().flatten().next() {
+        if let Some((parallelism, _)) = of_graphs.into_iter().flatten().next() {
             let cause = format!("{} does not apply to a file of Piper", parallelism.name());
             return Err(Failure::new(U013, cause).at(place("parallel")).help("leave it out"));
         }

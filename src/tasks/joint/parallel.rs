@@ -14,7 +14,7 @@ pub(super) fn parallel(list: &str, place: &Place) -> Result<BTreeMap<Parallelism
     let wrong = |cause: String| {
         Failure::new(U001, cause)
             .at(place("parallel"))
-            .help("give a list of tp, cp, dp, pp, ep, zero, shard, recompute and offload, such as tp=8,dp,pp")
+            .help("give a list of tp, cp, dp, pp, ep, zero, shard, recompute, offload and mixed, such as tp=8,dp,pp")
     };
     let mut found = BTreeMap::new();
     for item in list.split(',') {

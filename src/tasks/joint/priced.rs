@@ -1,6 +1,8 @@
 //! A joint plan of a training graph with its problem, and what the cost model says of it.
 
-use stagewright_core::document::{ClusterDocument, GraphDocument, JointPartsDocument, JointPlanDocument};
+use stagewright_core::document::{
+    ClusterDocument, GraphDocument, JointPartsDocument, JointPlanDocument, Parallelism,
+};
 use stagewright_core::tolerance;
 use stagewright_costs::training::Part;
 use stagewright_formats::layers;
@@ -61,7 +63,12 @@ impl Priced {
 
     /// The problem on another cluster.
     pub(super) fn problem_on(&self, task: &Joint, cluster: &ClusterDocument) -> Result<iteration::Problem> {
-        iteration::Problem::new(&self.graph, &self.names, cluster, request_of(&self.plan.objective))
+        let mut request = request_of(&self.plan.objective);
+        // With one kind left, no stage can be on two.
+        if cluster.kinds.iter().filter(|kind| !kind.host).count() < 2 {
+            request.parallel.remove(&Parallelism::Mixed);
+        }
+        iteration::Problem::new(&self.graph, &self.names, cluster, request)
             .map_err(|error| refused(&self.model, &error, task.place()))
     }
 

@@ -95,7 +95,7 @@ fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
     for (index, stage) in plan.stages.iter().enumerate() {
         let mut row = vec![index.to_string()];
         if is_iteration {
-            row.push(stage.kind.clone().unwrap_or_default());
+            row.push(stage.place().unwrap_or_default());
         }
         row.extend([
             stage.tensor.to_string(),

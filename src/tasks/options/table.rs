@@ -423,10 +423,11 @@ pub const OPTIONS: &[OptionRecord] = &[
         "parallel",
         JOINT,
         Text("LIST"),
-        "Parallelism that a joint plan may use: tp, cp, dp, pp, ep, zero, shard, recompute, offload, separated by commas. tp=8 gives a \
+        "Parallelism that a joint plan may use: tp, cp, dp, pp, ep, zero, shard, recompute, offload, mixed, separated by commas. tp=8 gives a \
          degree, pp=4 the devices of a pipeline (groups of tp · cp devices of one copy), zero=1 a stage, shard=8 the copies \
          that divide states, recompute=full a configuration of all layers of a stack, offload=1 the states of the optimizer in the memory \
-         of hosts, which kinds state as `ram`, recompute=offload activations there; recompute and offload together allow both. Without it, every operator runs on \
+         of hosts, which kinds state as `ram`, recompute=offload activations there; recompute and offload together allow both. mixed allows \
+         stages with devices of two kinds. Without it, every operator runs on \
          one device",
     ),
     option(

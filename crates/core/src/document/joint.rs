@@ -71,7 +71,7 @@ pub struct JointObjectiveDocument {
     /// Parallelism that a plan may use, each with its required degree, or null for any. For `zero` the degree is its
     /// stage, for `recompute` the configuration of all numbered layers: none (0), selective (1), full (2) or offload (3), and
     /// for `offload` what is on the host: nothing (0) or the states of the optimizer (1). With null for both, layers may be
-    /// in the configuration `offload`, with activations on the host.
+    /// in the configuration `offload`, with activations on the host. `mixed` has no degree.
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies; microbatches for `time-per-sample`.
     pub global_batch: u64,
@@ -142,11 +142,13 @@ pub enum Parallelism {
     Recompute,
     /// States of the optimizer in the host's memory, and updates on the host.
     Offload,
+    /// Stages with devices of two kinds.
+    Mixed,
 }
 
 impl Parallelism {
     /// All kinds of parallelism, and all techniques.
-    pub const ALL: [Parallelism; 9] = [
+    pub const ALL: [Parallelism; 10] = [
         Parallelism::Tp,
         Parallelism::Dp,
         Parallelism::Cp,
@@ -156,6 +158,7 @@ impl Parallelism {
         Parallelism::Shard,
         Parallelism::Recompute,
         Parallelism::Offload,
+        Parallelism::Mixed,
     ];
 
     /// Name in documents and options.
@@ -170,6 +173,7 @@ impl Parallelism {
             Parallelism::Shard => "shard",
             Parallelism::Recompute => "recompute",
             Parallelism::Offload => "offload",
+            Parallelism::Mixed => "mixed",
         }
     }
 }
@@ -268,9 +272,12 @@ pub struct JointBoundDocument {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JointStageDocument {
-    /// Kind of the stage's devices; absent for `time-per-sample`, where there is one kind.
+    /// Kind of the stage's devices; absent for `time-per-sample`, where there is one kind, and if `mixed` names two.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// Copies of the stage on each of two kinds of devices; absent if all are on one kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mixed: BTreeMap<String, u32>,
     /// Degree of data parallelism: copies of the stage.
     pub data: u32,
     /// Degree of tensor parallelism: devices of a copy.
@@ -305,6 +312,17 @@ pub struct JointStageDocument {
     pub activation_bytes: Option<f64>,
     /// The layers, with their configurations.
     pub layers: Vec<JointLayerDocument>,
+}
+
+impl JointStageDocument {
+    /// Kinds of the stage's devices for display, with the copies on each if there are two.
+    pub fn place(&self) -> Option<String> {
+        let copies = self.mixed.iter().map(|(kind, copies)| format!("{copies} {kind}"));
+        match self.mixed.is_empty() {
+            true => self.kind.clone(),
+            false => Some(copies.collect::<Vec<_>>().join(" + ")),
+        }
+    }
 }
 
 /// A layer of a stage.

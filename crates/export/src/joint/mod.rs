@@ -110,6 +110,7 @@ mod tests {
         check(|plan| plan.objective.global_batch = 12, "execution");
         check(|plan| plan.stages[0].data = 4, "stages[0].data");
         check(|plan| plan.stages[0].tensor = 0, "stages[0].tensor");
+        check(|plan| plan.stages[0].mixed = [("gpu-a".into(), 1)].into(), "stages[0].mixed");
         check(|plan| plan.stages[0].layers.clear(), "stages[0].layers");
         check(|plan| plan.stages[0].layers[2].configuration = "half".into(), "stages[0].layers[2]");
         check(|plan| execution(plan).expert = 3, "execution.expert");
@@ -171,7 +172,7 @@ mod tests {
         }
         const WHOLE: Made = whole;
         const PIPED: Made = |_| piped(0);
-        let features: [(&str, Made, Made); 31] = [
+        let features: [(&str, Made, Made); 32] = [
             ("stages", WHOLE, |_| piped(0)),
             ("stages with different numbers of layers", PIPED, |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
             (
@@ -278,6 +279,12 @@ mod tests {
                 let mut plan = piped(0);
                 plan.stages[1].kind = Some("gpu-b".into());
                 plan
+            }),
+            ("a stage with devices of two kinds", WHOLE, |zero| {
+                changed(zero, |plan| {
+                    plan.stages[0].kind = None;
+                    plan.stages[0].mixed = [("gpu-a".into(), 1), ("gpu-b".into(), 1)].into();
+                })
             }),
             ("a precision (`--precision`)", WHOLE, |zero| {
                 changed(zero, |plan| plan.options.get_or_insert_default().precision = Some(Precision::Bf16))

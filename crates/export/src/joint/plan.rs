@@ -1,6 +1,7 @@
 //! A joint plan for an iteration, as read from its document.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use stagewright_core::document::{
     ContextExchange, JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
@@ -34,6 +35,8 @@ pub struct Joint<'a> {
 pub struct Stage<'a> {
     /// Kind of the stage's devices.
     pub kind: Option<&'a str>,
+    /// Copies on each of two kinds, instead of one kind.
+    pub mixed: &'a BTreeMap<String, u32>,
     /// Degree of tensor parallelism.
     pub tensor: u32,
     /// Layers of the stage; never empty.
@@ -210,6 +213,12 @@ impl<'a> Stage<'a> {
         if read.layers.is_empty() {
             return inconsistent(format!("stage {number} has no layers"), format!("stages[{stage}].layers"));
         }
+        let on_kinds = read.mixed.values().fold(0u64, |sum, &copies| sum.saturating_add(copies.into()));
+        if !read.mixed.is_empty() && on_kinds != u64::from(read.data) {
+            let why =
+                format!("stage {number} has {} copies, and {on_kinds} on its kinds of devices", read.data);
+            return inconsistent(why, format!("stages[{stage}].mixed"));
+        }
         let mut layers = Vec::with_capacity(read.layers.len());
         for ((index, layer), number) in read.layers.iter().enumerate().zip(numbers) {
             let place = format!("stages[{stage}].layers[{index}]");
@@ -223,7 +232,7 @@ impl<'a> Stage<'a> {
             };
             layers.push(Layer { name: &layer.layer, number, recompute, at: place });
         }
-        Ok(Stage { kind: read.kind.as_deref(), tensor: read.tensor, layers })
+        Ok(Stage { kind: read.kind.as_deref(), mixed: &read.mixed, tensor: read.tensor, layers })
     }
 }
 

@@ -11,7 +11,7 @@ use super::names::visible;
 use super::shell::Section;
 use super::summary::facts;
 use crate::comparison::{Comparison, Setting};
-use crate::joint::{devices_of, kind_of, pipeline_devices};
+use crate::joint::{kinds_of, pipeline_devices};
 use crate::table::sources;
 use crate::{devices, units};
 
@@ -55,9 +55,9 @@ impl<'a> Origin<'a> {
         let devices = plan.cluster.as_ref().map(|cluster| {
             used(cluster, |kind| {
                 let stages = plan.stages.iter().take(pipeline_devices(plan));
-                let stages =
-                    stages.filter(|stage| kind_of(stage, cluster).is_some_and(|it| it.name == kind.name));
-                stages.map(|stage| devices_of(plan, stage)).fold(0, u64::saturating_add)
+                let on_kinds = stages.flat_map(|stage| kinds_of(plan, stage, cluster));
+                let on_kind = on_kinds.filter(|(of_stage, _)| of_stage.name == kind.name);
+                on_kind.map(|(_, devices)| devices).fold(0, u64::saturating_add)
             })
         });
         Origin {

@@ -23,6 +23,10 @@ pub(super) fn read_plan(plan: &JointPlanDocument, kind: JointObjectiveKind) -> R
     if plan.objective.global_batch == 0 {
         return Err(CheckError::Figure { what: "global_batch".into(), value: 0.0, range: "at least 1" });
     }
+    if let Some(&Some(degree)) = plan.objective.parallel.get(&Parallelism::Mixed) {
+        let (what, value) = ("the degree of mixed".into(), f64::from(degree));
+        return Err(CheckError::Figure { what, value, range: "absent" });
+    }
     match plan.objective.runtime.as_ref().and_then(RuntimeDocument::fault) {
         Some((name, value, range)) => {
             Err(CheckError::Figure { what: format!("{name} of the runtime"), value, range })

@@ -5,6 +5,7 @@ mod extremes;
 mod hosts;
 mod iteration;
 mod layers;
+mod mixed;
 mod parts;
 mod proof;
 mod runtimes;

@@ -51,12 +51,15 @@ enum Besides {
     Shards,
     /// States of the optimizer on the host.
     Offload,
+    /// Stages on two kinds of devices.
+    Mixed,
 }
 
 impl Case {
     /// A chain of products on up to three kinds of devices.
     fn draw(draws: &mut Draws, besides: Besides) -> Self {
         let kinds = [1, 1, 2, 2, 3][draws.below(5) as usize];
+        let kinds = if besides == Besides::Mixed { 2 } else { kinds };
         let layers = 2 + draws.below(if kinds == 1 { 3 } else { 2 }) as usize;
         let is_alike = draws.below(2) == 0;
         let mut row = || {
@@ -130,6 +133,10 @@ impl Case {
             let given = (draws.below(4) == 0).then_some(1);
             plan.objective.parallel.insert(Parallelism::Offload, given);
         }
+        if besides == Besides::Mixed {
+            plan.objective.parallel.insert(Parallelism::Mixed, None);
+            plan.objective.parallel.insert(Parallelism::Dp, (draws.below(3) > 0).then_some(2));
+        }
         if besides == Besides::Shards {
             plan.objective.parallel.insert(Parallelism::Dp, Some(4));
             plan.objective.parallel.insert(Parallelism::Zero, None);
@@ -159,7 +166,10 @@ impl Case {
             if self.plan.objective.runtime.is_some() { &[1, 2, 4] } else { &[1, 2] },
         );
         let mut tensors: Vec<Vec<u32>> = vec![Vec::new()];
-        for _ in &kinds {
+        let may_mix = self.plan.objective.parallel.contains_key(&Parallelism::Mixed);
+        // Stages on two kinds have a degree of their own.
+        let places = kinds.len() + usize::from(may_mix);
+        for _ in 0..places {
             let longer = |degrees: &Vec<u32>| {
                 let degrees = degrees.clone();
                 tensor.iter().map(move |&next| degrees.iter().copied().chain([next]).collect())
@@ -173,7 +183,7 @@ impl Case {
         let data = may_have(Parallelism::Dp, 1, &[1, 2, 4]);
         let offload = may_have(Parallelism::Offload, 0, &[0, 1]);
         let layers = self.layers as u32;
-        let stages = kinds.len() * (kinds.len() + 1).pow(layers - 1) * recompute.len().pow(layers);
+        let stages = places * (places + 1).pow(layers - 1) * recompute.len().pow(layers);
         let degrees = tensors.len() * zero.len() * data.len() * offload.len();
         if stages * degrees * self.plan.objective.schedules.len() > MOST_PLANS {
             return None;
@@ -221,21 +231,31 @@ impl Case {
         found: &mut Option<[(f64, JointPlanDocument); 2]>,
     ) {
         let data = plan.execution.as_ref().map_or(1, |execution| execution.data);
+        let place = |index: usize| JointStageDocument {
+            data,
+            tensor: tensors[index.min(tensors.len() - 1)],
+            ..JointStageDocument::default()
+        };
+        let on =
+            |(index, kind): (usize, &String)| JointStageDocument { kind: Some(kind.clone()), ..place(index) };
+        let mut places: Vec<JointStageDocument> = kinds.iter().enumerate().map(on).collect();
+        if let [first, second] = kinds
+            && tensors.len() > 2
+        {
+            places.extend((1..data).map(|copies| JointStageDocument {
+                mixed: [(first.clone(), copies), (second.clone(), data - copies)].into(),
+                ..place(2)
+            }));
+        }
         for cuts in 0..1u32 << (self.layers - 1) {
-            for on in 0..kinds.len().pow(cuts.count_ones() + 1) {
+            for on in 0..places.len().pow(cuts.count_ones() + 1) {
                 for configurations in 0..recompute.len().pow(self.layers as u32) {
                     let mut plan = plan.clone();
                     let (mut on, mut configurations) = (on, configurations);
                     for layer in 0..self.layers {
                         if layer == 0 || cuts & (1 << (layer - 1)) != 0 {
-                            let kind = on % kinds.len();
-                            on /= kinds.len();
-                            plan.stages.push(JointStageDocument {
-                                kind: Some(kinds[kind].clone()),
-                                data,
-                                tensor: tensors[kind],
-                                ..JointStageDocument::default()
-                            });
+                            plan.stages.push(places[on % places.len()].clone());
+                            on /= places.len();
                         }
                         let configuration = recompute[configurations % recompute.len()];
                         configurations /= recompute.len();
@@ -316,8 +336,13 @@ fn no_bound_above_the_best_plan_with_states_on_hosts_is_proved() {
     bounds_are_sound(&mut Draws(19), Besides::Offload);
 }
 
+#[test]
+fn no_bound_above_the_best_plan_with_stages_on_two_kinds_is_proved() {
+    bounds_are_sound(&mut Draws(23), Besides::Mixed);
+}
+
 fn bounds_are_sound(draws: &mut Draws, besides: Besides) {
-    let (mut cases, mut tight, mut near, mut far) = (0, 0, 0, 0);
+    let (mut cases, mut tight, mut near, mut far, mut mixed) = (0, 0, 0, 0, 0);
     while cases < CASES {
         let case = Case::draw(draws, besides);
         let Some([(best, fastest), (worst, plan)]) = case.extremes() else { continue };
@@ -337,8 +362,10 @@ fn bounds_are_sound(draws: &mut Draws, besides: Besides) {
         near += usize::from(case.verdict(&plan, 0.8 * best) == JointVerdict::Verified);
         let may_choose = case.plan.objective.parallel.get(&Parallelism::Offload) == Some(&None);
         far += usize::from(may_choose && fastest.execution.is_some_and(|execution| execution.offload));
+        mixed += usize::from(fastest.stages.iter().any(|stage| !stage.mixed.is_empty()));
     }
     assert!(tight >= cases / 10 && near >= cases / 2, "{tight} and {near} of {cases}");
+    assert!(besides != Besides::Mixed || mixed >= cases / 10, "{mixed} of {cases}");
     // States are sometimes better on the host.
     assert!(besides != Besides::Offload || far >= cases / 10, "{far} of {cases}");
 }

@@ -122,7 +122,11 @@ fn problem(
     let runtime = any.map(|any| RuntimeDocument { fused_attention: is_fused, ..any });
     let schedules = vec![Schedule::OneFOneB];
     let request = Request {
-        parallel: BTreeMap::new(),
+        // Stages on two kinds have costs of their own.
+        parallel: (machines.cluster.kinds.len() == 2)
+            .then_some((Parallelism::Mixed, None))
+            .into_iter()
+            .collect(),
         global_batch: 1,
         microbatch: None,
         schedules,
@@ -189,9 +193,14 @@ fn stages(run: &Run, machines: &Machines, drawing: &Drawing) -> Result<Vec<Joint
             layer: name.clone(),
             configuration: if *is_numbered { configuration(run, start + index) } else { "none" }.into(),
         });
-        let kind = *pipeline.get(index % pipeline.len().max(1)).ok_or("the plan has no devices")?;
+        let copies = pipeline.get(index % pipeline.len().max(1)).ok_or("the plan has no devices")?;
+        let (kind, mixed) = match copies.len() {
+            1 => (copies.keys().next().cloned(), BTreeMap::new()),
+            _ => (None, copies.clone()),
+        };
         stages.push(JointStageDocument {
-            kind: Some(kind.to_owned()),
+            kind,
+            mixed,
             data: run.data,
             tensor: run.tensor,
             layers: listed.collect(),

@@ -118,19 +118,25 @@ impl Machines {
         Ok(Machines { cluster, generations, memory })
     }
 
-    /// The kind of every device of a pipeline, the fastest kinds first.
+    /// The copies of every device of a pipeline by their kind, the fastest kinds first.
     ///
     /// # Errors
-    /// A reason, if devices of a stage are of two kinds.
-    pub(crate) fn pipeline(&self, run: &Run) -> Result<Vec<&str>, String> {
-        let devices = run.tensor * run.data * run.context;
-        let mut pipeline = Vec::with_capacity(run.pipeline as usize);
+    /// A reason, if a copy has devices of two kinds.
+    pub(crate) fn pipeline(&self, run: &Run) -> Result<Vec<BTreeMap<String, u32>>, String> {
+        let of_copy = run.tensor * run.context;
+        let mut pipeline = vec![BTreeMap::new(); run.pipeline as usize];
+        let mut first = 0;
         for kind in &self.cluster.kinds {
-            let stages = kind.count.checked_div(devices).unwrap_or(0);
-            if stages * devices != kind.count {
-                return Err("a stage has two kinds of GPUs".into());
+            let copies = kind.count.checked_div(of_copy).unwrap_or(0);
+            if copies * of_copy != kind.count {
+                return Err("a copy has two kinds of GPUs".into());
             }
-            pipeline.extend(vec![kind.name.as_str(); stages as usize]);
+            for copy in first..first + copies {
+                let stage =
+                    pipeline.get_mut((copy / run.data) as usize).ok_or("the plan has too few devices")?;
+                *stage.entry(kind.name.clone()).or_default() += 1;
+            }
+            first += copies;
         }
         Ok(pipeline)
     }

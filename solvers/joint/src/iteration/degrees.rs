@@ -20,8 +20,9 @@ impl Problem {
             None => vec![1],
             Some(Some(degree)) => Some(degree).filter(divides).into_iter().collect(),
             Some(None) => {
-                let devices = if self.runtime.is_ideal { pool.server } else { pool.devices };
-                (1..=devices.min(MAX_TENSOR)).filter(divides).collect()
+                let devices = |kind: &Pool| if self.runtime.is_ideal { kind.server } else { kind.devices };
+                let limit = pool.kinds().iter().map(devices).fold(MAX_TENSOR, u32::min);
+                (1..=limit).filter(divides).collect()
             }
         }
     }
@@ -33,7 +34,8 @@ impl Problem {
 
     /// Degrees of data parallelism, which divide the batch.
     fn copies(&self) -> Vec<u32> {
-        let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
+        let kinds = self.pools.iter().filter(|pool| pool.parts.is_none());
+        let devices: u64 = kinds.map(|pool| u64::from(pool.devices)).sum();
         match self.given(Parallelism::Dp) {
             None => vec![1],
             Some(Some(degree)) => vec![degree],
@@ -213,15 +215,24 @@ impl Problem {
                         continue;
                     }
                     let stages = of_cut.or(stages);
-                    combinations.push(Combination { degrees, tensor, microbatches, stages, schedule });
+                    let found = Combination { degrees, tensor, microbatches, stages, schedule };
+                    // Without stages on two kinds, their degree is of no importance.
+                    let is_mixed = self.pools.last().is_some_and(|pool| pool.parts.is_some());
+                    if !is_mixed || found.may_mix() || found.tensor.last() == tensors[0].last() {
+                        combinations.push(found);
+                    }
                 }
             }
         }
         combinations
     }
 
-    /// Names a size that a degree of tensor parallelism on a kind must divide and does not, if any.
+    /// Names a size that a degree of tensor parallelism on a kind, or on two, must divide and does not, if any.
     fn undivided_by_tensors(&self, pool: &Pool, degree: u32) -> Option<String> {
+        pool.kinds().iter().find_map(|kind| self.undivided_on_kind(kind, degree))
+    }
+
+    fn undivided_on_kind(&self, pool: &Pool, degree: u32) -> Option<String> {
         // Under a runtime a group may be several whole servers.
         let is_whole = !self.runtime.is_ideal && degree.is_multiple_of(pool.server) && degree <= pool.devices;
         if !is_whole && !pool.server.is_multiple_of(degree) {

@@ -56,6 +56,12 @@ pub enum ModelError {
         /// The largest supported number.
         most: usize,
     },
+    /// Stages with devices of two kinds, on a cluster without two kinds other than hosts.
+    #[error("the cluster has {found} kinds of devices that are not hosts, but mixed needs two")]
+    Mixed {
+        /// Number of kinds of devices other than hosts.
+        found: usize,
+    },
     /// Too many combinations of degrees.
     #[error("there are at least {found} combinations of degrees, more than {most}")]
     Combinations {
@@ -110,7 +116,10 @@ impl ModelError {
             ModelError::Name { .. } | ModelError::Cycle { .. } | ModelError::Order { .. } => J006,
             ModelError::NoBackward => J007,
             ModelError::Kind { .. } | ModelError::Unpriced { .. } => J008,
-            ModelError::Kinds { .. } | ModelError::Layers { .. } | ModelError::Combinations { .. } => J009,
+            ModelError::Kinds { .. }
+            | ModelError::Mixed { .. }
+            | ModelError::Layers { .. }
+            | ModelError::Combinations { .. } => J009,
             ModelError::Range { .. } | ModelError::Cut(_) | ModelError::Schedules => J010,
             ModelError::Runtime { .. } => J011,
         }
@@ -130,6 +139,7 @@ impl ModelError {
             ModelError::Kind { .. } => "add it to the cluster",
             ModelError::Unpriced { .. } => "give the operator flop and bytes, or seconds for the class",
             ModelError::Kinds { .. } => "give a cluster of one to four kinds",
+            ModelError::Mixed { .. } => "leave mixed out, or give a cluster of two kinds",
             ModelError::Combinations { .. } => "give degrees, such as tp=8 and zero=1, or --microbatch",
             ModelError::Layers { .. } => "give operators layers, so that they are planned together",
             ModelError::Range { .. } | ModelError::Runtime { .. } => "correct the number",

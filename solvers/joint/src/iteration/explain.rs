@@ -143,12 +143,13 @@ impl Space<'_> {
 
     /// Describes the degrees that need the fewest devices, and how many devices they need.
     fn too_few_devices(&self, combinations: &[Combination], stages: u32) -> String {
+        let kinds = || self.pools.iter().filter(|pool| pool.parts.is_none());
         let may_use = |pool: &&Pool| combinations.iter().any(|combination| combination.may_use(pool));
         let devices = |pools: &mut dyn Iterator<Item = &Pool>| -> u64 {
             pools.map(|pool| u64::from(pool.devices)).sum()
         };
-        let all = devices(&mut self.pools.iter());
-        let devices = devices(&mut self.pools.iter().filter(may_use));
+        let all = devices(&mut kinds());
+        let devices = devices(&mut kinds().filter(may_use));
         let which = if devices < all { " whose kinds state `ram`" } else { "" };
         let least = |combination: &Combination| combination.tensor.iter().copied().min().unwrap_or(1);
         let needed = |combination: &Combination| {

@@ -2,13 +2,14 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{
-    JointExecutionDocument, JointPartsDocument, JointPlanDocument, RuntimeDocument, Schedule,
+    JointExecutionDocument, JointPartsDocument, JointPlanDocument, JointStageDocument, RuntimeDocument,
+    Schedule,
 };
 use stagewright_core::schedule::{StageTimes, Work, interleaved, orders, updated};
 
 use super::explain::Listed;
 use super::layer::LayerShard;
-use super::pool::slower;
+use super::pool::{Pool, slower};
 use super::runtime::{Reach, Runtime, Setting};
 use super::solver::Problem;
 use super::space::{Combination, Space};
@@ -42,6 +43,19 @@ struct Given {
     /// Number of devices of a pipeline.
     devices: u32,
     stages: Vec<Listed>,
+}
+
+/// Whether a stage is on a pool.
+fn is_on(stage: &JointStageDocument, pool: &Pool) -> bool {
+    let JointStageDocument { kind, mixed, data, .. } = stage;
+    match &pool.parts {
+        None => Some(&pool.name) == kind.as_ref() && mixed.is_empty(),
+        Some(parts) => {
+            let has = |part: &Pool| mixed.get(&part.name).is_some_and(|&copies| (1..*data).contains(&copies));
+            let copies = mixed.values().fold(0u32, |sum, &copies| sum.saturating_add(copies));
+            kind.is_none() && mixed.len() == 2 && parts.iter().all(has) && copies == *data
+        }
+    }
 }
 
 /// Sums over the layers of a stage.
@@ -87,6 +101,11 @@ impl Problem {
         }
         for (pool, &efficiency) in problem.pools.iter_mut().zip(training_efficiency) {
             pool.efficiency[0] = efficiency;
+        }
+        if let [first, second, mixed] = &mut problem.pools[..]
+            && mixed.parts.is_some()
+        {
+            *mixed = Pool::mixed(first, second);
         }
         Some(problem)
     }
@@ -203,7 +222,7 @@ impl Problem {
         let mut stages = Vec::with_capacity(plan.stages.len());
         let mut first = 0;
         for (stage, position) in plan.stages.iter().zip(0..) {
-            let pool = self.pools.iter().position(|pool| Some(&pool.name) == stage.kind.as_ref())?;
+            let pool = self.pools.iter().position(|pool| is_on(stage, pool))?;
             tensor[pool] = Some(stage.tensor).filter(|&degree| degree > 0)?;
             let layers = self.model.layers.get(first..first + stage.layers.len())?;
             let named = layers.iter().zip(&stage.layers);
@@ -223,7 +242,11 @@ impl Problem {
         let degrees =
             Degrees { microbatch, data, context, exchange, expert, zero, shards, offload, tensor: 1 };
         let combination = Combination { degrees, tensor, microbatches, stages: None, schedule };
-        if !stages.iter().all(|stage: &Listed| combination.may_use(&self.pools[stage.pool])) {
+        let may_be = |stage: &Listed| {
+            let pool = &self.pools[stage.pool];
+            combination.may_use(pool) && (pool.parts.is_none() || combination.may_mix())
+        };
+        if !stages.iter().all(may_be) {
             return None;
         }
         Some(Given { combination, devices, stages })

@@ -5,17 +5,20 @@ use stagewright_core::document::{ContextExchange, JointPartsDocument, LinkDocume
 use super::collective::{exchange, gather, reduce, reduce_by_trees};
 use super::model::{Activations, Divided, Layer, Pieces, Rates, Update};
 use super::network::Tokens;
-use super::pool::{Group, Pool};
+use super::pool::{Group, Pool, slower};
 use super::runtime::{Reach, Setting};
 use super::sharding::{Conversion, Layout, Need};
 use super::table::{Configuration, Degrees, LayerCosts, ON_HOST};
 
 /// The shard of a layer on a device.
+#[derive(Clone, Copy)]
 pub(super) struct LayerShard<'l> {
     layer: &'l Layer,
     /// Index of the kind of the device, and of its class.
     kind: usize,
     pool: &'l Pool,
+    /// The other kind of a stage with devices of two kinds.
+    beside: Option<&'l Pool>,
     degrees: Degrees,
     setting: Setting<'l>,
     /// Work on a microbatch, as a share of the work on the whole batch of the graph.
@@ -115,12 +118,21 @@ impl<'l> LayerShard<'l> {
         degrees: Degrees,
         setting: Setting<'l>,
     ) -> LayerShard<'l> {
-        LayerShard { layer, kind, pool, degrees, setting, share: degrees.share(samples) }
+        LayerShard { layer, kind, pool, beside: None, degrees, setting, share: degrees.share(samples) }
     }
 
     /// Costs of the layer. `allowed` lists the configurations of numbered layers, the fastest first; `is_split` states
     /// whether weight gradients run separately from the backward pass. O(operators of the layer).
     pub(super) fn costs(&self, allowed: &[usize], is_split: bool) -> LayerCosts {
+        let Some(parts) = &self.pool.parts else { return self.on_kind(allowed, is_split) };
+        let [first, second] = [0, 1].map(|kind| {
+            let beside = Some(&parts[1 - kind]);
+            LayerShard { kind, pool: &parts[kind], beside, ..*self }.on_kind(allowed, is_split)
+        });
+        first.beside(second)
+    }
+
+    fn on_kind(&self, allowed: &[usize], is_split: bool) -> LayerCosts {
         let (layer, Degrees { zero, offload, .. }) = (self.layer, self.degrees);
         let optimizer = self.bytes(&layer.states, zero >= 1);
         let Setting { runtime, reach, .. } = self.setting;
@@ -191,10 +203,16 @@ impl<'l> LayerShard<'l> {
         }
     }
 
-    /// The rate in a group of devices that are `stride` apart, within `span` devices.
+    /// The rate in a group of devices that are `stride` apart, within `span` devices. The devices of a copy are of one
+    /// kind; beside those of another, larger groups are in several servers.
     fn link(&self, devices: u32, stride: u64, span: u64) -> LinkDocument {
+        let runtime = self.setting.runtime;
+        let of_copy = u64::from(self.degrees.tensor) * u64::from(self.degrees.context);
+        let other = self.beside.filter(|_| !of_copy.is_multiple_of(span));
+        let span = if other.is_some() { u64::MAX } else { span };
         let group = Group { devices: devices.into(), stride, span };
-        self.pool.link_of(self.setting.runtime, group)
+        let own = self.pool.link_of(runtime, group);
+        other.map_or(own, |other| slower(own, other.link_of(runtime, group)))
     }
 
     /// Bytes of a whole tensor for a microbatch.

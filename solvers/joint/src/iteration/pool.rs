@@ -1,4 +1,6 @@
-//! Kinds of devices, with their servers.
+//! Kinds of devices, with their servers, and the pool of stages with devices of two kinds.
+
+use std::sync::Arc;
 
 use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, LinkDocument};
 use stagewright_core::memory::reserve;
@@ -11,10 +13,10 @@ use super::table::Room;
 /// Maximum number of kinds, since the dynamic program counts the stages on each.
 pub(crate) const MAX_KINDS: usize = 4;
 
-/// Devices of a kind.
+/// Devices of a kind, or of two.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    /// Name of the kind.
+    /// Name of the kind, for display if there are two.
     pub(crate) name: String,
     pub(crate) devices: u32,
     /// Bytes that a plan may use on a device.
@@ -29,6 +31,8 @@ pub(crate) struct Pool {
     pub(crate) network: LinkDocument,
     /// The host's memory, if it may have states and activations.
     pub(crate) ram: Option<Ram>,
+    /// The two kinds of stages with devices of both; `None` if there is one kind.
+    pub(crate) parts: Option<Arc<[Pool; 2]>>,
 }
 
 /// Memory of a host, the share of one device.
@@ -53,6 +57,34 @@ pub(crate) struct Group {
 }
 
 impl Pool {
+    /// The pool of stages with devices of two kinds: none of them has more memory than the other, or a host that the
+    /// other lacks, and no server has devices of both.
+    pub(crate) fn mixed(first: &Pool, second: &Pool) -> Pool {
+        let ram = first.ram.zip(second.ram).map(|(first, second)| Ram {
+            capacity: first.capacity.min(second.capacity),
+            bandwidth: first.bandwidth.min(second.bandwidth),
+            link: first.link.min(second.link),
+        });
+        let part = |pool: &Pool| Pool { ram: pool.ram.filter(|_| ram.is_some()), ..pool.clone() };
+        let network = slower(first.network, second.network);
+        Pool {
+            name: format!("{} and {}", first.name, second.name),
+            devices: first.devices.saturating_add(second.devices),
+            capacity: first.capacity.min(second.capacity),
+            efficiency: first.efficiency,
+            link: network,
+            server: 0,
+            network,
+            ram,
+            parts: Some(Arc::new([part(first), part(second)])),
+        }
+    }
+
+    /// The kinds of the devices.
+    pub(crate) fn kinds(&self) -> &[Pool] {
+        self.parts.as_ref().map_or(std::slice::from_ref(self), |parts| parts.as_slice())
+    }
+
     /// Bytes that stages on a device may use.
     pub(crate) fn room(&self) -> Room {
         Room { device: self.capacity, host: self.ram.map_or(0.0, |ram| ram.capacity) }
@@ -82,6 +114,10 @@ impl Pool {
 
     /// The links of two stages in a server, and in different servers.
     pub(crate) fn stage_links(&self, runtime: &Runtime) -> [LinkDocument; 2] {
+        if let Some(parts) = &self.parts {
+            let [[_, first], [_, second]] = [0, 1].map(|kind| parts[kind].stage_links(runtime));
+            return [slower(first, second); 2];
+        }
         let [inside, mut between] = self.links(runtime);
         if self.devices.div_ceil(self.server) >= runtime.wide_servers {
             between.latency_s += runtime.wide_transfer_s;
@@ -158,6 +194,7 @@ pub(crate) fn pools<'c>(
             server,
             network,
             ram,
+            parts: None,
         });
     }
     Ok((pools, classes))

@@ -41,6 +41,10 @@
 //! larger. The bound of the chain is that of the first stage, which begins first: its last backward pass follows those of
 //! all other stages. min(m, 2 s + 1) weight gradients may be left when the last microbatch leaves s, and only the update of
 //! the first stage follows.
+//!
+//! Stages with devices of two kinds count as those of a kind of their own, which has costs of layers, memory and a link
+//! as any other. Only the numbers of stages depend on each other: numbers without enough devices are left out, and
+//! fewer stages never need more.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -290,7 +294,8 @@ impl<'s> Program<'s> {
         };
         let mut tables: FxHashMap<Vec<u32>, Table> = FxHashMap::default();
         let (mut bound, mut best, mut is_stopped) = (f64::INFINITY, None, false);
-        for counts in counts {
+        let has_devices = |counts: &Vec<u32>| self.combination.has_devices(self.space.pools, counts);
+        for counts in counts.into_iter().filter(has_devices).collect::<Vec<_>>() {
             if stop.reason().is_some() {
                 is_stopped = true;
                 break;
@@ -311,8 +316,8 @@ impl<'s> Program<'s> {
             if table.has_entries() {
                 tables.insert(counts.clone(), table);
             }
-            let is_mixed = counts.iter().filter(|&&count| count > 0).count() > 1;
-            if depth >= self.fewest && value < self.cutoff && is_mixed == self.only.is_none() {
+            let is_of_several = counts.iter().filter(|&&count| count > 0).count() > 1;
+            if depth >= self.fewest && value < self.cutoff && is_of_several == self.only.is_none() {
                 let pipelines = bounds.iter().filter_map(|&by| self.rebuild(&tables, &counts, by));
                 let pipelines: Vec<Pipeline> = pipelines.collect();
                 let lower = pipelines.iter().map(|pipeline| self.least(pipeline)).fold(value, f64::max);

@@ -174,6 +174,7 @@ impl WholeModel {
     /// states.
     fn new(space: &Space<'_>, combination: &Combination, costs: &Costs) -> Option<WholeModel> {
         let layers = &space.model.layers;
+        // Stages on two kinds take devices from both; here, each may have its maximum.
         let most_on = |pool: usize| combination.most_stages(pool, space.pools, layers.len());
         let max_stages: u32 = (0..space.pools.len()).map(most_on).sum();
         if max_stages == 0 || combination.stages.is_some_and(|stages| stages > max_stages) {

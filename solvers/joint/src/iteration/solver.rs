@@ -33,7 +33,8 @@ const MAX_BATCH: u64 = 1 << 17;
 pub struct Request {
     /// Kinds of parallelism, each with its required degree, if given: for ZeRO the stage, for recomputation the index of
     /// the configuration of all numbered layers (none, selective, full, offload), for what is on the host nothing (0) or the
-    /// states of the optimizer (1). Without degrees for either, layers may keep activations on the host as well.
+    /// states of the optimizer (1). Without degrees for either, layers may keep activations on the host as well. Stages
+    /// with devices of two kinds have no degree.
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
@@ -53,6 +54,7 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub(super) model: Arc<Model>,
+    /// Kinds of devices, and the pool of stages with devices of two kinds after them if a plan may have these.
     pub(super) pools: Vec<Pool>,
     pub(super) request: Request,
     /// The layer after the last of each stage, if given.
@@ -92,6 +94,9 @@ impl Problem {
         }
         for (&parallelism, &degree) in &request.parallel {
             match (parallelism, degree) {
+                (Parallelism::Mixed, Some(found)) => {
+                    return range("the degree of mixed", found.into(), "absent");
+                }
                 (_, None)
                 | (Parallelism::Zero, Some(0..=3))
                 | (Parallelism::Recompute, Some(0..=3))
@@ -119,7 +124,11 @@ impl Problem {
             return Err(ModelError::Runtime { name, value, range });
         }
         let runtime = Runtime::new(request.runtime.as_ref());
-        let (pools, classes) = pools(graph, cluster, &runtime)?;
+        let (mut pools, classes) = pools(graph, cluster, &runtime)?;
+        if request.parallel.contains_key(&Parallelism::Mixed) {
+            let [first, second] = &pools[..] else { return Err(ModelError::Mixed { found: pools.len() }) };
+            pools.push(Pool::mixed(first, second));
+        }
         let model = Model::new(graph, layers, &classes, runtime.fused_attention)?;
         let devices = request.parallel.get(&Parallelism::Pp).copied().unwrap_or(Some(1));
         cut::check(&request.schedules, devices, request.chunks, request.cut.as_deref())?;
@@ -245,13 +254,31 @@ impl Problem {
                 shards,
                 offload,
             }),
-            stages: pipeline.stages.iter().map(|stage| self.stage(combination, stage)).collect(),
+            stages: self.stages(combination, pipeline),
             stop: stopped.filter(|_| !is_optimal),
             reason: None,
         }
     }
 
-    /// A stage of a plan.
+    /// The stages of a plan, each with its kind, or with the copies on two kinds.
+    fn stages(&self, combination: &Combination, pipeline: &Pipeline) -> Vec<JointStageDocument> {
+        let mut counts = vec![0; self.pools.len()];
+        pipeline.stages.iter().for_each(|stage| counts[stage.pool] += 1);
+        let mut on_first = combination.copies_on_first(&self.pools, &counts).into_iter();
+        let stage = |stage: &Placed| {
+            let (pool, document) = (&self.pools[stage.pool], self.stage(combination, stage));
+            let Some(parts) = &pool.parts else {
+                return JointStageDocument { kind: Some(pool.name.clone()), ..document };
+            };
+            let first = on_first.next().unwrap_or_default();
+            let copies = [first, document.data - first];
+            let mixed = parts.iter().map(|part| part.name.clone()).zip(copies).collect();
+            JointStageDocument { mixed, ..document }
+        };
+        pipeline.stages.iter().map(stage).collect()
+    }
+
+    /// A stage of a plan, without its devices.
     fn stage(&self, combination: &Combination, stage: &Placed) -> JointStageDocument {
         let layers = &self.model.layers[stage.first..stage.end];
         let has_activations_on_host = stage.costs.configurations.contains(&(ON_HOST as u32));
@@ -261,7 +288,8 @@ impl Problem {
                 configuration: CONFIGURATIONS[choice as usize].into(),
             });
         JointStageDocument {
-            kind: Some(self.pools[stage.pool].name.clone()),
+            kind: None,
+            mixed: BTreeMap::new(),
             data: combination.degrees.data,
             tensor: combination.tensor[stage.pool],
             in_flight: stage.in_flight,

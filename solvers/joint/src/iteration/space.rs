@@ -40,14 +40,63 @@ impl Combination {
         !self.degrees.offload || pool.ram.is_some()
     }
 
-    /// Maximum number of stages on a kind, with one stage per device.
+    /// Maximum number of stages on a kind, with one stage per device, or of stages with devices of two kinds.
     pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
         if !self.may_use(&pools[pool]) {
             return 0;
         }
-        let limit = u64::from(pools[pool].devices) / self.degrees_on(pool).devices();
+        let limit = match pools[pool].parts {
+            None => u64::from(pools[pool].devices) / self.degrees_on(pool).devices(),
+            Some(_) if !self.may_mix() => 0,
+            Some(_) => {
+                let [first, second] = self.copies_left(pools, &[0, 0, 0]);
+                first.min(second).min((first + second) / u64::from(self.degrees.data))
+            }
+        };
         limit.min(layers as u64).min(self.stages.unwrap_or(u32::MAX).into()) as u32
     }
+
+    /// Whether copies of a stage may be on two kinds.
+    pub(super) fn may_mix(&self) -> bool {
+        self.degrees.data > 1 && self.schedule != Schedule::Interleaved
+    }
+
+    /// Copies of stages with devices of both kinds for which either kind has devices, beside the stages on it alone;
+    /// `stages` has the numbers of stages by pool.
+    fn copies_left(&self, pools: &[Pool], stages: &[u32]) -> [u64; 2] {
+        [0, 1].map(|kind| {
+            let used = u64::from(stages[kind]) * self.degrees_on(kind).devices();
+            let of_copy = u64::from(self.tensor[2]) * u64::from(self.degrees.context);
+            u64::from(pools[kind].devices).saturating_sub(used) / of_copy
+        })
+    }
+
+    /// Whether there are devices for these numbers of stages by pool, none of which is too large by itself. Stages with
+    /// devices of both kinds have at least one copy on either, and so at most all but one.
+    pub(super) fn has_devices(&self, pools: &[Pool], stages: &[u32]) -> bool {
+        let Some(mixed) = mixed(pools, stages) else { return true };
+        let [first, second] = self.copies_left(pools, stages);
+        first.min(second) >= mixed && first + second >= mixed * u64::from(self.degrees.data)
+    }
+
+    /// Copies of each stage with devices of two kinds on the first of them, as many as it has devices for.
+    pub(super) fn copies_on_first(&self, pools: &[Pool], stages: &[u32]) -> Vec<u32> {
+        let Some(mixed) = mixed(pools, stages) else { return Vec::new() };
+        let most = u64::from(self.degrees.data - 1);
+        let mut left = self.copies_left(pools, stages)[0].min(mixed * most);
+        let next = |behind: u64| {
+            let here = most.min(left - behind);
+            left -= here;
+            here as u32
+        };
+        (0..mixed).rev().map(next).collect()
+    }
+}
+
+/// Number of stages with devices of two kinds; `None` if there are none.
+fn mixed(pools: &[Pool], stages: &[u32]) -> Option<u64> {
+    let (pool, &count) = pools.last().zip(stages.last())?;
+    (pool.parts.is_some() && count > 0).then(|| count.into())
 }
 
 /// Data common to all combinations.

@@ -123,6 +123,29 @@ pub(crate) struct LayerCosts {
     pub(crate) update: f64,
 }
 
+impl LayerCosts {
+    /// Costs on devices of two kinds, on which bytes are the same: the forward pass, the backward pass, and the
+    /// backward pass with weight gradients each take as long as on the slower kind.
+    pub(crate) fn beside(self, other: LayerCosts) -> LayerCosts {
+        let passes = |costs: &LayerCosts| costs.forward + costs.configurations[0].behind();
+        let [slow, fast] = if passes(&other) > passes(&self) { [other, self] } else { [self, other] };
+        let of_slow = passes(&slow);
+        let configuration = |(slow, fast): (&Configuration, &Configuration)| {
+            let backward = slow.backward.max(fast.backward);
+            Configuration { backward, weight: slow.behind().max(fast.behind()) - backward, ..*slow }
+        };
+        let configurations = slow.configurations.iter().zip(&fast.configurations).map(configuration);
+        let mut costs = LayerCosts {
+            forward: slow.forward.max(fast.forward),
+            configurations: configurations.collect(),
+            update: slow.update.max(fast.update),
+            ..slow
+        };
+        costs.parts.compute_s += passes(&costs) - of_slow;
+        costs
+    }
+}
+
 /// A stage with configurations.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StageCosts {

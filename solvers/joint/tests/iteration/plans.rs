@@ -2,10 +2,18 @@
 
 use stagewright_core::document::{
     ContextExchange, JointExecutionDocument, JointLayerDocument, JointPlanDocument, JointStageDocument,
-    Parallelism, Pass, Role, Schedule, role,
+    KindDocument, Parallelism, Pass, Role, Schedule, role,
 };
 
 use super::Case;
+
+/// Copies of a stage on a kind.
+fn copies_on(stage: &JointStageDocument, kind: &str) -> u32 {
+    match stage.kind.as_deref() {
+        Some(of_stage) if of_stage == kind => stage.data,
+        _ => stage.mixed.get(kind).copied().unwrap_or(0),
+    }
+}
 
 impl Case {
     /// Minimum value over all plans by `value`, infinite if there is none, and the plan of maximum value.
@@ -179,11 +187,12 @@ impl Case {
         let is_ideal = self.request.runtime.is_none();
         let divides_heads = |parts: u32| self.heads.is_none_or(|heads| heads.is_multiple_of(parts));
         let tensor = |stage: &JointStageDocument| {
-            let kind = self.cluster.kinds.iter().find(|kind| Some(&kind.name) == stage.kind.as_ref());
-            let kind = kind.expect("a kind");
-            let server = kind.server.map_or(kind.count, |server| server.devices);
-            let is_inside =
-                server.is_multiple_of(stage.tensor) || (!is_ideal && stage.tensor.is_multiple_of(server));
+            let mut kinds = self.cluster.kinds.iter().filter(|kind| copies_on(stage, &kind.name) > 0);
+            let is_inside = kinds.all(|kind| {
+                let server = kind.server.map_or(kind.count, |server| server.devices);
+                server.is_multiple_of(stage.tensor)
+                    || (!is_ideal && stage.tensor.is_multiple_of(server) && stage.tensor <= kind.count)
+            });
             let exchanged = if exchange == Some(ContextExchange::AllToAll) { context } else { 1 };
             is_inside
                 && self.allows(Parallelism::Tp, 1, stage.tensor)
@@ -202,6 +211,10 @@ impl Case {
         let one_degree = plan.stages.iter().all(|stage| {
             plan.stages.iter().all(|other| other.kind != stage.kind || other.tensor == stage.tensor)
         });
+        let has_devices = self.cluster.kinds.iter().all(|kind| {
+            let of_stage = |stage: &JointStageDocument| stage.tensor * context * copies_on(stage, &kind.name);
+            plan.stages.iter().take(devices as usize).map(of_stage).sum::<u32>() <= kind.count
+        });
         let fits_schedule = schedule != Schedule::Interleaved
             || (devices > 1
                 && microbatches.is_multiple_of(devices)
@@ -211,7 +224,27 @@ impl Case {
             && plan.stages.iter().all(tensor)
             && divides_experts
             && one_degree
+            && has_devices
             && fits_schedule
+    }
+
+    /// The devices that a stage may have: of each kind, or of two with every number of copies on the first.
+    fn places(&self, execution: &JointExecutionDocument) -> Vec<JointStageDocument> {
+        let data = execution.data;
+        let place = JointStageDocument { data, ..JointStageDocument::default() };
+        let on = |kind: &KindDocument| JointStageDocument { kind: Some(kind.name.clone()), ..place.clone() };
+        let mut places: Vec<JointStageDocument> = self.cluster.kinds.iter().map(on).collect();
+        let may_mix = self.request.parallel.contains_key(&Parallelism::Mixed);
+        if let [first, second] = &self.cluster.kinds[..]
+            && may_mix
+            && execution.schedule != Schedule::Interleaved
+        {
+            places.extend((1..data).map(|copies| JointStageDocument {
+                mixed: [(first.name.clone(), copies), (second.name.clone(), data - copies)].into(),
+                ..place.clone()
+            }));
+        }
+        places
     }
 
     /// Calls `call` with every way to divide the remaining layers into stages, for the interleaving `shape` of devices
@@ -225,7 +258,6 @@ impl Case {
         stages: &mut Vec<JointStageDocument>,
         call: &mut dyn FnMut(&[JointStageDocument]),
     ) {
-        let copies = execution.data * execution.context;
         let placed: usize = stages.iter().map(|stage| stage.layers.len()).sum();
         let full = shape.is_some_and(|(devices, chunks)| stages.len() == devices * chunks);
         if placed == names.len() {
@@ -248,16 +280,22 @@ impl Case {
             .and_then(|(devices, _)| stages.len().checked_sub(devices))
             .map(|index| stages[index].clone());
         for end in placed + 1..=names.len() {
-            for kind in &self.cluster.kinds {
-                for tensor in 1..=kind.count {
-                    let used = stages.iter().filter(|stage| stage.kind.as_ref() == Some(&kind.name));
-                    let used: u32 = used.map(|stage| stage.tensor * copies).sum();
-                    match &same {
-                        Some(same) if (same.kind.as_ref(), same.tensor) != (Some(&kind.name), tensor) => {
-                            continue;
-                        }
-                        None if used + tensor * copies > kind.count => break,
-                        _ => {}
+            for place in self.places(execution) {
+                for tensor in 1.. {
+                    let place = JointStageDocument { tensor, ..place.clone() };
+                    let is_full = self.cluster.kinds.iter().any(|kind| {
+                        let used = |stage: &JointStageDocument| {
+                            stage.tensor * execution.context * copies_on(stage, &kind.name)
+                        };
+                        // Later stages of a device use it again.
+                        let others: u32 = if same.is_some() { 0 } else { stages.iter().map(used).sum() };
+                        used(&place) > 0 && others + used(&place) > kind.count
+                    });
+                    if is_full {
+                        break;
+                    }
+                    if same.as_ref().is_some_and(|same| (&same.kind, same.tensor) != (&place.kind, tensor)) {
+                        continue;
                     }
                     let open: Vec<usize> =
                         (placed..end).filter(|&layer| names[layer].starts_with("layer.")).collect();
@@ -272,13 +310,7 @@ impl Case {
                             layer: names[layer].clone(),
                             configuration: configuration(layer),
                         });
-                        stages.push(JointStageDocument {
-                            kind: Some(kind.name.clone()),
-                            data: execution.data,
-                            tensor,
-                            layers: layers.collect(),
-                            ..JointStageDocument::default()
-                        });
+                        stages.push(JointStageDocument { layers: layers.collect(), ..place.clone() });
                         self.stages(names, execution, configurations, shape, stages, call);
                         stages.pop();
                     }

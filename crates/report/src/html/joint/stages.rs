@@ -113,7 +113,7 @@ impl Stages<'_> {
         if self.devices < self.documents().len() {
             parts.push(format!("device {}", index % self.devices));
         }
-        parts.extend(stage.kind.as_ref().map(|kind| format!("<bdi>{}</bdi>", escape(&visible(kind)))));
+        parts.extend(stage.place().map(|kind| format!("<bdi>{}</bdi>", escape(&visible(&kind)))));
         let context = match &self.page.document.execution {
             Some(execution) if execution.context > 1 => format!(" ×\u{a0}cp\u{a0}{}", execution.context),
             _ => String::new(),
@@ -132,9 +132,9 @@ impl Stages<'_> {
         };
         add("stage", false, &|index, _| index.to_string());
         add("device", false, &|index, _| (index % self.devices).to_string());
-        if stages.iter().any(|stage| stage.kind.is_some()) {
+        if stages.iter().any(|stage| stage.place().is_some()) {
             add("kind", true, &|_, stage| {
-                format!("<bdi>{}</bdi>", escape(&visible(stage.kind.as_deref().unwrap_or_default())))
+                format!("<bdi>{}</bdi>", escape(&visible(&stage.place().unwrap_or_default())))
             });
         }
         add("tp", false, &|_, stage| stage.tensor.to_string());

@@ -1,6 +1,6 @@
 //! The head of the page: value, bound, status, and the degrees of parallelism.
 
-use stagewright_core::document::{JointObjectiveKind, JointPlanDocument};
+use stagewright_core::document::{JointObjectiveKind, JointPlanDocument, JointStageDocument};
 
 use super::JointPage;
 use crate::html::markup::{count, escape};
@@ -76,11 +76,16 @@ fn tensor(plan: &JointPlanDocument) -> String {
     if !all.contains(' ') || plan.execution.is_none() {
         return all;
     }
-    let mut kinds: Vec<&str> = plan.stages.iter().filter_map(|stage| stage.kind.as_deref()).collect();
+    // Stages on two kinds have a degree of their own.
+    let place = |stage: &JointStageDocument| match stage.mixed.is_empty() {
+        true => stage.kind.clone(),
+        false => Some(stage.mixed.keys().cloned().collect::<Vec<_>>().join(" and ")),
+    };
+    let mut kinds: Vec<String> = plan.stages.iter().filter_map(place).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let of_kind = |kind: &&str| {
-        let stages = plan.stages.iter().filter(|stage| stage.kind.as_deref() == Some(kind));
+    let of_kind = |kind: &String| {
+        let stages = plan.stages.iter().filter(|stage| place(stage).as_ref() == Some(kind));
         let degrees = range(stages.map(|stage| stage.tensor));
         format!("{degrees} on <bdi>{}</bdi>", escape(&visible(kind)))
     };

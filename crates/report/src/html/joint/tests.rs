@@ -18,6 +18,7 @@ fn stage(index: usize) -> JointStageDocument {
     };
     JointStageDocument {
         kind: Some("gpu".into()),
+        mixed: Default::default(),
         data: 2,
         tensor: 4,
         in_flight: 2,

@@ -104,11 +104,11 @@ fn drawn(page: &JointPage, execution: &JointExecutionDocument) -> Result<Drawing
     let mut scene_devices = Vec::new();
     let mut lanes = Vec::new();
     let mut end = 0.0f64;
-    let kinds: Vec<_> = stages.iter().filter_map(|stage| stage.kind.as_ref()).collect();
-    let has_kinds = kinds.iter().any(|&kind| kind != kinds[0]);
+    let kinds: Vec<_> = stages.iter().filter_map(JointStageDocument::place).collect();
+    let has_kinds = kinds.iter().any(|kind| *kind != kinds[0]);
     for (device, tasks) in run.tasks.iter().enumerate() {
-        let kind = stages[device].kind.as_ref().filter(|_| has_kinds);
-        let of_kind = kind.map(|kind| format!(", {}", visible(kind))).unwrap_or_default();
+        let kind = stages[device].place().filter(|_| has_kinds);
+        let of_kind = kind.map(|kind| format!(", {}", visible(&kind))).unwrap_or_default();
         scene_devices.push(Device { name: format!("device {device}{of_kind}"), colour: None });
         let mut activities: Vec<Activity> =
             tasks.iter().map(|&(task, span)| activity(task, span, execution.microbatches)).collect();

@@ -1,18 +1,26 @@
 //! The devices of the stages: their kinds, their number, and the links between them.
 
-use stagewright_core::document::{JointPlanDocument, LinkDocument, RuntimeDocument};
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{
+    JointPlanDocument, JointStageDocument, LinkDocument, Parallelism, RuntimeDocument,
+};
 
 use crate::error::CheckError;
 use crate::joint::{JointViolation, rules};
 use crate::read::{self, Cluster, Kind, amount, rate};
 
-/// The devices of a stage.
+/// The devices of a stage of one kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Devices<'a> {
     pub(super) kind: &'a Kind<'a>,
     /// Link from the devices' group to other groups.
     uplink: Option<&'a LinkDocument>,
+    /// The other kind of the stage, and its link to other groups.
+    beside: Option<(&'a Kind<'a>, Option<&'a LinkDocument>)>,
     pub(super) tensor: u64,
+    /// Degree of context parallelism.
+    context: u64,
     /// Tensor-parallel groups with the same parameters: the product of the degrees of data and context parallelism.
     pub(super) copies: u64,
     pub(super) runtime: Option<&'a RuntimeDocument>,
@@ -36,17 +44,30 @@ struct Stated<'a> {
 }
 
 impl<'a> Devices<'a> {
-    /// Devices of the kind with index `kind`.
-    pub(super) fn new(
+    /// Devices of a stage on the kinds with these indices, one or two: those of each. `degrees` has those of tensor,
+    /// data and context parallelism.
+    pub(super) fn on(
         cluster: &'a Cluster<'a>,
         runtime: Option<&'a RuntimeDocument>,
-        kind: usize,
-        tensor: u64,
-        copies: u64,
-    ) -> Self {
-        let kind = &cluster.kinds[kind];
-        let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
-        Devices { kind, uplink, tensor, copies, runtime }
+        kinds: &[usize],
+        degrees: [u64; 3],
+    ) -> Vec<Self> {
+        let [tensor, data, context] = degrees;
+        let linked = |kind: usize| {
+            let kind = &cluster.kinds[kind];
+            (kind, kind.group.map(|group| &cluster.groups[group].uplink))
+        };
+        let devices = |&index: &usize| {
+            let (kind, uplink) = linked(index);
+            let beside = kinds.iter().find(|&&other| other != index).map(|&other| linked(other));
+            Devices { kind, uplink, beside, tensor, context, copies: data.saturating_mul(context), runtime }
+        };
+        kinds.iter().map(devices).collect()
+    }
+
+    /// Number of devices of a copy, which are of one kind.
+    pub(super) fn of_copy(&self) -> u64 {
+        self.tensor.saturating_mul(self.context)
     }
 
     /// Number of devices of a stage.
@@ -74,8 +95,21 @@ impl<'a> Devices<'a> {
         document.memory_bytes.map(|memory| (memory - left(memory)).max(0.0))
     }
 
-    /// The link used by a group. A runtime uses the ports of all devices that the group has in a server.
+    /// The link used by a group. One that is not within a copy may have devices of both kinds of a stage, which are in
+    /// different servers: it uses the slower of their links.
     pub(super) fn link(&self, group: Group, needed_for: &str) -> Result<LinkDocument, CheckError> {
+        match self.beside {
+            Some((kind, uplink)) if !self.of_copy().is_multiple_of(group.span) => {
+                let group = Group { span: u64::MAX, ..group };
+                let other = Devices { kind, uplink, beside: None, ..*self };
+                Ok(slower(&self.link_on_kind(group, needed_for)?, &other.link_on_kind(group, needed_for)?))
+            }
+            _ => self.link_on_kind(group, needed_for),
+        }
+    }
+
+    /// The link used by a group of one kind. A runtime uses the ports of all devices that the group has in a server.
+    fn link_on_kind(&self, group: Group, needed_for: &str) -> Result<LinkDocument, CheckError> {
         let Group { count, apart, span } = group;
         let one_port = self.port(span, needed_for)?;
         let Some(runtime) = self.runtime else { return Ok(one_port) };
@@ -152,6 +186,36 @@ pub(super) fn slower(first: &LinkDocument, second: &LinkDocument) -> LinkDocumen
     }
 }
 
+/// The link used by transfers of a stage in a pipeline of `span` devices: the slowest of its kinds.
+pub(super) fn transfer_link(sides: &[Devices], span: u64) -> Result<LinkDocument, CheckError> {
+    let links = sides.iter().map(|devices| devices.transfer_link(span, "transfers between stages"));
+    let links: Vec<LinkDocument> = links.collect::<Result<_, _>>()?;
+    let slowest = links.into_iter().reduce(|first, second| slower(&first, &second));
+    slowest.ok_or(CheckError::Rule { rule: "a stage", needs: "a kind of devices" })
+}
+
+/// The kinds that stages of two kinds are on: those that have devices and are not hosts.
+///
+/// # Errors
+/// If a plan may have such stages, and there are not two of these kinds.
+pub(super) fn mixed_kinds(
+    cluster: &Cluster,
+    plan: &JointPlanDocument,
+) -> Result<Option<[usize; 2]>, CheckError> {
+    let is_there = |&kind: &usize| {
+        let document = cluster.kinds[kind].document;
+        !document.host && document.count > 0
+    };
+    let kinds: Vec<usize> = (0..cluster.kinds.len()).filter(is_there).collect();
+    match (plan.objective.parallel.contains_key(&Parallelism::Mixed), kinds.try_into()) {
+        (false, _) => Ok(None),
+        (true, Ok(kinds)) => Ok(Some(kinds)),
+        (true, Err(_)) => {
+            Err(CheckError::Rule { rule: "mixed", needs: "two kinds of devices that are not hosts" })
+        }
+    }
+}
+
 /// Checks the servers of the kinds.
 ///
 /// # Errors
@@ -167,41 +231,84 @@ pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// The devices of every stage. Reports kinds that do not exist or have too few devices, and degrees of tensor
-/// parallelism that differ within a kind or do not divide the devices of its servers.
+/// The copies of a stage on each of its kinds, by the index of the kind. Reports kinds that do not exist, and copies on
+/// two kinds where the plan may not have them, or that are not the copies of the stage.
+fn copies(
+    cluster: &Cluster,
+    mixed: Option<[usize; 2]>,
+    stage: &JointStageDocument,
+    index: usize,
+    violations: &mut Vec<JointViolation>,
+) -> Option<Vec<(usize, u64)>> {
+    let wrong = |kind: Option<&String>| JointViolation::Kind { stage: index, kind: kind.cloned() };
+    let find = |name: &String| cluster.find_kind(name).ok_or_else(|| wrong(Some(name)));
+    let data = u64::from(stage.data);
+    let found = if stage.mixed.is_empty() {
+        let kind = stage.kind.as_ref().ok_or_else(|| wrong(None));
+        kind.and_then(find).map(|kind| vec![(kind, data)])
+    } else {
+        let on = |(name, &copies): (&String, &u32)| Ok((find(name)?, u64::from(copies)));
+        stage.mixed.iter().map(on).collect()
+    };
+    let found = found.map_err(|violation| violations.push(violation)).ok()?;
+    if stage.mixed.is_empty() {
+        return Some(found);
+    }
+    let all = found.iter().fold(0, |sum: u64, &(_, copies)| sum.saturating_add(copies));
+    let is_mixed = mixed.is_some_and(|kinds| {
+        found.len() == 2 && kinds.iter().all(|kind| found.iter().any(|(on, _)| on == kind))
+    });
+    if stage.kind.is_some() || !is_mixed {
+        let why =
+            format!("stage {index} is not on one kind, nor, with mixed, on the two kinds that are not hosts");
+        violations.push(JointViolation::Stages { why });
+        return None;
+    }
+    if all != data || found.iter().any(|&(_, copies)| copies == 0) {
+        let needs = format!("{data}, all its copies, with one or more on each kind");
+        violations.push(JointViolation::Degree { stage: Some(index), name: "mixed", found: all, needs });
+        return None;
+    }
+    Some(found)
+}
+
+/// The devices of every stage, by kind. Reports kinds that do not exist or have too few devices, and degrees of tensor
+/// parallelism that differ within a kind, or in stages of two, or do not divide the devices of its servers.
 pub(super) fn of_stages<'a>(
     cluster: &'a Cluster<'a>,
     plan: &'a JointPlanDocument,
+    mixed: Option<[usize; 2]>,
     violations: &mut Vec<JointViolation>,
-) -> Vec<Devices<'a>> {
+) -> Vec<Vec<Devices<'a>>> {
     let mut stages = Vec::with_capacity(plan.stages.len());
-    let mut first_of: Vec<Option<u32>> = vec![None; cluster.kinds.len()];
+    let mut first_of: BTreeMap<Vec<usize>, u32> = BTreeMap::new();
     let mut used = vec![0u64; cluster.kinds.len()];
     let pipeline = rules::pipeline(plan);
     let runtime = plan.objective.runtime.as_ref();
     for (index, stage) in plan.stages.iter().enumerate() {
-        let Some(kind) = stage.kind.as_ref().and_then(|name| cluster.find_kind(name)) else {
-            violations.push(JointViolation::Kind { stage: index, kind: stage.kind.clone() });
-            continue;
-        };
-        let (tensor, first) = (stage.tensor, *first_of[kind].get_or_insert(stage.tensor));
-        let copies = u64::from(stage.data).saturating_mul(rules::context(plan));
-        let devices = Devices::new(cluster, runtime, kind, u64::from(tensor), copies);
-        // Later stages reuse the same devices.
-        if index < pipeline {
-            used[kind] = used[kind].saturating_add(devices.of_stage());
-        }
+        let Some(copies) = copies(cluster, mixed, stage, index, violations) else { continue };
+        let kinds: Vec<usize> = copies.iter().map(|&(kind, _)| kind).collect();
+        let tensor = stage.tensor;
+        let degrees = [u64::from(tensor), u64::from(stage.data), rules::context(plan)];
+        let sides = Devices::on(cluster, runtime, &kinds, degrees);
         let mut wrong = |needs| {
             let found = u64::from(tensor);
             violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
         };
-        if let Err(needs) = allow_tensor(devices.kind, runtime.is_some(), u64::from(tensor)) {
-            wrong(needs);
+        for (devices, (kind, copies)) in sides.iter().zip(copies) {
+            // Later stages reuse the same devices.
+            if index < pipeline {
+                used[kind] = used[kind].saturating_add(devices.of_copy().saturating_mul(copies));
+            }
+            if let Err(needs) = allow_tensor(devices.kind, runtime.is_some(), u64::from(tensor)) {
+                wrong(needs);
+            }
         }
+        let first = *first_of.entry(kinds).or_insert(tensor);
         if first != tensor {
             wrong(format!("{first}, as in other stages on its kind"));
         }
-        stages.push(devices);
+        stages.push(sides);
     }
     for (kind, used) in cluster.kinds.iter().zip(used) {
         let count = u64::from(kind.document.count);

@@ -161,7 +161,7 @@ pub(super) fn check_schedule(
     if !microbatches.is_multiple_of(devices) {
         wrong("microbatches", microbatches, format!("a multiple of the {devices} devices of a pipeline"));
     }
-    if plan.stages.iter().any(|stage| stage.kind != plan.stages[0].kind) {
+    if plan.stages.iter().any(|stage| !stage.mixed.is_empty() || stage.kind != plan.stages[0].kind) {
         let why = "the stages of an interleaved pipeline are on more than one kind".to_owned();
         violations.push(JointViolation::Stages { why });
     }

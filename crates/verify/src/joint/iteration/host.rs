@@ -47,21 +47,24 @@ pub(super) fn read_hosts(cluster: &Cluster) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// Where every stage has the states of the optimizer. Reports stages on kinds that state no host and need one, for these
-/// states or for the activations of a layer.
+/// Where every stage has the states of the optimizer, by kind. Reports stages on kinds that state no host and need one,
+/// for these states or for the activations of a layer.
 pub(super) fn of_stages(
-    devices: &[Devices],
+    devices: &[Vec<Devices>],
     execution: &JointExecutionDocument,
     has_activations_there: &[bool],
     violations: &mut Vec<JointViolation>,
-) -> Vec<Home> {
+) -> Vec<Vec<Home>> {
     let mut homes = Vec::with_capacity(devices.len());
-    for (stage, (devices, &needs_host)) in devices.iter().zip(has_activations_there).enumerate() {
-        let kind = devices.kind.document;
-        match Home::new(kind, execution) {
-            Some(home) if kind.ram.is_some() || !needs_host => homes.push(home),
-            _ => violations.push(JointViolation::Ram { stage, kind: kind.name.clone() }),
+    for (stage, (sides, &needs_host)) in devices.iter().zip(has_activations_there).enumerate() {
+        let mut of_stage = Vec::with_capacity(sides.len());
+        for kind in sides.iter().map(|devices| devices.kind.document) {
+            match Home::new(kind, execution) {
+                Some(home) if kind.ram.is_some() || !needs_host => of_stage.push(home),
+                _ => violations.push(JointViolation::Ram { stage, kind: kind.name.clone() }),
+            }
         }
+        homes.push(of_stage);
     }
     homes
 }

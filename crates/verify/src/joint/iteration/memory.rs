@@ -87,15 +87,16 @@ fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
 
 /// Reports devices whose share of the host's memory is less than all their stages have there.
 pub(super) fn check_hosts(
-    devices: &[Devices],
+    devices: &[Vec<Devices>],
     memory: &[Memory],
     pipeline: &Pipeline,
     violations: &mut Vec<JointViolation>,
 ) {
     // Each device of the pipeline runs exactly one of the first stages.
-    for (stage, (devices, memory)) in devices.iter().zip(memory).enumerate().take(pipeline.devices) {
+    for (stage, (sides, memory)) in devices.iter().zip(memory).enumerate().take(pipeline.devices) {
         let [_, bytes] = memory.host;
-        if let Some(limit) = devices.kind.document.ram.and_then(|ram| ram.memory_bytes)
+        let limits = sides.iter().filter_map(|devices| devices.kind.document.ram?.memory_bytes);
+        if let Some(limit) = limits.reduce(f64::min)
             && !tolerance::fits(bytes, limit)
         {
             violations.push(JointViolation::HostMemory { stage, bytes, limit });

@@ -44,7 +44,7 @@ use host::Home;
 use model::Model;
 use order::Pipeline;
 use runtime::Depth;
-use stage::{Stage, Sums};
+use stage::{Costs, Stage, Sums};
 use work::Work;
 
 /// Maximum number of passes of the schedule, since the checker simulates all of them.
@@ -73,9 +73,10 @@ pub fn check_joint(
     let cluster = Cluster::read(cluster)?;
     devices::read_servers(&cluster)?;
     host::read_hosts(&cluster)?;
+    let mixed = devices::mixed_kinds(&cluster, plan)?;
     let mut violations = Vec::new();
     let figures = match claims::has_plan(plan) {
-        true => figures(&graph, &cluster, plan, batch, &mut violations)?,
+        true => figures(&graph, &cluster, plan, (batch, mixed), &mut violations)?,
         false => None,
     };
     Ok(claims::report(plan, figures, violations))
@@ -86,12 +87,12 @@ fn figures(
     graph: &Graph,
     cluster: &Cluster,
     plan: &JointPlanDocument,
-    batch: Option<BatchDocument>,
+    (batch, mixed): (Option<BatchDocument>, Option<[usize; 2]>),
     violations: &mut Vec<JointViolation>,
 ) -> Result<Option<Figures>, CheckError> {
     let samples = batch.map_or(1.0, |batch| batch.samples.get() as f64);
     rules::check(plan, violations);
-    let devices = devices::of_stages(cluster, plan, violations);
+    let devices = devices::of_stages(cluster, plan, mixed, violations);
     let placed = placed::layers(plan, violations);
     let layers: Vec<(&str, Placed)> = placed.into_iter().collect();
     let layer_of = members(graph, &layers, violations);
@@ -147,7 +148,7 @@ fn figures(
         && violations.is_empty()
     {
         let problem =
-            proof::Problem { model: &model, cluster, plan, samples, heads: &heads, limits: &limits };
+            proof::Problem { model: &model, cluster, plan, samples, heads: &heads, limits: &limits, mixed };
         figures.is_bound_proven = proof::proves(&problem, &layers, bound);
     }
     Ok(Some(figures))
@@ -156,13 +157,15 @@ fn figures(
 /// Reports stages whose devices do not divide the heads of an attention.
 fn check_heads(
     heads: &[u64],
-    devices: &[Devices],
+    devices: &[Vec<Devices>],
     execution: &JointExecutionDocument,
     violations: &mut Vec<JointViolation>,
 ) {
     let divides = |divisor: u64, count: u64| divisor > 0 && count.is_multiple_of(divisor);
     for &count in heads {
-        for (index, &Devices { tensor, .. }) in devices.iter().enumerate() {
+        let tensors =
+            devices.iter().enumerate().filter_map(|(index, sides)| Some((index, sides.first()?.tensor)));
+        for (index, tensor) in tensors {
             let over = context::over_heads(tensor, execution.context, execution.exchange);
             let (name, found, needs) = if !divides(tensor, count) {
                 ("tensor", tensor, format!("a divisor of the {count} heads of an attention"))
@@ -245,10 +248,10 @@ fn configurations(
 struct Plan<'a> {
     model: &'a Model<'a>,
     pipeline: Pipeline,
-    /// Devices of every stage.
-    devices: &'a [Devices<'a>],
-    /// Where every stage has the states of the optimizer.
-    homes: &'a [Home],
+    /// Devices of every stage, by kind.
+    devices: &'a [Vec<Devices<'a>>],
+    /// Where every stage has the states of the optimizer, by kind.
+    homes: &'a [Vec<Home>],
     /// Whether a stage has activations on the host.
     has_activations_on_host: &'a [bool],
     layers: &'a [(&'a str, Placed<'a>)],
@@ -264,23 +267,37 @@ impl Plan<'_> {
         samples: f64,
         violations: &mut Vec<JointViolation>,
     ) -> Result<Figures, CheckError> {
-        let stages = self.devices.iter().zip(self.homes);
-        let stages =
-            stages.map(|(&devices, &home)| Stage::new(devices, home, execution, samples, self.depth()));
-        let stages: Vec<Stage> = stages.collect();
+        let stages: Vec<Vec<Stage>> = self
+            .devices
+            .iter()
+            .zip(self.homes)
+            .map(|(sides, homes)| {
+                let sides = sides.iter().zip(homes);
+                sides
+                    .map(|(&devices, &home)| Stage::new(devices, home, execution, samples, self.depth()))
+                    .collect()
+            })
+            .collect();
         let mut sums = vec![Sums::default(); stages.len()];
         for (layer, (&(_, placed), &configuration)) in self.layers.iter().zip(self.configurations).enumerate()
         {
             let layer = &self.model.layers[layer];
-            let work = Work::new(self.model, layer, self.devices[placed.stage].kind, violations);
-            sums[placed.stage].add(&stages[placed.stage].costs(layer, &work, configuration)?);
+            let mut costs: Option<Costs> = None;
+            for (stage, devices) in stages[placed.stage].iter().zip(&self.devices[placed.stage]) {
+                let work = Work::new(self.model, layer, devices.kind, violations);
+                let on_kind = stage.costs(layer, &work, configuration)?;
+                costs = Some(costs.map_or(on_kind, |costs| costs.beside(on_kind)));
+            }
+            sums[placed.stage].add(&costs.unwrap_or_default());
         }
         self.transfer(&stages, &mut sums, violations)?;
 
         let memory = memory::of_stages(&sums, &self.pipeline);
         // Each device of the pipeline runs exactly one of the first stages.
         for (stage, memory) in memory.iter().enumerate().take(self.pipeline.devices) {
-            if let Some(limit) = self.devices[stage].usable_memory(self.model.graph.is_version_2)
+            let is_version_2 = self.model.graph.is_version_2;
+            let limits = self.devices[stage].iter().filter_map(|devices| devices.usable_memory(is_version_2));
+            if let Some(limit) = limits.reduce(f64::min)
                 && !tolerance::fits(memory.bytes, limit)
             {
                 violations.push(JointViolation::Memory { stage, bytes: memory.bytes, limit });
@@ -313,19 +330,19 @@ impl Plan<'_> {
     /// Number of consecutive devices of the plan; of no limit if they are of different kinds, which are in different
     /// servers.
     fn span(&self) -> u64 {
-        let mut names = self.devices.iter().map(|devices| &devices.kind.document.name);
+        let mut names = self.devices.iter().flatten().map(|devices| &devices.kind.document.name);
         if let Some(first) = names.next()
             && names.any(|name| name != first)
         {
             return u64::MAX;
         }
-        let all = self.devices.iter().take(self.pipeline.devices);
+        let all = self.devices.iter().take(self.pipeline.devices).flatten();
         all.map(Devices::of_stage).fold(0, u64::saturating_add)
     }
 
     /// How far the pipeline reaches.
     fn depth(&self) -> Depth {
-        match self.devices.first() {
+        match self.devices.iter().flatten().next() {
             Some(first) if self.pipeline.devices > 1 && self.span() > first.of_server() => Depth::Across,
             Some(_) if self.pipeline.devices > 1 => Depth::Inside,
             _ => Depth::Alone,
@@ -335,7 +352,7 @@ impl Plan<'_> {
     /// Adds the transfers between stages to the passes of the stages that receive them.
     fn transfer(
         &self,
-        stages: &[Stage],
+        stages: &[Vec<Stage>],
         sums: &mut [Sums],
         violations: &mut Vec<JointViolation>,
     ) -> Result<(), CheckError> {
@@ -346,14 +363,19 @@ impl Plan<'_> {
             if crossing.forward.is_none() && crossing.backward.is_none() {
                 continue;
             }
-            let link = |stage: usize| self.devices[stage].transfer_link(all, "transfers between stages");
+            let link = |stage: usize| devices::transfer_link(&self.devices[stage], all);
             let link = devices::slower(&link(boundary)?, &link(boundary + 1)?);
             for (reader, pass, bytes) in
                 [(boundary + 1, 0, crossing.forward), (boundary, 1, crossing.backward)]
             {
+                // The share is the same on all kinds of a stage.
+                let (Some(stage), Some(devices)) = (stages[reader].first(), self.devices[reader].first())
+                else {
+                    continue;
+                };
                 if let Some(bytes) = bytes.filter(|&bytes| bytes > 0.0) {
-                    let seconds = collective::point_to_point(bytes * stages[reader].share(), &link);
-                    sums[reader].passes[pass] += self.devices[reader].transfers() * seconds;
+                    let seconds = collective::point_to_point(bytes * stage.share(), &link);
+                    sums[reader].passes[pass] += devices.transfers() * seconds;
                 }
             }
         }

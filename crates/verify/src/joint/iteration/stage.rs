@@ -50,6 +50,27 @@ impl Sums {
         self.on_host += layer.on_host;
         self.workspace = self.workspace.max(layer.workspace);
     }
+
+    /// Costs on devices of two kinds: the larger of each. The weight gradients take what they and the backward pass
+    /// take longer together than the backward pass.
+    pub(super) fn beside(self, other: Costs) -> Costs {
+        let [forward, backward, _] = [0, 1, 2].map(|pass| larger(self.passes[pass], other.passes[pass]));
+        let [both, both_of_other] = [self, other].map(|costs| costs.passes[1] + costs.passes[2]);
+        Costs {
+            passes: [forward, backward, larger(both, both_of_other) - backward],
+            update: larger(self.update, other.update),
+            state: larger(self.state, other.state),
+            host: larger(self.host, other.host),
+            activations: [0, 1].map(|until| larger(self.activations[until], other.activations[until])),
+            on_host: larger(self.on_host, other.on_host),
+            workspace: larger(self.workspace, other.workspace),
+        }
+    }
+}
+
+/// The larger of two figures; one that is not a number stays.
+fn larger(first: f64, second: f64) -> f64 {
+    if second > first || second.is_nan() { second } else { first }
 }
 
 /// A stage: its devices, and how it runs the batch.

@@ -31,6 +31,10 @@
 //! - With states on the host, updates take their time there, and kinds without a host have no stage. The host's memory limits
 //!   the states of every stage, all layers together and, if the cut is given, every device; [`fluid`] ignores it. Activations
 //!   take nothing of it.
+//! - A stage with devices of two kinds is at a place of its own, as if these were another kind: costs of a layer are
+//!   the larger ones of both, and memory is the smaller. Its transfers use the slower of the links of both to other
+//!   servers, and none of its pipelines is in one server. [`program`] gives no more stages to the three places than
+//!   there are devices; other modules take the room of each place for itself, which is more.
 //! - If all ZeRO stages are allowed, a single copy is tried only with stage 0, and without experts only expert
 //!   parallelism of degree 1 is tried. Both take as long as the alternatives and need no more memory.
 //! - The documentation of each module states the inequalities that it uses.
@@ -58,7 +62,6 @@ use stagewright_core::tolerance;
 use super::configuration::Configuration;
 use super::context::{self, Limits};
 use super::devices::Devices;
-use super::execution;
 use super::host::Home;
 use super::model::Model;
 use super::order::Pipeline;
@@ -109,6 +112,8 @@ pub(super) struct Problem<'a> {
     pub(super) heads: &'a [u64],
     /// Degrees of context parallelism that the graph allows.
     pub(super) limits: &'a Limits,
+    /// The kinds of stages with devices of two kinds, if plans may have these.
+    pub(super) mixed: Option<[usize; 2]>,
 }
 
 /// Whether no plan of `layers` takes less than a bound, up to rounding. `false` means undecided.
@@ -150,8 +155,8 @@ impl<'a> Proof<'a> {
         if configurations.is_empty() {
             return None;
         }
-        let Problem { plan, cluster, model, heads, limits, .. } = *problem;
-        let space = Space::new(plan, cluster, &model.experts, limits, heads)?;
+        let Problem { plan, cluster, model, .. } = *problem;
+        let space = Space::new(problem)?;
         if !space.has(plan, cluster) {
             return None;
         }
@@ -186,12 +191,15 @@ impl<'a> Proof<'a> {
         execution: &JointExecutionDocument,
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
-        // The places of every kind, by degree of tensor parallelism.
+        // The places of every kind, and those on two, by degree of tensor parallelism.
         let mut kinds = Vec::with_capacity(self.space.tensor.len());
-        for (kind, degrees) in self.space.tensor.iter().enumerate() {
+        for (on, degrees) in self.space.kinds.iter().zip(&self.space.tensor) {
+            if on.len() > 1 && execution.schedule == Schedule::Interleaved {
+                continue;
+            }
             effort.spend((degrees.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
             let degrees = degrees.iter().filter(|&&tensor| self.may_split(tensor, execution));
-            let places = degrees.filter_map(|&tensor| self.place(kind, tensor, depths[0], execution));
+            let places = degrees.filter_map(|&tensor| self.place(on, tensor, depths[0], execution));
             kinds.push(places.collect::<Vec<Place>>());
         }
         kinds.retain(|places| !places.is_empty());
@@ -230,20 +238,24 @@ impl<'a> Proof<'a> {
         self.problem.heads.iter().all(|heads| heads.is_multiple_of(over))
     }
 
-    /// A kind of devices with a degree of tensor parallelism; `None` if it has too few devices for a stage, or no host for
-    /// states that are there.
+    /// A kind of devices, or two, with a degree of tensor parallelism; `None` if there are too few devices for a stage,
+    /// or no host for states that are there.
     fn place(
         &self,
-        kind: usize,
+        kinds: &[usize],
         tensor: u64,
         depth: Depth,
         execution: &JointExecutionDocument,
     ) -> Option<Place<'a>> {
         let Problem { cluster, samples, model, .. } = *self.problem;
-        let devices = Devices::new(cluster, model.runtime, kind, tensor, execution::copies(execution));
-        let home = Home::new(devices.kind.document, execution)?;
-        let stage = Stage::new(devices, home, execution, samples, depth);
-        Place::new(&self.layers, kind, devices, &stage, &self.configurations, model.graph.is_version_2)
+        let degrees = [tensor, u64::from(execution.data), u64::from(execution.context)];
+        let devices = Devices::on(cluster, model.runtime, kinds, degrees);
+        let side = |(&kind, &devices): (&usize, &Devices<'a>)| {
+            let home = Home::new(devices.kind.document, execution)?;
+            Some((kind, Stage::new(devices, home, execution, samples, depth)))
+        };
+        let sides: Vec<(usize, Stage)> = kinds.iter().zip(&devices).map(side).collect::<Option<_>>()?;
+        Place::new(&self.layers, devices, &sides, &self.configurations, model.graph.is_version_2)
     }
 
     /// Whether no pipeline on one kind, of some depths, takes less than the cutoff.

@@ -5,8 +5,8 @@ use stagewright_core::tolerance;
 use super::layers::{Class, Layers};
 use crate::joint::iteration::collective::point_to_point;
 use crate::joint::iteration::configuration::Configuration;
-use crate::joint::iteration::devices::Devices;
-use crate::joint::iteration::stage::Stage;
+use crate::joint::iteration::devices::{self, Devices};
+use crate::joint::iteration::stage::{Costs, Stage};
 
 /// Largest figure of a layer in a proof; the seconds and bytes of real layers are far smaller.
 const MOST: f64 = 1e200;
@@ -37,18 +37,20 @@ pub(super) struct Priced {
 }
 
 impl Priced {
-    /// Costs of a class on a kind; `None` if the class cannot run there. If rounding makes a configuration faster than one
-    /// before it, the earlier one takes its lower figures.
-    fn new(class: &Class, kind: usize, stage: &Stage, configurations: &[Configuration]) -> Option<Self> {
-        let work = class.work[kind].as_ref()?;
+    /// Costs of a class on a kind, or on two; `None` if the class cannot run there. If rounding makes a configuration
+    /// faster than one before it, the earlier one takes its lower figures.
+    fn new(class: &Class, sides: &[(usize, Stage)], configurations: &[Configuration]) -> Option<Self> {
         let configurations = if class.layer.is_numbered { configurations } else { &[Configuration::None] };
         let mut priced = Priced { forward: 0.0, update: 0.0, state: 0.0, host: 0.0, settings: Vec::new() };
-        let has_host = stage.has_host();
+        let has_host = sides.iter().all(|(_, stage)| stage.has_host());
         for &configuration in configurations {
             if configuration == Configuration::Offload && !has_host {
                 continue;
             }
-            let costs = stage.costs(class.layer, work, configuration).ok()?;
+            let costs = sides.iter().map(|(kind, stage)| {
+                stage.costs(class.layer, class.work[*kind].as_ref()?, configuration).ok()
+            });
+            let costs = costs.collect::<Option<Vec<_>>>()?.into_iter().reduce(Costs::beside)?;
             let [forward, backward, weight] = costs.passes;
             // Figures that are the same in all configurations.
             (priced.forward, priced.update) = (forward, costs.update);
@@ -104,10 +106,11 @@ impl Priced {
     }
 }
 
-/// A kind of devices with a degree of tensor parallelism.
+/// A kind of devices with a degree of tensor parallelism, or the two kinds of stages with devices of both.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
-    devices: Devices<'a>,
+    /// Devices of a stage, by kind.
+    devices: Vec<Devices<'a>>,
     /// Share of a tensor's bytes that is transferred between stages.
     share: f64,
     /// Maximum number of stages.
@@ -130,29 +133,62 @@ fn with_tolerance(limit: f64) -> f64 {
 pub(super) type Transfers = Vec<[f64; 2]>;
 
 impl<'a> Place<'a> {
-    /// Prices the layers on the kind with index `kind`, on the devices of a `stage`; `None` if the kind has too few
-    /// devices for a stage.
+    /// Prices the layers on `devices` of one kind or two; `sides` has the index of each kind and the stage on it.
+    /// `None` if there are too few devices for a stage.
     pub(super) fn new(
         layers: &Layers,
-        kind: usize,
-        devices: Devices<'a>,
-        stage: &Stage,
+        devices: Vec<Devices<'a>>,
+        sides: &[(usize, Stage)],
         configurations: &[Configuration],
         is_version_2: bool,
     ) -> Option<Self> {
-        let document = devices.kind.document;
-        let room = u64::from(document.count) / devices.of_stage().max(1);
-        if room == 0 {
-            return None;
+        let least = |limits: &mut dyn Iterator<Item = Option<f64>>| {
+            limits.flatten().map(with_tolerance).fold(f64::INFINITY, f64::min)
+        };
+        let limit = least(&mut devices.iter().map(|devices| devices.usable_memory(is_version_2)));
+        let host_limit = least(&mut sides.iter().map(|(_, stage)| stage.home.memory()));
+        let (_, first) = sides.first()?;
+        let classes = layers.classes.iter().map(|class| Priced::new(class, sides, configurations));
+        let (share, classes) = (first.share(), classes.collect());
+        let mut place = Place { devices, share, room: 0, limit, host_limit, classes };
+        let room = place.room_beside(&mut std::iter::empty());
+        place.room = usize::try_from(room).unwrap_or(usize::MAX).min(layers.len());
+        (place.room > 0).then_some(place)
+    }
+
+    /// Number of stages for which there are devices beside numbers of stages at other places. A stage on two kinds has
+    /// at least one copy on each, so at most all but one; the numbers of copies on each are free otherwise.
+    fn room_beside(&self, others: &mut dyn Iterator<Item = (&Place, usize)>) -> u64 {
+        let mut left: Vec<u64> =
+            self.devices.iter().map(|devices| u64::from(devices.kind.document.count)).collect();
+        for (other, stages) in others {
+            for (devices, left) in self.devices.iter().zip(&mut left) {
+                let of_kind = other.devices.iter().filter(|other| std::ptr::eq(other.kind, devices.kind));
+                let used = of_kind.map(|other| other.of_stage().saturating_mul(stages as u64));
+                *left = used.fold(*left, u64::saturating_sub);
+            }
         }
-        let classes = layers.classes.iter().map(|class| Priced::new(class, kind, stage, configurations));
-        Some(Place {
-            devices,
-            share: stage.share(),
-            room: usize::try_from(room).unwrap_or(usize::MAX).min(layers.len()),
-            limit: devices.usable_memory(is_version_2).map_or(f64::INFINITY, with_tolerance),
-            host_limit: stage.home.memory().map_or(f64::INFINITY, with_tolerance),
-            classes: classes.collect(),
+        match (&self.devices[..], &left[..]) {
+            ([devices], [left]) => left / devices.of_stage().max(1),
+            ([devices, _], &[first, second]) => {
+                let of_copy = devices.of_copy().max(1);
+                let [first, second] = [first, second].map(|left| left / of_copy);
+                match devices.of_stage() / of_copy {
+                    0 | 1 => 0,
+                    copies => first.min(second).min((first + second) / copies),
+                }
+            }
+            _ => 0,
+        }
+    }
+
+    /// Whether there are devices for numbers of stages at places, none of which exceeds the room of its place.
+    pub(super) fn have_devices<'p>(stages: impl Iterator<Item = (&'p Place<'p>, usize)> + Clone) -> bool {
+        let is_mixed = |place: &Place| place.devices.len() > 1;
+        let mut mixed = stages.clone().filter(|&(place, count)| is_mixed(place) && count > 0);
+        mixed.all(|(place, count)| {
+            let mut others = stages.clone().filter(|&(other, _)| !is_mixed(other));
+            count as u64 <= place.room_beside(&mut others)
         })
     }
 
@@ -161,18 +197,25 @@ impl<'a> Place<'a> {
         self.classes.iter().flatten().all(Priced::is_moderate)
     }
 
-    /// Maximum number of devices of a pipeline in one server.
+    /// Maximum number of devices of a pipeline in one server, which has devices of one kind.
     pub(super) fn in_server(&self) -> usize {
-        usize::try_from(self.devices.of_server() / self.devices.of_stage().max(1)).unwrap_or(usize::MAX)
+        match &self.devices[..] {
+            [devices] => {
+                usize::try_from(devices.of_server() / devices.of_stage().max(1)).unwrap_or(usize::MAX)
+            }
+            _ => 0,
+        }
     }
 
     /// Transfers in a pipeline with this number of devices; `None` stands for a pipeline on several kinds. Infinite
     /// without a link.
     pub(super) fn transfers(&self, layers: &Layers, devices: Option<usize>) -> Transfers {
-        let of_stage = self.devices.of_stage();
-        let span = devices.map_or(u64::MAX, |devices| of_stage.saturating_mul(devices as u64));
-        let factor = self.devices.transfers();
-        let link = self.devices.transfer_link(span, "transfers between stages").ok();
+        let span = match (&self.devices[..], devices) {
+            ([of_stage], Some(devices)) => of_stage.of_stage().saturating_mul(devices as u64),
+            _ => u64::MAX,
+        };
+        let factor = self.devices[0].transfers();
+        let link = devices::transfer_link(&self.devices, span).ok();
         let crossings = layers.crossings.iter().map(|crossing| {
             [crossing.forward, crossing.backward].map(|bytes| match (bytes, link) {
                 (None, _) => 0.0,

@@ -159,7 +159,9 @@ impl Program<'_> {
                 *used = 0;
             }
             let behind = behind(row, &used, &rooms, &states);
-            if used.iter().sum::<usize>() > max_stages || behind.is_empty() {
+            let places = self.sides.iter().map(|side| side.place).zip(used.iter().copied());
+            let has_devices = Place::have_devices(places);
+            if used.iter().sum::<usize>() > max_stages || behind.is_empty() || !has_devices {
                 continue;
             }
             let here = Row::new(self, &used, &rooms, &before);

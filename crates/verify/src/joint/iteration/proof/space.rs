@@ -4,6 +4,7 @@ use stagewright_core::document::{
     ContextExchange, JointExecutionDocument, JointPlanDocument, Parallelism, Schedule,
 };
 
+use super::Problem;
 use crate::joint::iteration::context::Limits;
 use crate::joint::iteration::experts::Experts;
 use crate::joint::iteration::{devices, execution};
@@ -25,7 +26,9 @@ const MOST_EXECUTIONS: usize = 1 << 20;
 /// Degrees and executions that plans may have.
 #[derive(Debug)]
 pub(super) struct Space {
-    /// Degrees of tensor parallelism on every kind.
+    /// Indices of the kinds that a stage may be on: one, or two.
+    pub(super) kinds: Vec<Vec<usize>>,
+    /// Degrees of tensor parallelism on these.
     pub(super) tensor: Vec<Vec<u64>>,
     /// Number of devices of a pipeline; `None` for any number.
     pub(super) devices: Option<usize>,
@@ -153,25 +156,24 @@ fn executions(
 
 impl Space {
     /// The combinations that an objective allows; `None` if they cannot all be listed. Degrees of tensor parallelism
-    /// divide `heads`.
-    pub(super) fn new(
-        plan: &JointPlanDocument,
-        cluster: &Cluster,
-        experts: &Experts,
-        limits: &Limits,
-        heads: &[u64],
-    ) -> Option<Self> {
+    /// divide the heads.
+    pub(super) fn new(problem: &Problem) -> Option<Self> {
+        let Problem { plan, cluster, model, heads, limits, mixed, .. } = *problem;
         let allowed = Allowed::new(plan);
         if plan.objective.global_batch > MOST_SAMPLES {
             return None;
         }
-        let tensor = cluster.kinds.iter().map(|kind| {
+        let one = (0..cluster.kinds.len()).map(|kind| vec![kind]);
+        let kinds: Vec<Vec<usize>> = one.chain(mixed.map(|kinds| kinds.to_vec())).collect();
+        let tensor = kinds.iter().map(|kinds| {
             let all = degrees(&allowed, Parallelism::Tp, 1, || (1..=MOST).collect());
             let has_runtime = plan.objective.runtime.is_some();
             let may_split = |&tensor: &u64| {
                 tensor > 0
                     && heads.iter().all(|heads| heads.is_multiple_of(tensor))
-                    && devices::allow_tensor(kind, has_runtime, tensor).is_ok()
+                    && kinds
+                        .iter()
+                        .all(|&kind| devices::allow_tensor(&cluster.kinds[kind], has_runtime, tensor).is_ok())
             };
             all.into_iter().filter(may_split).collect()
         });
@@ -180,7 +182,8 @@ impl Space {
             false => Some(1),
             true => allowed.given(Parallelism::Pp).map(|devices| devices as usize),
         };
-        Some(Space { tensor, devices, executions: executions(plan, cluster, experts, limits, &allowed)? })
+        let executions = executions(plan, cluster, &model.experts, limits, &allowed)?;
+        Some(Space { kinds, tensor, devices, executions })
     }
 
     /// Whether the plan is among the combinations.
@@ -199,7 +202,11 @@ impl Space {
                 && listed.expert == found.expert
         });
         let may_split = plan.stages.iter().all(|stage| {
-            let kind = stage.kind.as_ref().and_then(|kind| cluster.find_kind(kind));
+            // A stage on two kinds names no kind; it is on the last of the places.
+            let kind = match &stage.kind {
+                Some(kind) => cluster.find_kind(kind),
+                None => self.tensor.len().checked_sub(1).filter(|_| !stage.mixed.is_empty()),
+            };
             kind.is_some_and(|kind| self.tensor[kind].contains(&u64::from(stage.tensor)))
         });
         is_listed && may_split && self.may_have(rules::pipeline(plan))

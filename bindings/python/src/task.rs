@@ -326,7 +326,7 @@ impl Task {
         Ok(explained?.0.json().to_owned())
     }
 
-    /// Fits the runtime of a plan to a log. Returns what the program's `explain --calibrate` writes.
+    /// Fits the constants of a plan to measurements. Returns what the program's `explain --calibrate` writes.
     fn calibrated(&self, py: Python<'_>, plan: String, measured: PathBuf) -> Result<String> {
         let (asked, kind) = (self.asked.clone(), self.kind);
         let fit = move |_: &Stop| {

@@ -112,7 +112,7 @@ pub fn devices(plan: &JointPlanDocument) -> (u64, Option<u64>) {
 
 /// The kinds of the devices of a stage, each with its number of devices; where stages name no kind, the first kind that
 /// is not a host.
-pub(super) fn kinds_of<'c>(
+pub(crate) fn kinds_of<'c>(
     plan: &JointPlanDocument,
     stage: &JointStageDocument,
     cluster: &'c ClusterDocument,
@@ -121,7 +121,7 @@ pub(super) fn kinds_of<'c>(
     let all = devices_of(plan, stage);
     let on = |kind: &'c KindDocument| {
         let copies = u64::from(*stage.mixed.get(&kind.name)?);
-        Some((kind, all / u64::from(stage.data.max(1)) * copies))
+        Some((kind, (all / u64::from(stage.data.max(1))).saturating_mul(copies)))
     };
     let kind = match &stage.kind {
         Some(name) => kinds.find(|kind| kind.name == *name),

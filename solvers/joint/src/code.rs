@@ -51,7 +51,7 @@ stagewright_core::codes! {
         /// bytes moved that the class has a peak and a bandwidth for, or measured seconds for it.
         J008,
 
-        /// too many kinds or layers
+        /// too many kinds or layers, or not two kinds for `mixed`
         ///
         /// Joint plans are made for one to four kinds of devices that are not hosts, two with `mixed`, for models of up
         /// to 2,048 layers, and for up to 262,144 combinations of degrees: give the degrees of `tp`, `dp` or `zero`, or

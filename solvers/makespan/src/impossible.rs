@@ -14,57 +14,83 @@ use stagewright_core::units::bytes_apart;
 use super::instance::Instance;
 
 impl Instance<'_> {
-    /// Reason why no plan exists, if that is evident: a class that no device can run; one that fits on no device that can run it,
-    /// with what one of its operators reads and writes; or more bytes at one time than all devices hold together. O(operators +
+    /// Reason why no plan of a step exists, if that is evident: one of [`Instance::unplaceable`]; an operator that reads and writes
+    /// more than the devices that can run it have; or more bytes at one time than all devices hold together. O(operators · pools +
     /// pins).
     pub fn impossible(&self) -> Option<String> {
+        let starved = || self.graph().class_ids().find_map(|class| self.starved(class));
+        self.unplaceable().or_else(starved).or_else(|| self.crowded(self.fixed(), self.have()))
+    }
+
+    /// Reason why no placement exists under any objective, if that is evident: a class that no device can run, or whose parameters
+    /// and optimiser state fit on no device that can run it; or more parameters and optimiser state than all devices hold
+    /// together. O(operators · pools).
+    pub fn unplaceable(&self) -> Option<String> {
         let graph = self.graph();
-        graph.class_ids().find_map(|class| self.homeless(class)).or_else(|| {
-            let have: f64 = self.problem().cluster().devices().map(|device| self.memory(device)).sum();
-            let shared = |parameter: usize| match graph.readers(parameter) {
-                [] => 0.0,
-                _ => self.shared_bytes(parameter as u32),
+        let name = |class: ClassId| graph.operator(graph.class(class)[0]).name.as_str();
+        let homeless = |class: ClassId| {
+            let Some(most) = self.most_memory(class) else {
+                return Some(format!("no device can run `{}` with its colocated operators", name(class)));
             };
-            let own: f64 = graph.class_ids().map(|class| self.fixed_bytes(class)).sum();
-            let fixed = own + (0..graph.parameters().len()).map(shared).sum::<f64>();
-            if !tolerance::fits(fixed, have) {
-                let [need, have] = bytes_apart(fixed, have);
-                return Some(format!(
-                    "parameters and optimiser state need {need}, all devices together have {have}"
-                ));
-            }
-            self.crowded(fixed, have)
+            (!tolerance::fits(self.standing(class), most)).then(|| {
+                let name = name(class);
+                format!("no device that can run `{name}` with its colocated operators has memory for them")
+            })
+        };
+        graph.class_ids().find_map(homeless).or_else(|| {
+            let (need, have) = (self.fixed(), self.have());
+            (!tolerance::fits(need, have)).then(|| {
+                let [need, have] = bytes_apart(need, have);
+                format!("parameters and optimiser state need {need}, all devices together have {have}")
+            })
         })
     }
 
-    /// Reason why a class has no device.
-    fn homeless(&self, class: ClassId) -> Option<String> {
+    /// Memory of all devices.
+    fn have(&self) -> f64 {
+        self.problem().cluster().devices().map(|device| self.memory(device)).sum()
+    }
+
+    /// Parameters and optimiser state of all operators, shared ones once.
+    fn fixed(&self) -> f64 {
         let graph = self.graph();
-        let members = graph.class(class);
-        let name = |op: OpId| graph.operator(op).name.as_str();
-        let homes = self.homes_of_class(class);
-        let Some(most) = homes.iter().map(|&device| self.memory(device)).reduce(f64::max) else {
-            return Some(format!("no device can run `{}` with its colocated operators", name(members[0])));
-        };
-        let shared: BTreeSet<u32> = members.iter().flat_map(|&op| graph.parameters_of(op)).copied().collect();
-        let fixed = self.fixed_bytes(class)
-            + shared.into_iter().map(|parameter| self.shared_bytes(parameter)).sum::<f64>();
-        if !tolerance::fits(fixed, most) {
-            let name = name(members[0]);
-            return Some(format!(
-                "no device that can run `{name}` with its colocated operators has memory for them"
-            ));
-        }
-        members.iter().find_map(|&op| {
+        let own: f64 = graph.class_ids().map(|class| self.fixed_bytes(class)).sum();
+        let read = (0..graph.parameters().len()).filter(|&parameter| !graph.readers(parameter).is_empty());
+        own + read.map(|parameter| self.shared_bytes(parameter as u32)).sum::<f64>()
+    }
+
+    /// Parameters and optimiser state of a class, with the shared ones that it reads.
+    fn standing(&self, class: ClassId) -> f64 {
+        let graph = self.graph();
+        let read = graph.class(class).iter().flat_map(|&op| graph.parameters_of(op));
+        let shared: BTreeSet<u32> = read.copied().collect();
+        let shared = shared.into_iter().map(|parameter| self.shared_bytes(parameter));
+        self.fixed_bytes(class) + shared.sum::<f64>()
+    }
+
+    /// Memory of the largest device that can run a class; `None` if no device can.
+    fn most_memory(&self, class: ClassId) -> Option<f64> {
+        let first = self.graph().class(class)[0];
+        let pools = self.problem().pools().iter().enumerate();
+        let able =
+            pools.filter(|&(index, pool)| pool.count() > 0 && self.seconds_on(first, index).is_finite());
+        able.map(|(_, pool)| pool.memory).reduce(f64::max)
+    }
+
+    /// Reason why no device has room for what an operator of a class reads and writes.
+    fn starved(&self, class: ClassId) -> Option<String> {
+        let graph = self.graph();
+        let (fixed, most) = (self.standing(class), self.most_memory(class)?);
+        graph.class(class).iter().find_map(|&op| {
             let touched = graph.inputs(op).iter().chain(graph.outputs(op));
             let working = touched.map(|&tensor| graph.bytes(tensor)).sum::<f64>()
                 + graph.operator(op).workspace_bytes;
             (!tolerance::fits(fixed + working, most)).then(|| {
+                let name = &graph.operator(op).name;
                 let [need, most] = bytes_apart(fixed + working, most);
                 format!(
-                    "`{}` needs {need} for what it reads and writes and for its parameters, and no device that can run it \
-                     has more than {most}",
-                    name(op)
+                    "`{name}` needs {need} for what it reads and writes and for its parameters, and no device that can \
+                     run it has more than {most}"
                 )
             })
         })

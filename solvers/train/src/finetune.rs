@@ -76,7 +76,7 @@ pub fn finetune(
     let whole = Stop::new(Some(how.time), how.interrupt.clone());
     let step = step_of(problem)?;
     let instance = Instance::new(&step);
-    if instance.impossible().is_some() {
+    if instance.unplaceable().is_some() {
         return Ok(None);
     }
     let mut lesson = Lesson::new(problem, &instance);

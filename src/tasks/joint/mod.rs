@@ -441,7 +441,9 @@ fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure
         iteration::ModelError::Runtime { .. } => place("runtime"),
         iteration::ModelError::Cut(_) => place("cut"),
         iteration::ModelError::Range { what: "the number of chunks", .. } => place("chunks"),
-        iteration::ModelError::Range { .. } | iteration::ModelError::Combinations { .. } => place("parallel"),
+        iteration::ModelError::Range { .. }
+        | iteration::ModelError::Combinations { .. }
+        | iteration::ModelError::Mixed { .. } => place("parallel"),
         iteration::ModelError::Kind { .. } | iteration::ModelError::Kinds { .. } => place("cluster"),
         _ => label.to_owned(),
     };

@@ -64,8 +64,8 @@ impl Priced {
     /// The problem on another cluster.
     pub(super) fn problem_on(&self, task: &Joint, cluster: &ClusterDocument) -> Result<iteration::Problem> {
         let mut request = request_of(&self.plan.objective);
-        // With one kind left, no stage can be on two.
-        if cluster.kinds.iter().filter(|kind| !kind.host).count() < 2 {
+        // Without exactly two kinds, no stage can be on two.
+        if cluster.kinds.iter().filter(|kind| !kind.host && kind.count > 0).count() != 2 {
             request.parallel.remove(&Parallelism::Mixed);
         }
         iteration::Problem::new(&self.graph, &self.names, cluster, request)

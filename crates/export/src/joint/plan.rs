@@ -214,9 +214,10 @@ impl<'a> Stage<'a> {
             return inconsistent(format!("stage {number} has no layers"), format!("stages[{stage}].layers"));
         }
         let on_kinds = read.mixed.values().fold(0u64, |sum, &copies| sum.saturating_add(copies.into()));
-        if !read.mixed.is_empty() && on_kinds != u64::from(read.data) {
-            let why =
-                format!("stage {number} has {} copies, and {on_kinds} on its kinds of devices", read.data);
+        let are_on_both = read.mixed.len() == 2 && read.mixed.values().all(|&copies| copies > 0);
+        let is_mixed = read.kind.is_none() && are_on_both && on_kinds == u64::from(read.data);
+        if !read.mixed.is_empty() && !is_mixed {
+            let why = format!("stage {number} has not its {} copies on two kinds of devices", read.data);
             return inconsistent(why, format!("stages[{stage}].mixed"));
         }
         let mut layers = Vec::with_capacity(read.layers.len());

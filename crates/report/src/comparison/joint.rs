@@ -1,11 +1,10 @@
 //! Figures of joint plans in a comparison.
 
 use serde::Serialize;
-use stagewright_core::document::{
-    ContextExchange, JointObjectiveDocument, JointPlanDocument, KindDocument, Schedule,
-};
+use stagewright_core::document::{ContextExchange, JointObjectiveDocument, JointPlanDocument, Schedule};
 
 use super::Figures;
+use crate::joint::kinds_of;
 
 /// Degrees of parallelism of a joint plan; none of them without a plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,15 +58,9 @@ pub(super) fn figures(plan: &JointPlanDocument) -> Figures {
         schedule: execution.map(|execution| execution.schedule),
         chunks: execution.map(|execution| execution.chunks),
     };
-    let kinds = plan.cluster.iter().flat_map(|cluster| &cluster.kinds).collect::<Vec<_>>();
     let shares = plan.stages.iter().filter_map(|stage| {
-        // The kind is left out where there is only one, and where a stage is on two, of which the least memory counts.
-        let is_of_stage = |kind: &&&KindDocument| match stage.mixed.is_empty() {
-            true => stage.kind.as_ref().is_none_or(|name| *name == kind.name),
-            false => stage.mixed.contains_key(&kind.name),
-        };
-        let most = if stage.mixed.is_empty() { 1 } else { 2 };
-        let limits = kinds.iter().filter(is_of_stage).take(most).filter_map(|kind| kind.memory_bytes);
+        let kinds = kinds_of(plan, stage, plan.cluster.as_ref()?);
+        let limits = kinds.into_iter().filter_map(|(kind, _)| kind.memory_bytes);
         let limit = limits.reduce(f64::min).filter(|&limit| limit > 0.0)?;
         Some(stage.memory_bytes / limit)
     });

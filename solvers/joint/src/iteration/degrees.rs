@@ -216,9 +216,10 @@ impl Problem {
                     }
                     let stages = of_cut.or(stages);
                     let found = Combination { degrees, tensor, microbatches, stages, schedule };
-                    // Without stages on two kinds, their degree is of no importance.
-                    let is_mixed = self.pools.last().is_some_and(|pool| pool.parts.is_some());
-                    if !is_mixed || found.may_mix() || found.tensor.last() == tensors[0].last() {
+                    // Where no stage can be on two kinds, the degree of such stages is of no importance.
+                    let mixed = self.pools.iter().rposition(|pool| pool.parts.is_some());
+                    let may_mix = |pool| found.most_stages(pool, &self.pools, self.model.layers.len()) > 0;
+                    if mixed.is_none_or(may_mix) || found.tensor.last() == tensors[0].last() {
                         combinations.push(found);
                     }
                 }

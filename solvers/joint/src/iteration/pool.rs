@@ -57,8 +57,8 @@ pub(crate) struct Group {
 }
 
 impl Pool {
-    /// The pool of stages with devices of two kinds: none of them has more memory than the other, or a host that the
-    /// other lacks, and no server has devices of both.
+    /// The pool of stages with devices of two kinds: its memory is the smaller of both, it has a host only if both kinds
+    /// have one, and no server has devices of both.
     pub(crate) fn mixed(first: &Pool, second: &Pool) -> Pool {
         let ram = first.ram.zip(second.ram).map(|(first, second)| Ram {
             capacity: first.capacity.min(second.capacity),

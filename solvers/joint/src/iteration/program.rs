@@ -287,15 +287,21 @@ impl<'s> Program<'s> {
     pub(super) fn solve(mut self, stop: &Stop) -> Solved {
         let layers = self.space.model.layers.len();
         let pools = self.space.pools.len();
-        let limits: Vec<u32> = (0..pools).map(|pool| self.most_stages(pool)).collect();
+        let mut limits: Vec<u32> = (0..pools).map(|pool| self.most_stages(pool)).collect();
         let receives: Vec<[Vec<f64>; 2]> = (0..pools).map(|pool| self.receives(pool)).collect();
-        let Some(counts) = counts(&limits, self.most.min(layers as u32)) else {
-            return Solved { bound: f64::INFINITY, pipeline: None, is_stopped: true, exceeds_hosts: false };
-        };
+        let has_devices = |counts: &[u32]| self.combination.has_devices(self.space.pools, counts);
+        let all = self.most.min(layers as u32);
+        let listed = counts(&limits, all, has_devices);
+        let mut is_stopped = listed.is_none();
+        let listed = listed.or_else(|| {
+            // Without stages on two kinds, the others may be few enough.
+            let last = self.space.pools.iter().rposition(|pool| pool.parts.is_some())?;
+            limits[last] = 0;
+            counts(&limits, all, has_devices)
+        });
         let mut tables: FxHashMap<Vec<u32>, Table> = FxHashMap::default();
-        let (mut bound, mut best, mut is_stopped) = (f64::INFINITY, None, false);
-        let has_devices = |counts: &Vec<u32>| self.combination.has_devices(self.space.pools, counts);
-        for counts in counts.into_iter().filter(has_devices).collect::<Vec<_>>() {
+        let (mut bound, mut best) = (f64::INFINITY, None);
+        for counts in listed.unwrap_or_default() {
             if stop.reason().is_some() {
                 is_stopped = true;
                 break;
@@ -515,15 +521,20 @@ impl<'s> Program<'s> {
 /// Maximum number of vectors of counts of a combination.
 const MAX_COUNTS: usize = 1 << 17;
 
-/// Numbers of stages by kind, up to `limit` of each and `all` in total, fewest first. `None` if there are too many.
-fn counts(limits: &[u32], all: u32) -> Option<Vec<Vec<u32>>> {
+/// Numbers of stages by kind, up to `limit` of each and `all` in total, for which there are devices, fewest first. `None` if
+/// there are too many.
+fn counts(limits: &[u32], all: u32, has_devices: impl Fn(&[u32]) -> bool) -> Option<Vec<Vec<u32>>> {
     let mut counts: Vec<Vec<u32>> = vec![vec![]];
-    for &limit in limits {
+    for (kind, &limit) in limits.iter().enumerate() {
+        let is_last = kind + 1 == limits.len();
         let mut next = Vec::new();
         for counts in counts {
             let left = all - counts.iter().sum::<u32>();
             for count in 0..=limit.min(left) {
-                next.push(counts.iter().copied().chain([count]).collect());
+                let more: Vec<u32> = counts.iter().copied().chain([count]).collect();
+                if !is_last || has_devices(&more) {
+                    next.push(more);
+                }
             }
             if next.len() > MAX_COUNTS {
                 return None;

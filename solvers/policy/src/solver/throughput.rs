@@ -52,7 +52,7 @@ pub(super) fn solve(
     let guide = places.clone();
     let mut run = Run { problem, units: &units, room: &room, bound, best, places, guide, rng, asked: 0 };
     let step = step_of(problem).ok();
-    let instance = step.as_ref().map(Instance::new).filter(|instance| instance.impossible().is_none());
+    let instance = step.as_ref().map(Instance::new).filter(|instance| instance.unplaceable().is_none());
     let mut reason = None;
     if let Some(network) = network.filter(|_| !units.is_empty() && !run.is_over(context)) {
         match Reader::new(network, instance.as_ref(), context) {

@@ -78,7 +78,7 @@ impl<'a> Devices<'a> {
     /// Number of devices of a server; a kind without servers is a single server.
     pub(super) fn of_server(&self) -> u64 {
         let document = self.kind.document;
-        u64::from(document.server.map_or(document.count, |server| server.devices))
+        u64::from(document.server.map_or(document.count, |server| server.devices.min(document.count)))
     }
 
     /// Factor of the seconds of transfers between stages.

@@ -148,12 +148,16 @@ impl<'a> Place<'a> {
         let limit = least(&mut devices.iter().map(|devices| devices.usable_memory(is_version_2)));
         let host_limit = least(&mut sides.iter().map(|(_, stage)| stage.home.memory()));
         let (_, first) = sides.first()?;
-        let classes = layers.classes.iter().map(|class| Priced::new(class, sides, configurations));
-        let (share, classes) = (first.share(), classes.collect());
-        let mut place = Place { devices, share, room: 0, limit, host_limit, classes };
+        let share = first.share();
+        let mut place = Place { devices, share, room: 0, limit, host_limit, classes: Vec::new() };
         let room = place.room_beside(&mut std::iter::empty());
         place.room = usize::try_from(room).unwrap_or(usize::MAX).min(layers.len());
-        (place.room > 0).then_some(place)
+        if place.room == 0 {
+            return None;
+        }
+        let priced = |class| Priced::new(class, sides, configurations);
+        place.classes = layers.classes.iter().map(priced).collect();
+        Some(place)
     }
 
     /// Number of stages for which there are devices beside numbers of stages at other places. A stage on two kinds has

@@ -163,8 +163,8 @@ impl Space {
         if plan.objective.global_batch > MOST_SAMPLES {
             return None;
         }
-        let one = (0..cluster.kinds.len()).map(|kind| vec![kind]);
-        let kinds: Vec<Vec<usize>> = one.chain(mixed.map(|kinds| kinds.to_vec())).collect();
+        let single = (0..cluster.kinds.len()).map(|kind| vec![kind]);
+        let kinds: Vec<Vec<usize>> = single.chain(mixed.map(|kinds| kinds.to_vec())).collect();
         let tensor = kinds.iter().map(|kinds| {
             let all = degrees(&allowed, Parallelism::Tp, 1, || (1..=MOST).collect());
             let has_runtime = plan.objective.runtime.is_some();

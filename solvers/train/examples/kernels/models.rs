@@ -97,8 +97,12 @@ fn kernels(model: &Transformer, batch: f64, tokens: f64, is_training: bool) -> V
 
 /// Prints a line for each row that can be said, and errors over all and over devices that were not learned from.
 pub(crate) fn judge(file: &str, seen: &[&str], contenders: &[(&str, &Estimator)]) -> Outcome<()> {
-    println!("\nwhole models\n| model | device | batch | step | measured, ms | published | ours |");
-    println!("| --- | --- | ---: | --- | ---: | ---: | ---: |");
+    let titles: Vec<&str> = contenders.iter().map(|&(title, _)| title).collect();
+    println!(
+        "\nwhole models\n| model | device | batch | step | measured, ms | published | {} |",
+        titles.join(" | ")
+    );
+    println!("| --- | --- | ---: | --- | ---: | ---: |{}", " ---: |".repeat(titles.len()));
     let mut errors: BTreeMap<(&str, &str), Vec<(f64, f64)>> = BTreeMap::new();
     let mut left_out = 0;
     for row in csv::Reader::from_reader(File::open(file)?).deserialize() {

@@ -162,7 +162,7 @@ mod tests {
             let objective = Objective::Makespan { execution: Execution::Ports };
             let problem = random::problem(number, size).with_objective(objective).expect("an objective");
             let instance = Instance::new(&problem);
-            if instance.impossible().is_some() {
+            if instance.unplaceable().is_some() {
                 continue;
             }
             let mut evaluator = Evaluator::new(&instance);
@@ -183,7 +183,7 @@ mod tests {
             let objective = Objective::Makespan { execution: Execution::Ports };
             let problem = random::problem(number, size).with_objective(objective).expect("an objective");
             let instance = Instance::new(&problem);
-            if instance.impossible().is_some() {
+            if instance.unplaceable().is_some() {
                 continue;
             }
             let graph = problem.graph();

@@ -57,7 +57,7 @@ pub enum ModelError {
         most: usize,
     },
     /// Stages with devices of two kinds, on a cluster without two kinds other than hosts.
-    #[error("the cluster has {found} kinds of devices that are not hosts, but mixed needs two")]
+    #[error("mixed needs two kinds of devices that are not hosts, and the cluster has {found}")]
     Mixed {
         /// Number of kinds of devices other than hosts.
         found: usize,

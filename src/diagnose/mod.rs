@@ -11,7 +11,7 @@ mod smallest;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
@@ -111,6 +111,7 @@ pub enum Finding {
 
 /// Explains why a problem has no plan.
 pub fn diagnose(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Finding> {
+    let begun = Instant::now();
     let units = Units::of(problem);
     let mut findings = nowhere_to_run(problem);
     if findings.is_empty() {
@@ -127,9 +128,9 @@ pub fn diagnose(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Finding> {
     findings.extend(reserves(problem));
     let known = findings.len();
     if more_devices_can_help {
-        findings.extend(smallest::counts(problem, units.len(), effort));
+        findings.extend(smallest::counts(problem, units.len(), effort, begun.checked_add(effort.time / 2)));
     }
-    findings.extend(smallest::memories(problem, effort));
+    findings.extend(smallest::memories(problem, effort, begun.checked_add(effort.time)));
     if findings.len() == known {
         findings.push(Finding::NothingHelps);
     }
@@ -177,7 +178,9 @@ fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
     for unit in units.ids() {
         let need = match problem.objective().kind() {
             ObjectiveKind::Makespan => {
-                units.members(unit).iter().map(|&op| standing_bytes(problem, op)).sum()
+                let members = units.members(unit).iter();
+                let standing: f64 = members.clone().map(|&op| standing_bytes(problem, op)).sum();
+                standing + members.map(|&op| working_bytes(problem, op)).fold(0.0, f64::max)
             }
             _ => units.bytes(unit, in_flight),
         };
@@ -260,6 +263,13 @@ fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
 fn standing_bytes(problem: &Problem, op: OpId) -> f64 {
     let operator = problem.graph().operator(op);
     operator.parameter_bytes + operator.optimizer_bytes
+}
+
+/// Bytes that an operator of a step reads, writes and works on at once.
+fn working_bytes(problem: &Problem, op: OpId) -> f64 {
+    let graph = problem.graph();
+    let touched = graph.inputs(op).iter().chain(graph.outputs(op));
+    touched.map(|&tensor| graph.bytes(tensor)).sum::<f64>() + graph.operator(op).workspace_bytes
 }
 
 /// Describes a unit by its colocation group, or else by its operators.

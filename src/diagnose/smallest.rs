@@ -22,8 +22,13 @@ const MEMORY_WIDTH: f64 = 0.005;
 const PROBE_SHARE: u32 = 4;
 
 /// The smallest sufficient count for every kind except hosts.
-pub(super) fn counts(problem: &Problem, units: usize, effort: &DiagnosisEffort) -> Vec<Finding> {
-    let mut probe = Probe::new(problem, effort);
+pub(super) fn counts(
+    problem: &Problem,
+    units: usize,
+    effort: &DiagnosisEffort,
+    deadline: Option<Instant>,
+) -> Vec<Finding> {
+    let mut probe = Probe::new(problem, effort, deadline);
     let mut found = Vec::new();
     for index in 0..problem.cluster().kind_count() {
         let kind = problem.cluster().kind(index);
@@ -62,8 +67,12 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &DiagnosisEffort) 
 }
 
 /// The smallest sufficient memory for every kind with a memory limit, up to [`MEMORY_WIDTH`].
-pub(super) fn memories(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Finding> {
-    let mut probe = Probe::new(problem, effort);
+pub(super) fn memories(
+    problem: &Problem,
+    effort: &DiagnosisEffort,
+    deadline: Option<Instant>,
+) -> Vec<Finding> {
+    let mut probe = Probe::new(problem, effort, deadline);
     let mut found = Vec::new();
     let reserved = most_bytes(problem);
     for index in 0..problem.cluster().kind_count() {
@@ -150,8 +159,7 @@ impl Observer for FirstPlan<'_> {
 }
 
 impl<'a> Probe<'a> {
-    fn new(problem: &'a Problem, effort: &'a DiagnosisEffort) -> Self {
-        let deadline = Instant::now().checked_add(effort.time);
+    fn new(problem: &'a Problem, effort: &'a DiagnosisEffort, deadline: Option<Instant>) -> Self {
         Probe { problem, graph: Arc::new(problem.graph().clone()), effort, deadline }
     }
 

@@ -1,8 +1,9 @@
 //! Proofs without a search that a problem has no plan, because it exceeds the memory.
 //!
-//! While an operator runs, its device holds what it reads and writes, whatever the schedule. And while operator v runs, some device
-//! holds every tensor that v or a predecessor of v writes, and v or a successor of v reads: it exists already, and a reader still
-//! waits for it. In a training step, these are the activations of the whole forward pass, if v is the loss.
+//! While an operator runs, its device holds what it reads and writes, whatever the schedule. And while operator v
+//! runs, some device holds every tensor that v or a predecessor of v writes, and v or a successor of v reads: it
+//! exists already, and a reader still waits for it. In a training step, these are the activations of the whole
+//! forward pass, if v is the loss.
 
 use std::collections::BTreeSet;
 
@@ -14,17 +15,17 @@ use stagewright_core::units::bytes_apart;
 use super::instance::Instance;
 
 impl Instance<'_> {
-    /// Reason why no plan of a step exists, if that is evident: one of [`Instance::unplaceable`]; an operator that reads and writes
-    /// more than the devices that can run it have; or more bytes at one time than all devices hold together. O(operators · pools +
-    /// pins).
+    /// Reason why no plan of a step exists, if that is evident: one of [`Instance::unplaceable`]; an operator that
+    /// reads and writes more than the devices that can run it have; or more bytes at one time than all devices hold
+    /// together. O(operators · pools + pins).
     pub fn impossible(&self) -> Option<String> {
         let starved = || self.graph().class_ids().find_map(|class| self.starved(class));
         self.unplaceable().or_else(starved).or_else(|| self.crowded(self.fixed(), self.have()))
     }
 
-    /// Reason why no placement exists under any objective, if that is evident: a class that no device can run, or whose parameters
-    /// and optimiser state fit on no device that can run it; or more parameters and optimiser state than all devices hold
-    /// together. O(operators · pools).
+    /// Reason why no placement exists under any objective, if that is evident: a class that no device can run, or
+    /// whose parameters and optimiser state fit on no device that can run it; or more parameters and optimiser state
+    /// than all devices hold together. O(operators · pools).
     pub fn unplaceable(&self) -> Option<String> {
         let graph = self.graph();
         let name = |class: ClassId| graph.operator(graph.class(class)[0]).name.as_str();

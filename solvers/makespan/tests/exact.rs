@@ -81,7 +81,8 @@ fn optima_of_small_steps() {
     assert!(optimal > 550 && infeasible > 100, "{optimal} optimal, {infeasible} infeasible");
 }
 
-/// Memory that is found too small without a search is too small for every step, and few problems without a step are not found.
+/// Memory that is found too small without a search is too small for every step, and few problems without a step are
+/// not found.
 #[test]
 fn evident_lack_of_memory_is_a_proof() {
     let (mut evident, mut crowded, mut infeasible) = (0, 0, 0);

@@ -521,8 +521,8 @@ impl<'s> Program<'s> {
 /// Maximum number of vectors of counts of a combination.
 const MAX_COUNTS: usize = 1 << 17;
 
-/// Numbers of stages by kind, up to `limit` of each and `all` in total, for which there are devices, fewest first. `None` if
-/// there are too many.
+/// Numbers of stages by kind, up to `limit` of each and `all` in total, for which there are devices, fewest first.
+/// `None` if there are too many.
 fn counts(limits: &[u32], all: u32, has_devices: impl Fn(&[u32]) -> bool) -> Option<Vec<Vec<u32>>> {
     let mut counts: Vec<Vec<u32>> = vec![vec![]];
     for (kind, &limit) in limits.iter().enumerate() {

@@ -155,9 +155,10 @@ fn models() {
 
 /// Compares the schedules one by one, with a batch of two samples per device, so that the ramp of a pipeline matters.
 fn schedules() {
-    let others = [Schedule::ZeroBubble, Schedule::Interleaved];
-    println!("| model | devices | 1f1b | zero-bubble | gap | time | interleaved | gap | time |");
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let others = [Schedule::ZeroBubble, Schedule::Interleaved, Schedule::DualPipeV];
+    let names = others.map(|schedule| format!("{} | gap | time", schedule.name())).join(" | ");
+    println!("| model | devices | 1f1b | {names} |");
+    println!("| --- | --- |{}", " ---: |".repeat(1 + 3 * others.len()));
     for (name, variant, sizes) in MODELS {
         let graph = step(name, variant, sizes);
         for (devices, batch) in
@@ -177,7 +178,7 @@ fn schedules() {
                     None => format!("{:?} | | {seconds:.2} s", solution.status),
                 }
             });
-            println!("| {name} {variant} | {devices} | {plain:.3} s | {} | {} |", cells[0], cells[1]);
+            println!("| {name} {variant} | {devices} | {plain:.3} s | {} |", cells.join(" | "));
         }
     }
     println!();

@@ -110,7 +110,7 @@ pub struct ParallelOptions {
     pub global_batch: Option<u64>,
     /// Samples of a microbatch; `None` for any.
     pub microbatch: Option<u32>,
-    /// Stages per device under the interleaved schedule; `None` for any number.
+    /// Stages per device under the schedules interleaved and dualpipe-v; `None` for any number.
     pub chunks: Option<u32>,
     /// Layers of the stack on every stage; `None` for any.
     pub cut: Option<Vec<u32>>,

@@ -112,10 +112,10 @@ pub enum ObjectiveError {
         "a pipeline schedule orders both passes itself: training with separate passes needs the schedule none"
     )]
     SeparateUnderSchedule,
-    /// Interleaved 1F1B, which runs several stages on a device.
+    /// A schedule that runs several stages on a device.
     #[error(
-        "a placement cannot express the several stages per device of interleaved 1f1b; plan under 1f1b and let `simulate` \
-         divide its stages, or make a joint plan with --parallel"
+        "a placement cannot express the several stages per device of interleaved 1f1b and dualpipe-v; plan under 1f1b and \
+         let `simulate` divide its stages, or make a joint plan with --parallel"
     )]
     InterleavedPlan,
     /// Zero-bubble-2p, whose iterations overlap.
@@ -157,7 +157,7 @@ impl Throughput {
             let (count, limit) = (self.microbatches, MAX_MICROBATCHES);
             return Err(ObjectiveError::TooManyMicrobatches { count, most: limit });
         }
-        if self.schedule == Schedule::Interleaved {
+        if self.schedule.has_chunks() {
             return Err(ObjectiveError::InterleavedPlan);
         }
         if self.schedule == Schedule::ZeroBubbleTwice {
@@ -360,7 +360,10 @@ impl Objective {
         match schedule {
             Schedule::None => 1,
             Schedule::GPipe => microbatches,
-            Schedule::OneFOneB | Schedule::Interleaved => microbatches.min(from_last.max(1)),
+            // Plans with several stages per device are none of this objective.
+            Schedule::OneFOneB | Schedule::Interleaved | Schedule::DualPipeV => {
+                microbatches.min(from_last.max(1))
+            }
             Schedule::ZeroBubble => microbatches.min(stages.max(1)),
             Schedule::ZeroBubbleTwice => microbatches.min(stages.max(1).saturating_mul(2) - 1),
         }
@@ -447,6 +450,7 @@ mod tests {
     fn schedules_that_only_joint_plans_express_are_refused() {
         for (schedule, refused) in [
             (Schedule::Interleaved, ObjectiveError::InterleavedPlan),
+            (Schedule::DualPipeV, ObjectiveError::InterleavedPlan),
             (Schedule::ZeroBubbleTwice, ObjectiveError::OverlappingPlan),
         ] {
             let rules = Throughput { schedule, microbatches: 4, ..Throughput::default() };

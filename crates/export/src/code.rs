@@ -164,8 +164,8 @@ stagewright_core::codes! {
         ///
         /// A joint plan has a configuration for every layer. Megatron recomputes `full` in an equal number of first layers of
         /// every stage, and `selective` in all layers; torchtitan treats all layers alike; the configuration of DeepSpeed
-        /// cannot turn recomputation on. Under zero-bubble, PyTorch would recompute a layer again for the gradients of its
-        /// weights, so the export to torchtitan allows no recomputation with it. The message names the first layer that
+        /// cannot turn recomputation on. Under zero-bubble and DualPipeV, PyTorch would recompute a layer again for the gradients of
+        /// its weights, so the export to torchtitan allows no recomputation with them. The message names the first layer that
         /// differs, and its stage. Where the layers of a stage are alike, the configurations may be swapped so that the
         /// first ones are recomputed. Otherwise plan with `recompute=full` or `recompute=selective`, or without
         /// recomputation, or export to `fsdp2`, which names every layer, and is the only one that writes layers with
@@ -199,8 +199,8 @@ stagewright_core::codes! {
         /// than the execution or no layers, expert parallelism does not divide the copies, context parallelism has no exchange of tokens,
         /// groups of shards do not divide the copies, or a layer has an unknown configuration.
         /// Under `interleaved` there are at least two devices with `chunks` ≥ 2 stages each, stages of a device have one kind and degree,
-        /// and the devices of a pipeline divide the microbatches; under `1f1b`, `zero-bubble` and `zero-bubble-2p`, `chunks` is 1; no
-        /// other schedule is valid in a joint plan. In a local plan, `flags` are options of llama.cpp for its devices, with the
+        /// and the devices of a pipeline divide the microbatches; under `dualpipe-v`, `chunks` is 2, and there are as many
+        /// microbatches as stages; under `1f1b`, `zero-bubble` and `zero-bubble-2p`, `chunks` is 1; no other schedule is valid in a joint plan. In a local plan, `flags` are options of llama.cpp for its devices, with the
         /// layers, context and batches that the document has. In a serving plan, stages have all layers in order, classes that are read
         /// are decoded, and replicas fit on the servers of the cluster. Give the document as `plan --out` wrote it.
         E029,
@@ -211,8 +211,8 @@ stagewright_core::codes! {
         /// pass. Among the schedules of other plans, torchgpipe has `gpipe`, DeepSpeed and Megatron have `1f1b`, PipeDream has
         /// none that waits for the end of a batch, and PyTorch and torchtitan have all. On one device, the export names
         /// another schedule of the runtime if that keeps no more microbatches; 1F1B, which keeps one, can replace any
-        /// schedule. Plan with a schedule that the runtime has, or export to `torchtitan`, which runs zero-bubble as
-        /// well.
+        /// schedule. Plan with a schedule that the runtime has, or export to `torchtitan`, which runs zero-bubble and
+        /// DualPipeV as well.
         E030,
 
         /// weight of several devices that the runtime does not train

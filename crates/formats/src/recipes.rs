@@ -32,7 +32,7 @@ pub struct Recipe {
     /// Schedules that the plan may have.
     #[serde(default = "one_f_one_b")]
     pub schedules: Vec<Schedule>,
-    /// Stages per device under the interleaved schedule; `None` for any number.
+    /// Stages per device under schedules with several; `None` for any number.
     pub chunks: Option<u32>,
     /// How the layers of a stack are divided; `None` for any cut.
     pub cut: Option<Cut>,
@@ -114,6 +114,7 @@ mod tests {
             assert!(chunks.is_none_or(|chunks| chunks > 1 && is_interleaved && *pp > 1), "{name}");
             // A rule says how many layers a stage has only if the number of stages is known.
             assert!(cut.is_none() || (schedules.len() == 1 && is_interleaved == chunks.is_some()), "{name}");
+            assert!(cut.is_none() || !schedules.contains(&Schedule::DualPipeV), "{name}");
         }
     }
 

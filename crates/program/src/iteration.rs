@@ -28,10 +28,12 @@ pub(crate) fn run(
             .at("--schedule")
             .help("add --microbatches M")
     })?;
-    // A plan has one stage per device. The whole stages are evaluated under 1F1B; the report divides them into chunks.
+    // A plan has one stage per device. The whole stages are evaluated under a schedule with one; the report divides them
+    // into chunks.
     // Iterations of a plan do not overlap, so the stages of zero-bubble-2p are evaluated under zero-bubble.
     let whole = match schedule {
         Schedule::Interleaved => Schedule::OneFOneB,
+        Schedule::DualPipeV => Schedule::ZeroBubble,
         Schedule::ZeroBubbleTwice => Schedule::ZeroBubble,
         other => other,
     };
@@ -49,7 +51,8 @@ pub(crate) fn run(
     for violation in evaluate(&problem, &placement).violations.iter().filter(|it| !is_memory(it)) {
         output::note(&format!("note: the plan is infeasible under this schedule: {violation}"));
     }
-    let report = IterationReport::new(&problem, &placement, schedule, arguments.chunks)
+    let chunks = arguments.chunks.unwrap_or(if schedule == Schedule::DualPipeV { 2 } else { 1 });
+    let report = IterationReport::new(&problem, &placement, schedule, chunks)
         .map_err(|error| CliError::new(error.code(), error.to_string()).at(label).help(error.help()))?;
     for device in &report.devices {
         if let Some(limit) = device.memory_bytes.filter(|&limit| !tolerance::fits(device.peak_bytes, limit)) {

@@ -84,12 +84,11 @@ pub fn offload(execution: &JointExecutionDocument) -> Option<&'static str> {
     execution.offload.then_some("states on the host")
 }
 
-/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor- and
-/// context-parallel groups of one copy.
+/// Devices of a pipeline, which are tensor- and context-parallel groups of one copy.
 pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
     let stages = plan.stages.len();
-    let interleaved = plan.execution.as_ref().filter(|execution| execution.schedule == Schedule::Interleaved);
-    let chunks = interleaved.map_or(1, |execution| execution.chunks.max(1) as usize);
+    let of_several = plan.execution.as_ref().filter(|execution| execution.schedule.has_chunks());
+    let chunks = of_several.map_or(1, |execution| execution.chunks.max(1) as usize);
     if stages.is_multiple_of(chunks) { stages / chunks } else { stages }
 }
 

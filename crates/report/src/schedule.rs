@@ -62,8 +62,9 @@ pub struct TaskReport {
 
 impl IterationReport {
     /// Simulates a placement under a schedule. The objective of the problem must be an iteration: it sets the number of
-    /// microbatches, and its schedule must be `schedule`, except that interleaved 1F1B takes the loads of 1F1B and
-    /// divides every stage into `chunks`, and zero-bubble-2p takes the loads of zero-bubble.
+    /// microbatches, and its schedule must be `schedule`, except that interleaved 1F1B takes the loads of 1F1B, and
+    /// zero-bubble-2p and DualPipeV those of zero-bubble. The first and the last of these divide every stage into
+    /// `chunks`.
     ///
     /// # Errors
     /// If [`pipeline`] or [`Pipeline::run`](stagewright_core::schedule::Pipeline::run) fails.

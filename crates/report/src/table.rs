@@ -348,6 +348,7 @@ pub fn schedule(schedule: Schedule) -> Option<&'static str> {
         Schedule::Interleaved => Some("interleaved 1F1B"),
         Schedule::ZeroBubble => Some("zero-bubble"),
         Schedule::ZeroBubbleTwice => Some("zero-bubble-2p"),
+        Schedule::DualPipeV => Some("DualPipeV"),
     }
 }
 

@@ -256,6 +256,7 @@ fn calls_out_of_place() {
 fn not_checked() {
     assert_eq!(after(|case| case.plan.objective.schedule = Schedule::Interleaved), "V:not-checked");
     assert_eq!(after(|case| case.plan.objective.schedule = Schedule::ZeroBubbleTwice), "V:not-checked");
+    assert_eq!(after(|case| case.plan.objective.schedule = Schedule::DualPipeV), "V:not-checked");
     let mut checked = valid();
     checked.plan.objective.communication = Communication::Duplex;
     checked.report();

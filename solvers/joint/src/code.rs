@@ -62,8 +62,9 @@ stagewright_core::codes! {
         ///
         /// The global batch is from 1 to 131,072 samples, the microbatch and the degree of data parallelism divide it, degrees are at
         /// least 1, groups of copies have at least 2, the stage of ZeRO is from 0 to 3, and `offload` is 0 (nothing is on the
-        /// host) or 1 (the states of the optimizer are). Schedules are `1f1b`, `interleaved`, `zero-bubble`
-        /// and `zero-bubble-2p`. Chunks are at least 2, and belong to the interleaved schedule. A cut has the numbers of layers that end in a
+        /// host) or 1 (the states of the optimizer are). Schedules are `1f1b`, `interleaved`, `zero-bubble`,
+        /// `zero-bubble-2p` and `dualpipe-v`. Chunks are at least 2, 2 under `dualpipe-v`, and belong to the schedules `interleaved`
+        /// and `dualpipe-v`. A cut has the numbers of layers that end in a
         /// number, of every stage: they add up to those of the model, only the first and the last may be 0, and there are as many
         /// stages as devices of a pipeline, times the chunks of each.
         J010,

@@ -63,13 +63,21 @@ impl Case {
                 parallel.insert(parallelism, given);
             }
         }
-        let all =
-            [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice];
-        let mut schedules = vec![all[rng.random_range(0..4)]];
+        let all = [
+            Schedule::OneFOneB,
+            Schedule::Interleaved,
+            Schedule::ZeroBubble,
+            Schedule::ZeroBubbleTwice,
+            Schedule::DualPipeV,
+        ];
+        let mut schedules = vec![all[rng.random_range(0..all.len())]];
         if rng.random_bool(0.2) {
             schedules = all.to_vec();
         }
-        let mut global_batch = [1, 2, 2, 4][rng.random_range(0..4)];
+        let mut global_batch = match schedules == [Schedule::DualPipeV] {
+            true => [2, 4, 4, 6],
+            false => [1, 2, 2, 4],
+        }[rng.random_range(0..4)];
         let mut graph = random_graph(rng);
         relate(&mut graph, number);
         let mut cluster = random_cluster(rng);
@@ -106,7 +114,10 @@ impl Case {
             kind.ram = random_ram(given);
         }
         let chunks = Some(rng.random_range(2..4)).filter(|_| rng.random_bool(0.3));
-        let chunks = chunks.filter(|_| schedules.contains(&Schedule::Interleaved));
+        let chunks = chunks.filter(|&chunks| {
+            schedules.contains(&Schedule::Interleaved)
+                || chunks == 2 && schedules.contains(&Schedule::DualPipeV)
+        });
         let cut = Some(random_cut(&graph, rng)).filter(|_| rng.random_bool(0.3));
         let mut request =
             Request { parallel, global_batch, microbatch: None, schedules, chunks, cut, runtime };
@@ -217,14 +228,14 @@ impl Case {
 fn compared(case: &Case, number: u64, solution: &Solution, best: f64) -> [usize; 3] {
     let Some(value) = solution.value else {
         if solution.status == Status::Unknown {
-            // The search for interleaved plans proves nothing, and bounds ignore what activations take of hosts.
+            // The search for plans with several stages per device proves nothing, and bounds ignore what activations take of hosts.
             let is_free = |parallelism| case.request.parallel.get(&parallelism) == Some(&None);
             let is_given = case.request.parallel.get(&Parallelism::Recompute) == Some(&Some(3));
             let mut hosts = case.cluster.kinds.iter().filter_map(|kind| kind.ram);
             let may_offload = (is_given || is_free(Parallelism::Recompute) && is_free(Parallelism::Offload))
                 && hosts.any(|ram| ram.memory_bytes.is_some());
-            let is_interleaved = case.request.schedules.contains(&Schedule::Interleaved);
-            assert!(is_interleaved || may_offload, "{number}");
+            let has_chunks = case.request.schedules.iter().any(|schedule| schedule.has_chunks());
+            assert!(has_chunks || may_offload, "{number}");
             assert!(solution.bound.is_none_or(|bound| bound <= best), "{number}");
             return [0, 0, 0];
         }
@@ -269,11 +280,12 @@ fn compared_with_all(case: &Case, number: u64, solution: &Solution) -> [usize; 4
     [optimal, planned, infeasible, usize::from(is_verified)]
 }
 
-/// The new dimensions that a solution uses: context parallelism, groups of copies, chunks, a cut of several stages, states on
+/// The new dimensions that a solution uses: context parallelism, groups of copies, chunks, DualPipeV, a cut of several stages, states on
 /// hosts, those that take at least half of the memory of a host, and activations on hosts.
-fn dimensions(case: &Case, solution: &Solution) -> [usize; 7] {
-    let Some(execution) = &solution.execution else { return [0; 7] };
+fn dimensions(case: &Case, solution: &Solution) -> [usize; 8] {
+    let Some(execution) = &solution.execution else { return [0; 8] };
     let is_chunked = case.request.chunks.is_some() && execution.schedule == Schedule::Interleaved;
+    let is_folded = execution.schedule == Schedule::DualPipeV;
     let is_cut = case.request.cut.as_ref().is_some_and(|cut| cut.len() > 1);
     let is_tight = execution.offload && {
         let price = case.problem.price(&case.document(solution)).expect("a plan");
@@ -282,14 +294,23 @@ fn dimensions(case: &Case, solution: &Solution) -> [usize; 7] {
     let mut layers = solution.stages.iter().flat_map(|stage| &stage.layers);
     let has_activations = layers.any(|layer| layer.configuration == "offload");
     let groups = execution.shards.is_some();
-    [execution.context > 1, groups, is_chunked, is_cut, execution.offload, is_tight, has_activations]
-        .map(usize::from)
+    [
+        execution.context > 1,
+        groups,
+        is_chunked,
+        is_folded,
+        is_cut,
+        execution.offload,
+        is_tight,
+        has_activations,
+    ]
+    .map(usize::from)
 }
 
 #[test]
 fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
     let halves = std::thread::scope(|scope| {
-        let priced = |number: u64| -> [usize; 10] {
+        let priced = |number: u64| -> [usize; 11] {
             let case = Case::random(number);
             let solution = case.solve();
             let (best, _) = case.brute_force(|plan| case.priced(plan));
@@ -298,17 +319,17 @@ fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
                 let price = case.priced(&case.document(&solution)).expect("a plan");
                 assert!((price - value).abs() <= 1e-9 * value, "{number}: {price} and {value}");
             }
-            let [contexts, groups, chunks, cuts, hosts, tight, kept] = dimensions(&case, &solution);
-            [optimal, planned, infeasible, contexts, groups, chunks, cuts, hosts, tight, kept]
+            let [contexts, groups, chunks, folded, cuts, hosts, tight, kept] = dimensions(&case, &solution);
+            [optimal, planned, infeasible, contexts, groups, chunks, folded, cuts, hosts, tight, kept]
         };
         let halves = [1000, 3000].map(|first| {
-            scope.spawn(move || (first..first + 2000).map(priced).collect::<Vec<[usize; 10]>>())
+            scope.spawn(move || (first..first + 2000).map(priced).collect::<Vec<[usize; 11]>>())
         });
         halves.map(|half| half.join().expect("a half whose cases agree"))
     });
     let sum = |column: usize| halves.iter().flatten().map(|outcome| outcome[column]).sum::<usize>();
-    let [optimal, planned, infeasible, contexts, groups, chunks, cuts, hosts, tight, kept] =
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(sum);
+    let [optimal, planned, infeasible, contexts, groups, chunks, folded, cuts, hosts, tight, kept] =
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(sum);
     assert!(
         optimal > 1500
             && planned > 2000
@@ -316,12 +337,13 @@ fn bounds_and_values_of_tiny_models_agree_with_prices_of_all_plans() {
             && contexts > 150
             && groups > 5
             && chunks > 15
+            && folded > 30
             && cuts > 200
             && hosts > 300
             && tight > 50
             && kept > 0,
         "{optimal} of {planned} optimal, {infeasible} infeasible; {contexts} with context parallelism, {groups} with \
-         groups of copies, {chunks} with given chunks, {cuts} with a cut, {hosts} with states on hosts, {tight} of them \
+         groups of copies, {chunks} with given chunks, {folded} under DualPipeV, {cuts} with a cut, {hosts} with states on hosts, {tight} of them \
          with little left, {kept} with activations on hosts"
     );
 }

@@ -116,7 +116,7 @@ impl Graph {
         objective.parallel.retain(|kind, _| !left_out.contains(kind));
         objective.parallel.extend(given.iter().copied());
         if given.contains(&(Parallelism::Pp, Some(1))) {
-            // A single stage takes the same time under all schedules, except that it cannot be interleaved.
+            // A single stage takes the same time under all schedules, except those with several stages per device.
             objective.schedules = vec![Schedule::OneFOneB];
             (objective.chunks, objective.cut) = (None, None);
         }

@@ -159,8 +159,8 @@ fn followed(graph: &Graph, recipe: &Recipe, context: &mut Context<'_>) -> Result
     ];
     let mut objective = graph.with_degrees(&given.map(|(kind, degree)| (kind, Some(degree))));
     objective.schedules.clone_from(&recipe.schedules);
-    let is_interleaved = recipe.schedules.contains(&Schedule::Interleaved);
-    objective.chunks = recipe.chunks.or(objective.chunks.filter(|_| is_interleaved));
+    let has_chunks = recipe.schedules.iter().any(|schedule| schedule.has_chunks());
+    objective.chunks = recipe.chunks.or(objective.chunks.filter(|_| has_chunks));
     if let Some(rule) = recipe.cut {
         let (layers, stages) = (graph.numbered_layers(), recipe.pp * recipe.chunks.unwrap_or(1));
         objective.cut = rule.divide(layers, stages);

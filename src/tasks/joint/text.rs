@@ -44,7 +44,8 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
         );
         if execution.chunks > 1 {
             let devices = joint::pipeline_devices(plan);
-            text.push_str(&format!(", interleaved on pp {devices}, {} stages each", execution.chunks));
+            let name = execution.schedule.name();
+            text.push_str(&format!(", {name} on pp {devices}, {} stages each", execution.chunks));
         } else if execution.schedule != Schedule::OneFOneB {
             text.push_str(&format!(", {}", execution.schedule.name()));
         }

@@ -82,6 +82,7 @@ const SCHEDULES: &[Choice] = &[
     named("interleaved"),
     named("zero-bubble"),
     named("zero-bubble-2p"),
+    named("dualpipe-v"),
 ];
 const PRECISIONS: &[Choice] = &[
     named("fp64"),
@@ -351,7 +352,7 @@ pub const OPTIONS: &[OptionRecord] = &[
         Choices(SCHEDULES),
         "Pipeline schedule: the value is the time of one iteration; also sets the activations in memory. With \
          --parallel, those that a plan may have, separated by commas: 1f1b, interleaved, zero-bubble, \
-         zero-bubble-2p",
+         zero-bubble-2p, dualpipe-v",
     )
     .by_default("none; 1f1b with --parallel"),
     option(
@@ -442,7 +443,7 @@ pub const OPTIONS: &[OptionRecord] = &[
     option(Group::Joint, "microbatch", JOINT, Number("N", U32), "Samples of a microbatch")
         .by_default("any")
         .with("parallel"),
-    option(Group::Joint, "chunks", JOINT, Number("N", U32), "Stages per device under the schedule interleaved")
+    option(Group::Joint, "chunks", JOINT, Number("N", U32), "Stages per device under the schedules interleaved and dualpipe-v")
         .by_default("any")
         .with("parallel"),
     option(

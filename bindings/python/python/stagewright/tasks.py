@@ -37,7 +37,7 @@ class Task:
             ``tp=8,cp,dp,pp,recompute,offload``.
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).
-        chunks: Stages per device under the schedule ``interleaved``; by default any (joint plans).
+        chunks: Stages per device under the schedules ``interleaved`` and ``dualpipe-v``; by default any (joint plans).
         cut: Layers of the stack on every stage, in the order of the stages; by default any (joint plans).
         runtime: Runtime that trains the model: ``megatron``, ``torchtitan``, ``fsdp``, ``deepspeed``, ``nanotron``,
             ``scaling``, ``eager``, ``ideal``, or a file; by default ``megatron`` (joint plans).

@@ -11,12 +11,14 @@ crate::codes! {
 
         /// no schedule
         ///
-        /// The schedule is `none`. Name `gpipe`, `1f1b`, `interleaved`, `zero-bubble` or `zero-bubble-2p`.
+        /// The schedule is `none`. Name `gpipe`, `1f1b`, `interleaved`, `zero-bubble`,
+        /// `zero-bubble-2p` or `dualpipe-v`.
         T002,
 
         /// several stages on a device
         ///
-        /// Only interleaved 1F1B runs several stages on a device. Use `--schedule interleaved`, or one stage for each device.
+        /// Only interleaved 1F1B and DualPipeV run several stages on a device. Use `--schedule interleaved` or `--schedule
+        /// dualpipe-v`, or one stage for each device.
         T003,
 
         /// stages that cannot be distributed evenly
@@ -49,8 +51,8 @@ crate::codes! {
 
         /// invalid number of chunks
         ///
-        /// `--chunks` divides every stage, which only interleaved 1F1B can run, and is at least 1. Omit it, or use `--schedule
-        /// interleaved`.
+        /// `--chunks` divides every stage: it is 2 under DualPipeV, at least 1 under interleaved 1F1B, and absent under
+        /// other schedules.
         T009,
 
         /// stage on two devices
@@ -69,5 +71,16 @@ crate::codes! {
         ///
         /// The stage has fewer inseparable parts than `--chunks`. Use fewer chunks, or fewer devices.
         T012,
+
+        /// number of stages that DualPipeV cannot run
+        ///
+        /// Under DualPipeV, device i of p runs the stages i and 2 p − 1 − i. Divide the model into twice as many stages as
+        /// devices.
+        T013,
+
+        /// too few microbatches for DualPipeV
+        ///
+        /// DualPipeV fills its pipeline with two microbatches for each device. Use smaller microbatches, or fewer devices.
+        T014,
     }
 }

@@ -78,10 +78,11 @@ pub struct JointObjectiveDocument {
     /// Samples per microbatch, if given; null for any number, and for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatch: Option<u32>,
-    /// Schedules that a plan for an iteration may have: `1f1b`, `interleaved`, `zero-bubble`, `zero-bubble-2p`; 1F1B if absent.
+    /// Schedules that a plan for an iteration may have: `1f1b`, `interleaved`, `zero-bubble`, `zero-bubble-2p`,
+    /// `dualpipe-v`; 1F1B if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
-    /// Stages per device under the interleaved schedule, if given; absent for any number.
+    /// Stages per device under the schedules `interleaved` and `dualpipe-v`, if given; absent for any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u32>,
     /// Numbers of numbered layers of the stages, in the order of the stages, if given; absent for any cut.
@@ -252,8 +253,8 @@ pub struct JointExecutionDocument {
     /// Schedule of the microbatches.
     #[serde(default = "one_f_one_b")]
     pub schedule: Schedule,
-    /// Stages per device, more than one under the interleaved schedule: with p devices in a pipeline, stage k is on device
-    /// k mod p.
+    /// Stages per device, more than one under `interleaved` and two under `dualpipe-v`. With p devices in a pipeline, stage
+    /// k is on device k mod p; under `dualpipe-v` it is on device 2 p − 1 − k if k ≥ p.
     #[serde(default = "one")]
     pub chunks: u32,
 }
@@ -290,7 +291,7 @@ pub struct JointStageDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_s: Option<f64>,
     /// Seconds of the weight gradients of a microbatch that run separately from the backward pass, under the
-    /// zero-bubble schedules; otherwise absent.
+    /// zero-bubble schedules and DualPipeV; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_s: Option<f64>,
     /// Seconds of an iteration after its last microbatch: the synchronisation of gradients, and the update; absent for

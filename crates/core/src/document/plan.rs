@@ -434,6 +434,10 @@ pub enum Schedule {
     /// barrier.
     #[serde(rename = "zero-bubble-2p")]
     ZeroBubbleTwice,
+    /// Two stages per device, the second half of the pipeline from the last device back to the first; forward passes of one
+    /// of them run beside backward passes of the other.
+    #[serde(rename = "dualpipe-v")]
+    DualPipeV,
 }
 
 impl Schedule {
@@ -446,12 +450,43 @@ impl Schedule {
             Schedule::Interleaved => "interleaved",
             Schedule::ZeroBubble => "zero-bubble",
             Schedule::ZeroBubbleTwice => "zero-bubble-2p",
+            Schedule::DualPipeV => "dualpipe-v",
         }
     }
 
     /// Whether weight gradients run apart from the backward pass.
     pub fn is_split(self) -> bool {
-        matches!(self, Schedule::ZeroBubble | Schedule::ZeroBubbleTwice)
+        matches!(self, Schedule::ZeroBubble | Schedule::ZeroBubbleTwice | Schedule::DualPipeV)
+    }
+
+    /// Whether a device runs several stages, its *chunks*.
+    pub fn has_chunks(self) -> bool {
+        matches!(self, Schedule::Interleaved | Schedule::DualPipeV)
+    }
+
+    /// Device of a stage, both from 0: round-robin, but under DualPipeV from the first device to the last and back.
+    ///
+    /// # Panics
+    /// If there are no devices.
+    pub fn device(self, stage: usize, devices: usize) -> usize {
+        let (chunk, position) = (stage / devices, stage % devices);
+        if self == Schedule::DualPipeV && chunk % 2 == 1 { devices - 1 - position } else { position }
+    }
+
+    /// Stages of a device, in the order of the pipeline.
+    ///
+    /// # Panics
+    /// If there are no devices.
+    pub fn stages_of(
+        self,
+        device: usize,
+        devices: usize,
+        stages: usize,
+    ) -> impl Iterator<Item = usize> + Clone {
+        let chunks = 0..stages.div_ceil(devices);
+        // The device of a position is its own inverse.
+        let stage = move |chunk: usize| chunk * devices + self.device(chunk * devices + device, devices);
+        chunks.map(stage).filter(move |&stage| stage < stages)
     }
 }
 

@@ -15,10 +15,10 @@ use crate::stage_load::StageLoad;
 ///
 /// Under interleaved 1F1B a device runs `chunks` stages, which a placement cannot express. Each stage is therefore
 /// divided into `chunks` chunks: its units are taken in topological order and cut where the compute before the cut is
-/// nearest to an equal share. The chunks of all stages, in pipeline order, are assigned to the devices in turn, as the
-/// schedule requires. The time of a chunk is its time on the device to which it is assigned, including the tensors that
+/// nearest to an equal share. The chunks of all stages, in pipeline order, are assigned to the devices as the schedule
+/// requires. The time of a chunk is its time on the device to which it is assigned, including the tensors that
 /// the division cuts. A device holds a shared parameter, and synchronises its gradient, once for all of its chunks.
-/// Other schedules have one chunk per stage.
+/// Under DualPipeV there are two chunks. Other schedules have one chunk per stage.
 ///
 /// O(operators + pins + units · chunks).
 ///
@@ -35,7 +35,12 @@ pub fn pipeline(
     chunks: u32,
 ) -> Result<Pipeline, ScheduleError> {
     assert!(problem.objective().times_iteration(), "loads of passes that a schedule runs");
-    if chunks == 0 || (chunks > 1 && schedule != Schedule::Interleaved) {
+    let is_allowed = match schedule {
+        Schedule::Interleaved => chunks > 0,
+        Schedule::DualPipeV => chunks == 2,
+        _ => chunks == 1,
+    };
+    if !is_allowed {
         return Err(ScheduleError::Chunks { chunks });
     }
     let units = Units::of(problem);
@@ -43,11 +48,12 @@ pub fn pipeline(
     let mut stages = Vec::new();
     let parts = chunks_of(problem, placement, &units, chunks as usize)?;
     let mut on_devices: Vec<OnDevice> = vec![OnDevice::default(); used.len()];
+    let slot_of = |part_index: usize| schedule.device(part_index, used.len());
     for (part_index, part) in parts.iter().enumerate() {
-        on_devices[part_index % used.len()].count_readers(&units, part);
+        on_devices[slot_of(part_index)].count_readers(&units, part);
     }
     for (part_index, part) in parts.iter().enumerate() {
-        let (device, on_device) = (used[part_index % used.len()], &mut on_devices[part_index % used.len()]);
+        let (device, on_device) = (used[slot_of(part_index)], &mut on_devices[slot_of(part_index)]);
         let (pool, replicas) = (problem.pool_of(device), placement.replicas(device));
         stages.push(stage(problem, &units, part, pool, replicas, on_device)?);
     }

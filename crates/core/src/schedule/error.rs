@@ -17,7 +17,9 @@ pub enum ScheduleError {
     #[error("the schedule is none: there is nothing to run")]
     NoSchedule,
     /// Several stages per device under a schedule that allows only one.
-    #[error("{stages} stages on {devices} devices: only interleaved 1f1b runs several stages on a device")]
+    #[error(
+        "{stages} stages on {devices} devices: only interleaved 1f1b and dualpipe-v run several stages on a device"
+    )]
     OneStageEach {
         /// Stages.
         stages: usize,
@@ -42,6 +44,24 @@ pub enum ScheduleError {
         /// Devices.
         devices: u32,
     },
+    /// Other than two stages per device under DualPipeV.
+    #[error("{stages} stages on {devices} devices: dualpipe-v runs two stages on each device")]
+    TwoStagesEach {
+        /// Stages.
+        stages: usize,
+        /// Devices.
+        devices: u32,
+    },
+    /// Fewer microbatches than DualPipeV has stages.
+    #[error(
+        "dualpipe-v on {devices} devices needs at least twice as many microbatches, and there are {microbatches}"
+    )]
+    Few {
+        /// Microbatches.
+        microbatches: u32,
+        /// Devices.
+        devices: u32,
+    },
     /// Too many tasks to keep in memory.
     #[error("{stages} stages and {microbatches} microbatches make more than {most} tasks")]
     TooMany {
@@ -61,7 +81,9 @@ pub enum ScheduleError {
         stages: usize,
     },
     /// Invalid number of chunks.
-    #[error("{chunks} stages per device, expected at least 1, and more than 1 only under interleaved 1f1b")]
+    #[error(
+        "{chunks} stages per device, expected 2 under dualpipe-v, at least 1 under interleaved 1f1b and 1 under others"
+    )]
     Chunks {
         /// Stages on each device.
         chunks: u32,
@@ -111,6 +133,8 @@ impl ScheduleError {
             ScheduleError::Parted { .. } => T010,
             ScheduleError::Unsupported { .. } => T011,
             ScheduleError::FewUnits { .. } => T012,
+            ScheduleError::TwoStagesEach { .. } => T013,
+            ScheduleError::Few { .. } => T014,
         }
         .into()
     }
@@ -119,13 +143,21 @@ impl ScheduleError {
     pub fn help(&self) -> &'static str {
         match self {
             ScheduleError::Empty => "give a plan with at least one stage, and at least one microbatch",
-            ScheduleError::NoSchedule => "use gpipe, 1f1b, interleaved, zero-bubble or zero-bubble-2p",
-            ScheduleError::OneStageEach { .. } => "use interleaved 1f1b, or one stage for each device",
+            ScheduleError::NoSchedule => {
+                "use gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-2p or dualpipe-v"
+            }
+            ScheduleError::OneStageEach { .. } => {
+                "use interleaved 1f1b or dualpipe-v, or one stage for each device"
+            }
+            ScheduleError::TwoStagesEach { .. } => "divide the model into twice as many stages as devices",
+            ScheduleError::Few { .. } => "use smaller microbatches, or fewer devices",
             ScheduleError::Uneven { .. } => "give every device the same number of stages",
             ScheduleError::Rounds { .. } => "use a multiple of the number of devices",
             ScheduleError::TooMany { .. } => "simulate fewer microbatches: after a few rounds they repeat",
             ScheduleError::Transfers { .. } => "give one pair per boundary, or none",
-            ScheduleError::Chunks { .. } => "omit the chunks, or use the interleaved schedule",
+            ScheduleError::Chunks { .. } => {
+                "give 2 chunks under dualpipe-v, omit them under schedules without chunks"
+            }
             ScheduleError::Parted { .. } => {
                 "give a contiguous split; `check` lists every violation of this one"
             }

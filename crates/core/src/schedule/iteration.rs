@@ -1,7 +1,7 @@
 //! The time of an iteration, without a timeline.
 
 use super::ScheduleError;
-use super::order::{Task, Work, lags, orders};
+use super::order::{Task, Work, lags, orders, sendings};
 use crate::document::Schedule;
 use crate::objective::Objective;
 use crate::objective::PassSums;
@@ -55,7 +55,7 @@ impl StageTimes {
 /// microbatch is in flight, so the iteration takes m times as long as one microbatch through all stages.
 ///
 /// # Panics
-/// If the schedule is interleaved 1F1B, whose stages share devices: use [`interleaved`].
+/// If stages share devices under the schedule: use [`chunked`].
 pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> f64 {
     updated(schedule, stages, &[], microbatches)
 }
@@ -65,7 +65,7 @@ pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -
 /// schedules after the last pass of all stages.
 ///
 /// # Panics
-/// If the schedule is interleaved 1F1B.
+/// If stages share devices under the schedule.
 pub fn updated(schedule: Schedule, stages: &[StageTimes], updates: &[f64], microbatches: u32) -> f64 {
     let passes = match schedule {
         Schedule::None => f64::from(microbatches) * stages.iter().map(StageTimes::total).sum::<f64>(),
@@ -86,7 +86,9 @@ pub fn updated(schedule: Schedule, stages: &[StageTimes], updates: &[f64], micro
             let updates = updates.iter().copied().chain(std::iter::repeat(0.0));
             return spans.zip(updates).map(|([start, end], update)| end - start + update).fold(0.0, f64::max);
         }
-        Schedule::Interleaved => panic!("the stages of interleaved 1f1b share devices"),
+        Schedule::Interleaved | Schedule::DualPipeV => {
+            panic!("the stages of {} share devices", schedule.name())
+        }
     };
     passes + updates.iter().copied().fold(0.0, f64::max)
 }
@@ -129,19 +131,28 @@ fn slots(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> Vec<[f
     spans
 }
 
-/// Seconds of an iteration of `microbatches` microbatches through `stages` under interleaved 1F1B, with stage k on
-/// device k mod `devices`: the longest path through the orders of the devices, in O(stages · microbatches) time and
-/// memory.
+/// Seconds of an iteration of `microbatches` microbatches through `stages` under a schedule whose stages share `devices`
+/// devices: the longest path through the orders of the devices, in O(stages · microbatches) time and memory.
 ///
 /// # Errors
 /// A pipeline that cannot be scheduled or has too many tasks.
-pub fn interleaved(stages: &[StageTimes], devices: u32, microbatches: u32) -> Result<f64, ScheduleError> {
-    let orders = orders(Schedule::Interleaved, devices, stages.len(), microbatches)?;
+pub fn chunked(
+    schedule: Schedule,
+    stages: &[StageTimes],
+    devices: u32,
+    microbatches: u32,
+) -> Result<f64, ScheduleError> {
+    let orders = orders(schedule, devices, stages.len(), microbatches)?;
+    let is_split = schedule.is_split();
+    let each_order = (0..devices).zip(&orders);
+    let sent: Vec<Vec<usize>> =
+        each_order.map(|(device, order)| sendings(schedule, device, devices, order)).collect();
     let (count, microbatches) = (stages.len(), microbatches as usize);
-    // Ends of the passes by stage and microbatch.
+    // When the results of the passes are sent, by stage and microbatch.
     let mut ends = [f64::NAN; 2].map(|none| vec![none; count * microbatches]);
     let mut free = vec![0.0f64; devices as usize];
     let mut next = vec![0usize; devices as usize];
+    let mut first_unsent = next.clone();
     // When a task ends, the device of the previous or of the next stage may be able to continue.
     let mut open: Vec<usize> = (0..devices as usize).collect();
     while let Some(device) = open.pop() {
@@ -149,21 +160,29 @@ pub fn interleaved(stages: &[StageTimes], devices: u32, microbatches: u32) -> Re
         while let Some(&Task { work, stage, microbatch }) = orders[device].get(next[device]) {
             let (stage, microbatch) = (stage as usize, microbatch as usize);
             let end_of = |pass: usize, stage: usize| ends[pass][stage * microbatches + microbatch];
-            let (pass, seconds) = match work {
-                Work::Forward => (0, stages[stage].forward),
-                _ => (1, stages[stage].backward + stages[stage].weight),
-            };
-            let ready = match pass {
-                0 if stage == 0 => 0.0,
-                0 => end_of(0, stage - 1),
-                _ if stage + 1 == count => end_of(0, stage),
-                _ => end_of(1, stage + 1),
+            let (ready, seconds) = match work {
+                Work::Forward if stage == 0 => (0.0, stages[stage].forward),
+                Work::Forward => (end_of(0, stage - 1), stages[stage].forward),
+                Work::Backward => (
+                    if stage + 1 == count { end_of(0, stage) } else { end_of(1, stage + 1) },
+                    stages[stage].backward + if is_split { 0.0 } else { stages[stage].weight },
+                ),
+                // The backward pass came before it on the same device.
+                Work::Weight => (0.0, stages[stage].weight),
             };
             if ready.is_nan() {
                 break;
             }
             free[device] = free[device].max(ready) + seconds;
-            ends[pass][stage * microbatches + microbatch] = free[device];
+            let done = next[device];
+            while first_unsent[device] <= done && sent[device][first_unsent[device]] == done {
+                let Task { work, stage, microbatch } = orders[device][first_unsent[device]];
+                if work != Work::Weight {
+                    let pass = usize::from(work == Work::Backward);
+                    ends[pass][stage as usize * microbatches + microbatch as usize] = free[device];
+                }
+                first_unsent[device] += 1;
+            }
             next[device] += 1;
         }
         if next[device] > before {

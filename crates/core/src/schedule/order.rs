@@ -1,5 +1,7 @@
 //! The order of the tasks on every device.
 
+use std::collections::VecDeque;
+
 use super::ScheduleError;
 use crate::document::Schedule;
 
@@ -28,8 +30,8 @@ pub struct Task {
     pub microbatch: u32,
 }
 
-/// Returns the tasks of every device in order: `stages` stages are assigned round-robin to `devices` devices, stage k
-/// to device k mod devices.
+/// Returns the tasks of every device in order: `stages` stages are assigned to `devices` devices as
+/// [`Schedule::device`] says.
 ///
 /// - GPipe: F₀ … F₍ₘ₋₁₎, then B₀ … B₍ₘ₋₁₎.
 /// - 1F1B on device i: in slot x, F of microbatch x, then B of microbatch x − (p − 1 − i), each if there is such a
@@ -41,6 +43,10 @@ pub struct Task {
 ///   alternates between forward and backward passes. Its k-th forward pass belongs to its stage number ⌊(k mod p v) /
 ///   p⌋ and to microbatch p ⌊k / (p v)⌋ + k mod p; so does its k-th backward pass, with stages counted from the last to
 ///   the first.
+/// - DualPipeV with stages i and 2 p − 1 − i on device i, whose passes are F, B, W and F', B', W', and k = p − 1 − i: 2 k
+///   times F; i + 1 times F, F'; k times B', W', F'; m − 2 p + i + 1 times F, B', W', F', B, W; k times B', W', F', B, W;
+///   i + 1 times B', B, where W or W' follows each of the first i + 1 of these passes; k times W, B; then W. The last
+///   three take the weight gradients that are left, the oldest first.
 ///
 /// O(tasks).
 ///
@@ -60,8 +66,11 @@ pub fn orders(
         return Err(ScheduleError::TooMany { stages, microbatches, most: MAX_TASKS });
     }
     let each = devices as usize;
-    if schedule != Schedule::Interleaved && stages != each {
+    if !schedule.has_chunks() && stages != each {
         return Err(ScheduleError::OneStageEach { stages, devices });
+    }
+    if schedule == Schedule::DualPipeV && stages != 2 * each {
+        return Err(ScheduleError::TwoStagesEach { stages, devices });
     }
     if !stages.is_multiple_of(each) {
         return Err(ScheduleError::Uneven { stages, devices });
@@ -80,7 +89,40 @@ pub fn orders(
             let chunks = stages as u32 / devices;
             each_device.map(|device| interleaved(device, devices, chunks, microbatches)).collect()
         }
+        Schedule::DualPipeV => {
+            if u64::from(microbatches) < 2 * u64::from(devices) {
+                return Err(ScheduleError::Few { microbatches, devices });
+            }
+            each_device.map(|device| dualpipe_v(device, devices, microbatches)).collect()
+        }
     })
+}
+
+/// For every task of a device, the position of the task after which its results are sent to other devices: its own, but
+/// under DualPipeV the last of the passes that run beside each other, with the weight gradients that belong to them.
+/// `order` is that of the device with index `device`. O(tasks).
+pub(super) fn sendings(schedule: Schedule, device: u32, devices: u32, order: &[Task]) -> Vec<usize> {
+    let own = 0..order.len();
+    if schedule != Schedule::DualPipeV {
+        return own.collect();
+    }
+    let [behind, before] = [devices - 1 - device, device + 1].map(|count| count as usize);
+    let first = 5 * behind + 2 * before;
+    // Up to here, weight gradients belong to the backward pass before them.
+    let whole = order.len() - (before + 2 * behind + before);
+    let mut sent: Vec<usize> = own.collect();
+    let mut start = first;
+    while start < whole {
+        let length = match order[start].work {
+            // The last device runs its first pair one after the other.
+            Work::Forward if start == first && behind == 0 => 1,
+            Work::Forward => 3,
+            Work::Backward | Work::Weight => 2,
+        };
+        sent[start..start + length].fill(start + length - 1);
+        start += length;
+    }
+    sent
 }
 
 fn gpipe(stage: u32, microbatches: u32) -> Vec<Task> {
@@ -129,4 +171,83 @@ fn interleaved(device: u32, devices: u32, chunks: u32, microbatches: u32) -> Vec
         tasks.push(task(Work::Backward, position));
     }
     tasks
+}
+
+fn dualpipe_v(device: u32, devices: u32, microbatches: u32) -> Vec<Task> {
+    let mut listed = Listed {
+        stages: [device, 2 * devices - 1 - device],
+        next: [[0; 2]; 2],
+        waiting: VecDeque::new(),
+        tasks: Vec::with_capacity(6 * microbatches as usize),
+    };
+    let behind = devices - 1 - device;
+    for _ in 0..2 * behind {
+        listed.forward(0);
+    }
+    for _ in 0..=device {
+        listed.forward(0);
+        listed.forward(1);
+    }
+    for _ in 0..behind {
+        listed.backward(1);
+        listed.weight();
+        listed.forward(1);
+    }
+    for position in 0..microbatches - 2 * devices + device + 1 + behind {
+        if position < microbatches - 2 * devices + device + 1 {
+            listed.forward(0);
+        }
+        listed.backward(1);
+        listed.weight();
+        listed.forward(1);
+        listed.backward(0);
+        listed.weight();
+    }
+    for position in 0..2 * (device + 1) {
+        listed.backward(1 - position as usize % 2);
+        if position <= device {
+            listed.weight();
+        }
+    }
+    for _ in 0..behind {
+        listed.weight();
+        listed.backward(0);
+    }
+    for _ in 0..=device {
+        listed.weight();
+    }
+    listed.tasks
+}
+
+/// Tasks of a device under DualPipeV so far.
+struct Listed {
+    stages: [u32; 2],
+    /// Next microbatch of the forward and of the backward pass of each stage.
+    next: [[u32; 2]; 2],
+    /// Weight gradients that have not run.
+    waiting: VecDeque<Task>,
+    tasks: Vec<Task>,
+}
+
+impl Listed {
+    fn pass(&mut self, work: Work, chunk: usize) -> Task {
+        let next = &mut self.next[chunk][usize::from(work == Work::Backward)];
+        let task = Task { work, stage: self.stages[chunk], microbatch: *next };
+        *next += 1;
+        self.tasks.push(task);
+        task
+    }
+
+    fn forward(&mut self, chunk: usize) {
+        self.pass(Work::Forward, chunk);
+    }
+
+    fn backward(&mut self, chunk: usize) {
+        let task = self.pass(Work::Backward, chunk);
+        self.waiting.push_back(Task { work: Work::Weight, ..task });
+    }
+
+    fn weight(&mut self) {
+        self.tasks.extend(self.waiting.pop_front());
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::ScheduleError;
 use super::iteration::{StageTimes, bubble};
-use super::order::{Task, Work, orders};
+use super::order::{Task, Work, orders, sendings};
 use crate::document::Schedule;
 use crate::ids::Keyed;
 use crate::simulate::{Flow, FlowBuilder, Operator, Rules, Simulator, Span, Timeline};
@@ -27,7 +27,7 @@ pub struct Pipeline {
     pub schedule: Schedule,
     /// Microbatches of an iteration.
     pub microbatches: u32,
-    /// Number of devices, to which the stages are assigned round-robin.
+    /// Number of devices, to which the stages are assigned as [`Schedule::device`] says.
     pub devices: u32,
     /// The stages in the order of the pipeline.
     pub stages: Vec<Stage>,
@@ -122,9 +122,11 @@ impl Pipeline {
             }
         }
         let is_split = self.schedule.is_split();
-        for order in orders {
+        for (device, order) in (0..).zip(orders) {
+            let sent = sendings(self.schedule, device, self.devices, order);
             for (position, &task) in order.iter().enumerate() {
                 let own = number[place(task)];
+                let last = number[place(order[sent[position]])];
                 if let Some(&next) = order.get(position + 1) {
                     flow.tensor(own, 0.0, [number[place(next)]]);
                 }
@@ -136,13 +138,13 @@ impl Pipeline {
                         flow.tensor(own, bytes, [same(Work::Backward)].into_iter().chain(weight));
                         if task.stage + 1 < count {
                             let next = Task { stage: task.stage + 1, ..task };
-                            self.send(&mut flow, own, task, (next, number[place(next)]));
+                            self.send(&mut flow, last, task, (next, number[place(next)]));
                         }
                     }
                     Work::Backward => {
                         if task.stage > 0 {
                             let next = Task { stage: task.stage - 1, ..task };
-                            self.send(&mut flow, own, task, (next, number[place(next)]));
+                            self.send(&mut flow, last, task, (next, number[place(next)]));
                         }
                     }
                     Work::Weight => {}
@@ -154,7 +156,7 @@ impl Pipeline {
 
     /// Sends a result to the neighbouring stage over a link of the sender, which has one for each direction.
     fn send(&self, flow: &mut FlowBuilder, from: u32, task: Task, (next, to): (Task, u32)) {
-        let device = |stage: u32| stage % self.devices;
+        let device = |stage: u32| self.schedule.device(stage as usize, self.devices as usize) as u32;
         let (here, there) = (device(task.stage), device(next.stage));
         if here == there {
             flow.tensor(from, 0.0, [to]);

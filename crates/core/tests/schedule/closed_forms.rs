@@ -1,7 +1,7 @@
 //! Iteration times and bubbles compared with the published formulas.
 
 use stagewright_core::document::Schedule;
-use stagewright_core::schedule::{ScheduleError, iteration, updated};
+use stagewright_core::schedule::{Pipeline, ScheduleError, iteration, updated};
 
 use super::{close, pipeline, run, times};
 
@@ -83,6 +83,18 @@ fn equal_passes_under_zero_bubble_2p_have_no_bubble() {
         assert_eq!((run.seconds, run.bubble), (f64::from(3 * m), 0.0), "{p} {m}");
         assert!(run.in_flight.iter().all(|&held| held == 2 * p - 1), "{:?}", run.in_flight);
         assert_eq!(iteration(Schedule::ZeroBubbleTwice, &times(&pipeline), m), run.seconds);
+    }
+}
+
+#[test]
+fn equal_passes_under_dualpipe_v_have_the_published_bubble() {
+    // (p − 1) (F & B + B − 3 W) with B = 2 F and W = F, where F & B takes as long as both (DeepSeek-AI, "DualPipe", 2025).
+    for (p, m) in [(1, 2), (1, 5), (2, 4), (2, 9), (3, 7), (4, 8), (4, 20), (8, 40)] {
+        let stages = vec![[1.0; 3]; 2 * p as usize];
+        let pipeline = Pipeline { devices: p, ..pipeline(Schedule::DualPipeV, m, &stages) };
+        let run = run(&pipeline);
+        assert_eq!(run.seconds, f64::from(6 * m + 2 * (p - 1)), "{p} {m}");
+        assert!(run.in_flight.iter().all(|&held| held == 2 * p + 1), "{p} {m}: {:?}", run.in_flight);
     }
 }
 

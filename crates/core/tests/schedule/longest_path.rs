@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rand::RngExt;
 use stagewright_core::document::Schedule;
-use stagewright_core::schedule::{Pipeline, Task, Work, interleaved, iteration, orders};
+use stagewright_core::schedule::{Pipeline, Task, Work, chunked, iteration, orders};
 use stagewright_core::seed;
 
 use super::{close, pipeline, run, times};
@@ -14,6 +14,10 @@ fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
     let is_split = pipeline.schedule.is_split();
     let orders = orders(pipeline.schedule, pipeline.devices, pipeline.stages.len(), pipeline.microbatches)
         .expect("orders");
+    let sent: BTreeMap<Task, Task> = match pipeline.schedule {
+        Schedule::DualPipeV => sent_together(&orders, pipeline.microbatches as usize),
+        _ => BTreeMap::new(),
+    };
     let mut ends: BTreeMap<Task, f64> = BTreeMap::new();
     let mut waiting: Vec<(usize, usize)> = orders.iter().enumerate().map(|(device, _)| (device, 0)).collect();
     let last = pipeline.stages.len() as u32 - 1;
@@ -35,6 +39,11 @@ fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
                     }
                 }
                 Work::Weight => needs.push(Task { work: Work::Backward, ..task }),
+            }
+            let is_elsewhere =
+                |need: &Task| pipeline.schedule.device(need.stage as usize, orders.len()) != *device;
+            for need in needs.iter_mut().filter(|need| is_elsewhere(need)) {
+                *need = sent.get(need).copied().unwrap_or(*need);
             }
             let Some(ready) = needs.iter().map(|need| ends.get(need).copied()).collect::<Option<Vec<f64>>>()
             else {
@@ -61,11 +70,39 @@ fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
     }
 }
 
+/// Tasks under DualPipeV and the task with whose end their results are sent, from the published numbers of steps.
+fn sent_together(orders: &[Vec<Task>], microbatches: usize) -> BTreeMap<Task, Task> {
+    let devices = orders.len();
+    let mut sent = BTreeMap::new();
+    for (device, order) in orders.iter().enumerate() {
+        let behind = devices - 1 - device;
+        let mut lengths = vec![1; 2 * behind + 2 * (device + 1) + 3 * behind];
+        for pair in 0..microbatches + device + 1 - 2 * devices {
+            lengths.extend(if pair == 0 && behind == 0 { vec![1, 2] } else { vec![3] });
+            lengths.push(3);
+        }
+        lengths.extend([2, 3].repeat(behind));
+        lengths.extend(vec![2; device + 1]);
+        let mut left = order.as_slice();
+        for length in lengths {
+            let (together, others) = left.split_at(length);
+            sent.extend(together.iter().map(|&task| (task, together[length - 1])));
+            left = others;
+        }
+    }
+    sent
+}
+
 fn random(schedule: Schedule, rng: &mut impl rand::Rng) -> Pipeline {
     let devices = rng.random_range(1..=5);
-    let chunks = if schedule == Schedule::Interleaved { rng.random_range(1..=3) } else { 1 };
+    let chunks = match schedule {
+        Schedule::Interleaved => rng.random_range(1..=3),
+        Schedule::DualPipeV => 2,
+        _ => 1,
+    };
     let microbatches = match schedule {
         Schedule::Interleaved => devices * rng.random_range(1..=3),
+        Schedule::DualPipeV => 2 * devices + rng.random_range(0..=5),
         _ => rng.random_range(1..=9),
     };
     let mut time = || if rng.random_bool(0.15) { 0.0 } else { rng.random_range(0.0..3.0) };
@@ -81,8 +118,9 @@ fn every_task_ends_when_the_rules_say() {
         Schedule::Interleaved,
         Schedule::ZeroBubble,
         Schedule::ZeroBubbleTwice,
+        Schedule::DualPipeV,
     ];
-    for (number, schedule) in (0..500).zip(schedules.into_iter().cycle()) {
+    for (number, schedule) in (0..600).zip(schedules.into_iter().cycle()) {
         let mut rng = seed::stream(number, 0);
         let pipeline = random(schedule, &mut rng);
         let run = run(&pipeline);
@@ -99,8 +137,9 @@ fn every_task_ends_when_the_rules_say() {
         }
         assert_eq!(ran, ends.len());
         let time = match schedule {
-            Schedule::Interleaved => {
-                interleaved(&times(&pipeline), pipeline.devices, pipeline.microbatches).expect("a schedule")
+            _ if schedule.has_chunks() => {
+                let (devices, m) = (pipeline.devices, pipeline.microbatches);
+                chunked(schedule, &times(&pipeline), devices, m).expect("a schedule")
             }
             _ => iteration(schedule, &times(&pipeline), pipeline.microbatches),
         };

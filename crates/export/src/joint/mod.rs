@@ -71,7 +71,7 @@ mod tests {
         ContextExchange, JointObjectiveKind, JointPlanDocument, Precision, Schedule,
     };
 
-    use super::testing::{divide, execution, interleaved, plan, refused, text, with};
+    use super::testing::{divide, dualpipe_v, execution, interleaved, plan, refused, text, with};
     use super::{JOINT_TARGETS, export_joint_noted, joint_target};
 
     #[test]
@@ -151,6 +151,15 @@ mod tests {
         };
         check(good(), odd, "execution.microbatches");
         check(good(), |plan| plan.stages[3].tensor = 4, "stages[3].tensor");
+        let folded = || dualpipe_v(&["E 0", "1", "2", "3 H"]);
+        check(folded(), |plan| execution(plan).chunks = 4, "execution.chunks");
+        check(dualpipe_v(&["E 0", "1 H"]), |_| (), "execution.chunks");
+        let few = |plan: &mut super::JointPlanDocument| {
+            execution(plan).microbatches = 3;
+            plan.objective.global_batch = 6;
+        };
+        check(folded(), few, "execution.microbatches");
+        check(folded(), |plan| plan.stages[2].tensor = 4, "stages[2].tensor");
         check(good(), |plan| plan.stages[2].kind = None, "stages[2].kind");
     }
 
@@ -172,7 +181,7 @@ mod tests {
         }
         const WHOLE: Made = whole;
         const PIPED: Made = |_| piped(0);
-        let features: [(&str, Made, Made); 32] = [
+        let features: [(&str, Made, Made); 33] = [
             ("stages", WHOLE, |_| piped(0)),
             ("stages with different numbers of layers", PIPED, |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
             (
@@ -190,6 +199,11 @@ mod tests {
                 execution(&mut plan).schedule = Schedule::ZeroBubbleTwice;
                 plan
             }),
+            (
+                "`--schedule dualpipe-v`",
+                |_| plan(&["E 0 1", "2 3 H"]),
+                |_| dualpipe_v(&["E 0", "1", "2", "3 H"]),
+            ),
             ("tensor parallelism", WHOLE, |zero| with(whole(zero), 2, 2, zero)),
             ("tensor parallelism that differs between stages", PIPED, |_| {
                 let mut plan = piped(0);

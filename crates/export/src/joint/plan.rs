@@ -295,16 +295,31 @@ fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) ->
     let count = stages.len();
     match schedule {
         Schedule::None | Schedule::GPipe => {
-            let why = "its schedule is none of 1f1b, interleaved, zero-bubble and zero-bubble-2p".into();
+            let why = "its schedule is none of 1f1b, interleaved, zero-bubble, zero-bubble-2p and dualpipe-v"
+                .into();
             inconsistent(why, "execution.schedule".into())
         }
         Schedule::OneFOneB | Schedule::ZeroBubble | Schedule::ZeroBubbleTwice if chunks == 1 => Ok(count),
         Schedule::OneFOneB | Schedule::ZeroBubble | Schedule::ZeroBubbleTwice => {
-            let why = format!("a device has {chunks} stages, and has one unless they are interleaved");
+            let why = format!("a device has {chunks} stages, and has one under {}", schedule.name());
             inconsistent(why, "execution.chunks".into())
         }
-        Schedule::Interleaved => {
+        Schedule::Interleaved | Schedule::DualPipeV => {
             let devices = count / (chunks as usize).max(1);
+            let is_folded = schedule == Schedule::DualPipeV;
+            if is_folded && (chunks != 2 || devices < 2 || devices * 2 != count) {
+                let why = format!(
+                    "under dualpipe-v each of at least two devices has two stages, and the plan has {count} stages, {chunks} on \
+                     a device"
+                );
+                return inconsistent(why, "execution.chunks".into());
+            }
+            if is_folded && (microbatches as usize) < count {
+                let why = format!(
+                    "dualpipe-v needs at least as many microbatches as stages, {count}, and there are {microbatches}"
+                );
+                return inconsistent(why, "execution.microbatches".into());
+            }
             if chunks < 2 || devices < 2 || devices * chunks as usize != count {
                 let why = format!(
                     "at least two stages are interleaved on each of at least two devices, and the plan has {count} stages, \
@@ -312,7 +327,7 @@ fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) ->
                 );
                 return inconsistent(why, "execution.chunks".into());
             }
-            if !(microbatches as usize).is_multiple_of(devices) {
+            if !is_folded && !(microbatches as usize).is_multiple_of(devices) {
                 let why = format!(
                     "interleaved stages run rounds of {devices} microbatches, one for every device, and there are \
                      {microbatches}"
@@ -320,7 +335,8 @@ fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) ->
                 return inconsistent(why, "execution.microbatches".into());
             }
             for (index, stage) in stages.iter().enumerate().skip(devices) {
-                let first = &stages[index % devices];
+                let device = schedule.device(index, devices);
+                let first = &stages[device];
                 let field = match (stage.kind == first.kind, stage.tensor == first.tensor) {
                     (false, _) => "kind",
                     (_, false) => "tensor",
@@ -328,7 +344,7 @@ fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) ->
                 };
                 let why = format!(
                     "stages {} and {} are on one device, and differ in `{field}`",
-                    index % devices + 1,
+                    device + 1,
                     index + 1
                 );
                 return inconsistent(why, format!("stages[{index}].{field}"));

@@ -110,6 +110,13 @@ pub(super) fn interleaved(stages: &[&str], chunks: u32) -> JointPlanDocument {
     plan
 }
 
+/// A plan with the schedule `dualpipe-v`.
+pub(super) fn dualpipe_v(stages: &[&str]) -> JointPlanDocument {
+    let mut plan = interleaved(stages, 2);
+    execution(&mut plan).schedule = Schedule::DualPipeV;
+    plan
+}
+
 /// Divides the tokens of every sample.
 pub(super) fn divide(plan: &mut JointPlanDocument, context: u32, exchange: ContextExchange) {
     execution(plan).context = context;

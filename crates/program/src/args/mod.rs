@@ -287,9 +287,9 @@ pub(crate) struct SimulateArguments {
     /// Number of microbatches of the iteration [default: as in the plan]
     #[arg(long, value_name = "M", requires = "schedule")]
     pub(crate) microbatches: Option<u32>,
-    /// Number of stages per device under the interleaved schedule: each stage of the plan is divided into V
-    #[arg(long, value_name = "V", requires = "schedule", default_value_t = 1)]
-    pub(crate) chunks: u32,
+    /// Number of stages per device: each stage of the plan is divided into V [default: 2 under dualpipe-v, otherwise 1]
+    #[arg(long, value_name = "V", requires = "schedule")]
+    pub(crate) chunks: Option<u32>,
     /// Arrivals of requests at a serving plan: poisson:12.5 (a second), closed:64 (in the system), bursts:8:2s, or a CSV with the
     /// columns arrival_s, input and output [default: the load of the plan]
     #[arg(long, value_name = "ARRIVALS", conflicts_with_all = ["schedule", "trace"])]

@@ -17,7 +17,7 @@ macro_rules! values {
 values! {
     schedule: Schedule = "none" => Schedule::None, "gpipe" => Schedule::GPipe, "1f1b" => Schedule::OneFOneB,
         "interleaved" => Schedule::Interleaved, "zero-bubble" => Schedule::ZeroBubble,
-        "zero-bubble-2p" => Schedule::ZeroBubbleTwice;
+        "zero-bubble-2p" => Schedule::ZeroBubbleTwice, "dualpipe-v" => Schedule::DualPipeV;
     optimization: OptimizationLevel = "none" => OptimizationLevel::None, "basic" => OptimizationLevel::Basic,
         "extended" => OptimizationLevel::Extended;
     transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,

@@ -105,7 +105,9 @@ pub(super) fn check(plan: &JointPlanDocument, violations: &mut Vec<JointViolatio
 /// Number of stages per device.
 pub(super) fn chunks(plan: &JointPlanDocument) -> usize {
     match &plan.execution {
-        Some(execution) if execution.schedule == Schedule::Interleaved => execution.chunks as usize,
+        Some(execution) if matches!(execution.schedule, Schedule::Interleaved | Schedule::DualPipeV) => {
+            execution.chunks as usize
+        }
         _ => 1,
     }
 }

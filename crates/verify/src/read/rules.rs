@@ -67,6 +67,9 @@ impl Rules {
             Schedule::Interleaved => {
                 return Err(CheckError::NotChecked { what: "the schedule interleaved" });
             }
+            Schedule::DualPipeV => {
+                return Err(CheckError::NotChecked { what: "the schedule dualpipe-v" });
+            }
             Schedule::ZeroBubbleTwice => {
                 return Err(CheckError::NotChecked { what: "the schedule zero-bubble-2p" });
             }

@@ -103,10 +103,15 @@ impl Case {
         let mut plan: JointPlanDocument = read(super::plan("iteration", 4, &[], 1.0, json!([])));
         plan.objective.parallel = parallel;
         plan.objective.runtime = (besides == Besides::Runtime).then(|| read(runtime(draws)));
-        let all =
-            [Schedule::OneFOneB, Schedule::ZeroBubble, Schedule::Interleaved, Schedule::ZeroBubbleTwice];
-        plan.objective.schedules = match draws.below(5) as usize {
-            4 => all.to_vec(),
+        let all = [
+            Schedule::OneFOneB,
+            Schedule::ZeroBubble,
+            Schedule::Interleaved,
+            Schedule::ZeroBubbleTwice,
+            Schedule::DualPipeV,
+        ];
+        plan.objective.schedules = match draws.below(6) as usize {
+            5 => all.to_vec(),
             only => vec![all[only]],
         };
         if besides == Besides::Cut {
@@ -205,7 +210,7 @@ impl Case {
                             expert: 1,
                             zero,
                             schedule,
-                            chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                            chunks: if schedule.has_chunks() { 2 } else { 1 },
                             context: 1,
                             exchange: None,
                             shards,

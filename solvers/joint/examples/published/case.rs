@@ -193,7 +193,11 @@ fn stages(run: &Run, machines: &Machines, drawing: &Drawing) -> Result<Vec<Joint
             layer: name.clone(),
             configuration: if *is_numbered { configuration(run, start + index) } else { "none" }.into(),
         });
-        let copies = pipeline.get(index % pipeline.len().max(1)).ok_or("the plan has no devices")?;
+        let schedule = run.schedule.clone()?;
+        let copies = match pipeline.len() {
+            0 => return Err("the plan has no devices".into()),
+            devices => &pipeline[schedule.device(index, devices)],
+        };
         let (kind, mixed) = match copies.len() {
             1 => (copies.keys().next().cloned(), BTreeMap::new()),
             _ => (None, copies.clone()),

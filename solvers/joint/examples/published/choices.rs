@@ -133,7 +133,7 @@ fn choose(group: &[&Case], constants: &Constants) -> Option<(Solution, f64)> {
                     global_batch: first.run.batch,
                     microbatch: None,
                     schedules: vec![schedule],
-                    chunks: (schedule == Schedule::Interleaved).then_some(*chunks),
+                    chunks: schedule.has_chunks().then_some(*chunks),
                     cut: (counts.len() > 1).then(|| counts.clone()),
                     runtime: Some(constants.runtime(first)),
                 };
@@ -195,7 +195,7 @@ impl Choice {
             microbatch,
             zero: if data * context == 1 { 0 } else { run.zero },
             schedule: run.schedule.clone().unwrap_or(Schedule::OneFOneB),
-            chunks: if run.schedule == Ok(Schedule::Interleaved) { run.chunks } else { 1 },
+            chunks: run.chunks,
             is_hybrid: run.is_hybrid,
             is_recomputed: run.recompute == Recompute::Full,
         }

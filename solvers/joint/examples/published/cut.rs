@@ -1,7 +1,5 @@
 //! The layers of every stage, as runtimes cut them.
 
-use stagewright_core::document::Schedule;
-
 use super::rows::Run;
 
 /// Number of numbered layers of every stage.
@@ -12,8 +10,7 @@ use super::rows::Run;
 /// # Errors
 /// A reason, if there are fewer layers than stages.
 pub(crate) fn cut(run: &Run) -> Result<Vec<u64>, String> {
-    let chunks = if run.schedule == Ok(Schedule::Interleaved) { u64::from(run.chunks) } else { 1 };
-    let stages = u64::from(run.pipeline).saturating_mul(chunks);
+    let stages = u64::from(run.pipeline).saturating_mul(run.chunks.into());
     let layers = run.model.layers;
     let few = || "fewer layers than stages".to_owned();
     if stages > 1 && run.runtime == Some("nanotron") {

@@ -137,6 +137,7 @@ impl Published {
             "1f1b" | "interleaved" => Ok(Schedule::OneFOneB),
             "zero-bubble" => Ok(Schedule::ZeroBubble),
             "zero-bubble-2p" => Ok(Schedule::ZeroBubbleTwice),
+            "dualpipe" if self.pp.is_multiple_of(2) => Ok(Schedule::DualPipeV),
             other => Err(format!("the schedule {other}")),
         }
     }
@@ -166,7 +167,10 @@ pub(super) fn published(row: Published, _: usize) -> Result<Run, String> {
     let group = groups::find(&row.group);
     let (chunks, recompute) = (row.chunks()?, row.recompute()?);
     let schedule = row.schedule(chunks);
-    let is_interleaved = schedule == Ok(Schedule::Interleaved);
+    // DualPipe has two stages, i and p − 1 − i, on the devices i and p − 1 − i alike: it is DualPipeV on half of the devices,
+    // with twice as many copies.
+    let is_folded = schedule == Ok(Schedule::DualPipeV);
+    let copies = row.dp.max(1);
     let divides_sequences = group.is_some_and(|group| group.divides_sequences)
         || row.group == "korthikanti22" && recompute == Recompute::Selective;
     Ok(Run {
@@ -182,12 +186,16 @@ pub(super) fn published(row: Published, _: usize) -> Result<Run, String> {
         per_server: row.per_server,
         port: row.inter_gbs.map(|port| port * 1e9),
         tensor: row.tp,
-        pipeline: row.pp,
-        data: row.dp.max(1),
+        pipeline: if is_folded { row.pp / 2 } else { row.pp },
+        data: if is_folded { 2 * copies } else { copies },
         context: row.cp.unwrap_or(1),
         expert: row.ep.unwrap_or(1),
         zero: if row.fsdp != 0 && row.zero != 2 { 3 } else { row.zero },
-        chunks: if is_interleaved { chunks } else { 1 },
+        chunks: match schedule {
+            Ok(Schedule::Interleaved) => chunks,
+            Ok(Schedule::DualPipeV) => 2,
+            _ => 1,
+        },
         schedule,
         recompute,
         kernel: row.kernel(group.is_some_and(|group| group.has_new_kernels)),

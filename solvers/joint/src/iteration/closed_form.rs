@@ -60,6 +60,11 @@ pub(super) fn interleaved(work: f64, chunks: u32, devices: u32, microbatches: u3
     work / p * (m + ramp) / (1.0 + ramp / (2.0 * m))
 }
 
+/// Bound for DualPipeV, whose devices take `work` seconds together and one of them at least `longest` for a microbatch.
+pub(super) fn dualpipe_v(work: f64, longest: f64, devices: u32, microbatches: u32) -> f64 {
+    f64::from(microbatches) * (work / f64::from(devices)).max(longest)
+}
+
 #[cfg(test)]
 mod tests {
     use rand::{Rng, RngExt};
@@ -67,7 +72,7 @@ mod tests {
     use stagewright_core::schedule::{self, StageTimes};
     use stagewright_core::seed;
 
-    use super::{interleaved, one_f_one_b, zero_bubble, zero_bubble_twice};
+    use super::{dualpipe_v, interleaved, one_f_one_b, zero_bubble, zero_bubble_twice};
 
     fn stages(rng: &mut impl Rng, count: u32) -> Vec<StageTimes> {
         let alike = rng.random_bool(0.3);
@@ -108,8 +113,19 @@ mod tests {
             let rounds = devices * microbatches.min(5);
             let each = stages(rng, devices * chunks);
             let work: f64 = each.iter().map(StageTimes::total).sum();
-            let time = schedule::interleaved(&each, devices, rounds).expect("a schedule");
+            let time = schedule::chunked(Schedule::Interleaved, &each, devices, rounds).expect("a schedule");
             let bound = interleaved(work, chunks, devices, rounds);
+            assert!(bound <= time * (1.0 + 1e-12), "{number}: {bound} and {time}");
+            let each = stages(rng, 2 * devices);
+            let work: f64 = each.iter().map(StageTimes::total).sum();
+            let load = |device: usize| {
+                let own = Schedule::DualPipeV.stages_of(device, devices as usize, each.len());
+                own.map(|stage| each[stage].total()).sum()
+            };
+            let longest = (0..devices as usize).map(load).fold(0.0, f64::max);
+            let m = 2 * devices + microbatches;
+            let time = schedule::chunked(Schedule::DualPipeV, &each, devices, m).expect("a schedule");
+            let bound = dualpipe_v(work, longest, devices, m);
             assert!(bound <= time * (1.0 + 1e-12), "{number}: {bound} and {time}");
         }
     }

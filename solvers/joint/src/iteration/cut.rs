@@ -45,26 +45,36 @@ pub(super) fn check(
     chunks: Option<u32>,
     cut: Option<&[u32]>,
 ) -> Result<(), ModelError> {
-    let is_interleaved = schedules.contains(&Schedule::Interleaved);
+    let may_have_chunks = |chunks: u64| {
+        chunks > 1 && schedules.contains(&Schedule::Interleaved)
+            || chunks == 2 && schedules.contains(&Schedule::DualPipeV)
+    };
     if let Some(chunks) = chunks
-        && (chunks < 2 || !is_interleaved)
+        && !may_have_chunks(chunks.into())
     {
-        let allowed = if is_interleaved { "2 or more" } else { "absent without the interleaved schedule" };
+        let allowed = match schedules.iter().find(|schedule| schedule.has_chunks()) {
+            Some(Schedule::DualPipeV) => "2 under dualpipe-v",
+            Some(_) => "2 or more",
+            None => "absent without the schedules interleaved and dualpipe-v",
+        };
         return Err(ModelError::Range { what: "the number of chunks", found: chunks.into(), range: allowed });
     }
     let Some(cut) = cut else { return Ok(()) };
     let stages = cut.len() as u64;
     let given = devices.map(u64::from);
     let is_given = |devices: u64| given.is_none_or(|given| given == devices);
-    let are_chunks =
-        |chunks: u64| stages.is_multiple_of(chunks) && stages / chunks > 1 && is_given(stages / chunks);
-    let may_interleave = is_interleaved
-        && match chunks {
-            Some(chunks) => are_chunks(chunks.into()),
-            None => (2..=stages / 2).any(are_chunks),
-        };
-    let may_be_plain = schedules.iter().any(|&schedule| schedule != Schedule::Interleaved);
-    if may_interleave || (chunks.is_none() && may_be_plain && is_given(stages)) {
+    let are_chunks = |chunks: u64| {
+        may_have_chunks(chunks)
+            && stages.is_multiple_of(chunks)
+            && stages / chunks > 1
+            && is_given(stages / chunks)
+    };
+    let may_share_devices = match chunks {
+        Some(chunks) => are_chunks(chunks.into()),
+        None => (2..=stages / 2).any(are_chunks),
+    };
+    let may_be_plain = schedules.iter().any(|schedule| !schedule.has_chunks());
+    if may_share_devices || (chunks.is_none() && may_be_plain && is_given(stages)) {
         Ok(())
     } else {
         Err(ModelError::Cut(CutFault::Stages { stages }))

@@ -1,6 +1,6 @@
 //! The degrees that plans may have, and given degrees that do not divide the sizes they must divide.
 
-use stagewright_core::document::{ContextExchange, Parallelism, Schedule};
+use stagewright_core::document::{ContextExchange, Parallelism};
 
 use super::pool::Pool;
 use super::solver::Problem;
@@ -207,7 +207,7 @@ impl Problem {
                 for &schedule in &self.request.schedules {
                     let tensor = tensor.clone();
                     let of_cut = match &self.cut {
-                        Some(ends) if schedule != Schedule::Interleaved => Some(ends.len() as u32),
+                        Some(ends) if !schedule.has_chunks() => Some(ends.len() as u32),
                         _ => None,
                     };
                     // Another schedule may have the given devices with this cut.

@@ -103,7 +103,7 @@ pub enum ModelError {
     },
     /// A missing schedule, or one that joint plans do not support.
     #[error(
-        "the schedules of a joint plan are 1f1b, interleaved, zero-bubble and zero-bubble-2p, and at least one of them is \
+        "the schedules of a joint plan are 1f1b, interleaved, zero-bubble, zero-bubble-2p and dualpipe-v, and at least one is \
          needed"
     )]
     Schedules,
@@ -144,7 +144,7 @@ impl ModelError {
             ModelError::Layers { .. } => "give operators layers, so that they are planned together",
             ModelError::Range { .. } | ModelError::Runtime { .. } => "correct the number",
             ModelError::Cut(CutFault::Stages { .. }) => {
-                "give as many stages as pp has devices, times the chunks of each under the interleaved schedule"
+                "give as many stages as pp has devices, times the chunks of each under interleaved and dualpipe-v"
             }
             ModelError::Cut(_) => "give the number of layers of every stage that end in a number",
             ModelError::Schedules => "give one or more of these",

@@ -118,19 +118,22 @@ impl Space<'_> {
 
     /// Explains why no combination has a pipeline on any kind.
     fn no_pipeline(&self, combinations: &[Combination]) -> String {
-        let is_interleaved = |combination: &Combination| combination.schedule == Schedule::Interleaved;
-        if combinations.iter().all(is_interleaved) {
-            return match combinations.iter().all(|combination| combination.stages == Some(1)) {
-                true => "interleaved 1F1B needs a pipeline of at least two devices: allow pp",
+        if combinations.iter().all(|combination| combination.schedule.has_chunks()) {
+            let all_are = |schedule| combinations.iter().all(|combination| combination.schedule == schedule);
+            let (name, microbatches) = match all_are(Schedule::DualPipeV) {
+                true => ("DualPipeV", "with two microbatches for each of them"),
+                false => ("interleaved 1F1B", "whose number divides that of the microbatches"),
+            };
+            let one_each = combinations.iter().all(|combination| combination.stages == Some(1));
+            return match one_each {
+                true => format!("{name} needs a pipeline of at least two devices: allow pp"),
                 false => {
                     let layers = self.chunks.map_or_else(|| "two".into(), |chunks| chunks.to_string());
-                    return format!(
-                        "interleaved 1F1B needs a pipeline of at least two devices, whose number divides that of the \
-                         microbatches, and {layers} layers for each"
-                    );
+                    format!(
+                        "{name} needs a pipeline of at least two devices, {microbatches}, and {layers} layers for each"
+                    )
                 }
-            }
-            .into();
+            };
         }
         let layers = self.model.layers.len();
         match combinations.iter().filter_map(|combination| combination.stages).min() {
@@ -176,10 +179,9 @@ impl Space<'_> {
         let mut devices = 1..=limit;
         let is_given = |devices: u32| combination.stages.is_none_or(|given| given == devices);
         let is_whole = |devices: u32| {
-            combination.schedule != Schedule::Interleaved
-                || (devices > 1
-                    && combination.microbatches.is_multiple_of(devices)
-                    && self.chunks_of(devices).next().is_some())
+            !combination.schedule.has_chunks()
+                || (combination.may_have_chunks(devices)
+                    && self.chunks_of(combination.schedule, devices).next().is_some())
         };
         devices.rfind(|&devices| is_given(devices) && is_whole(devices))
     }

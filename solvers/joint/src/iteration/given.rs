@@ -3,14 +3,13 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{
     JointExecutionDocument, JointPartsDocument, JointPlanDocument, JointStageDocument, RuntimeDocument,
-    Schedule,
 };
-use stagewright_core::schedule::{StageTimes, Work, interleaved, orders, updated};
+use stagewright_core::schedule::{StageTimes, Work, chunked, orders, updated};
 
 use super::explain::Listed;
 use super::layer::LayerShard;
 use super::pool::{Pool, slower};
-use super::runtime::{Reach, Runtime, Setting};
+use super::runtime::{Reach, Runtime};
 use super::solver::Problem;
 use super::space::{Combination, Space};
 use super::table::{CONFIGURATIONS, Degrees, InFlight, LayerCosts, receive};
@@ -43,6 +42,14 @@ struct Given {
     /// Number of devices of a pipeline.
     devices: u32,
     stages: Vec<Listed>,
+}
+
+impl Given {
+    /// The sums of the stages of a device.
+    fn sums_on<'s>(&self, device: usize, sums: &'s [Sums]) -> impl Iterator<Item = &'s Sums> + use<'s> {
+        let stages = self.combination.schedule.stages_of(device, self.devices as usize, sums.len());
+        stages.map(|stage| &sums[stage])
+    }
 }
 
 /// Whether a stage is on a pool.
@@ -121,11 +128,11 @@ impl Problem {
         let (devices, m) = (given.devices, given.combination.microbatches);
         let mut updates = vec![0.0; devices as usize];
         for (stage, sum) in sums.iter().enumerate() {
-            updates[stage % devices as usize] += sum.update;
+            updates[given.combination.schedule.device(stage, devices as usize)] += sum.update;
         }
         let iteration = match given.combination.schedule {
-            Schedule::Interleaved => {
-                interleaved(&times, devices, m).ok()? + updates.into_iter().fold(0.0, f64::max)
+            schedule if schedule.has_chunks() => {
+                chunked(schedule, &times, devices, m).ok()? + updates.into_iter().fold(0.0, f64::max)
             }
             schedule => updated(schedule, &times, &updates, m),
         };
@@ -170,8 +177,8 @@ impl Problem {
 
     /// The sums of every stage, without transfers.
     fn sums(&self, given: &Given) -> Vec<Sums> {
-        let Combination { microbatches, schedule, .. } = given.combination;
-        let setting = Setting { runtime: &self.runtime, reach: self.reach(given), microbatches };
+        let schedule = given.combination.schedule;
+        let setting = given.combination.setting(&self.runtime, self.reach(given));
         let mut known: FxHashMap<(usize, usize, usize), LayerCosts> = FxHashMap::default();
         let of_stage = |Listed { layers, pool, configurations, .. }: &Listed| {
             let (kind, of_kind) = (*pool, &self.pools[*pool]);
@@ -215,7 +222,7 @@ impl Problem {
         {
             return None;
         }
-        let chunks = if schedule == Schedule::Interleaved { chunks } else { 1 };
+        let chunks = if schedule.has_chunks() { chunks } else { 1 };
         let count = u32::try_from(plan.stages.len()).ok().filter(|&count| count > 0)?;
         let devices = count.checked_div(chunks).filter(|devices| devices * chunks == count)?;
         let mut tensor = vec![1; self.pools.len()];
@@ -232,7 +239,10 @@ impl Problem {
             });
             let configurations: Vec<usize> = configurations.collect::<Option<_>>()?;
             let in_flight = match schedule {
-                Schedule::Interleaved => InFlight { whole: stage.in_flight.into(), apart: 0.0 },
+                schedule if schedule.has_chunks() => {
+                    let held = stage.in_flight.into();
+                    InFlight { whole: held, apart: held }
+                }
                 _ => InFlight::new(schedule, position, count, microbatches),
             };
             let layers = first..first + stage.layers.len();
@@ -271,7 +281,9 @@ impl Problem {
             let [inside, between] = self.pools[stage.pool].stage_links(&self.runtime);
             if is_inside { inside } else { between }
         };
-        for boundary in 1..given.stages.len() {
+        let device = |stage| given.combination.schedule.device(stage, given.devices as usize);
+        let is_crossed = |&boundary: &usize| device(boundary - 1) != device(boundary);
+        for boundary in (1..given.stages.len()).filter(is_crossed) {
             let [before, after] = [boundary - 1, boundary].map(|stage| &given.stages[stage]);
             let shared = slower(link(before), link(after));
             let seconds = |pass: usize, pool: usize| {
@@ -288,7 +300,7 @@ impl Problem {
         let devices = given.devices as usize;
         let kept = self.held(given, sums, |sum| sum.activations)?;
         let used = (0..devices).map(|device| {
-            let own = || sums[device..].iter().step_by(devices);
+            let own = || given.sums_on(device, sums);
             let state: f64 = own().map(|sum| sum.state).sum();
             let workspace = own().map(|sum| sum.workspace).fold(0.0, f64::max);
             (state + kept[device] + workspace, self.pools[given.stages[device].pool].capacity)
@@ -305,8 +317,7 @@ impl Problem {
         let devices = given.devices as usize;
         let kept = self.held(given, sums, |sum| [sum.host_activations, 0.0])?;
         let used = (0..devices).map(|device| {
-            let own = sums[device..].iter().step_by(devices);
-            let states: f64 = own.map(|sum| sum.host).sum();
+            let states: f64 = given.sums_on(device, sums).map(|sum| sum.host).sum();
             (states + kept[device], self.pools[given.stages[device].pool].room().host)
         });
         used.min_by(|a: &(f64, f64), b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))
@@ -320,7 +331,8 @@ impl Problem {
         sums: &[Sums],
         of_microbatch: impl Fn(&Sums) -> [f64; 2],
     ) -> Option<Vec<f64>> {
-        if given.combination.schedule != Schedule::Interleaved {
+        let schedule = given.combination.schedule;
+        if !schedule.has_chunks() {
             let held = |(stage, sum): (&Listed, &Sums)| {
                 let (InFlight { whole, apart }, [until_backward, until_weight]) =
                     (stage.in_flight, of_microbatch(sum));
@@ -330,12 +342,17 @@ impl Problem {
         }
         // All counts occur within three rounds of microbatches.
         let timed = given.combination.microbatches.min(3 * given.devices);
-        let orders = orders(Schedule::Interleaved, given.devices, sums.len(), timed).ok()?;
+        let orders = orders(schedule, given.devices, sums.len(), timed).ok()?;
         let peaks = orders.iter().map(|order| {
             let (mut kept, mut peak) = (0.0, 0.0f64);
             for task in order {
                 let bytes: f64 = of_microbatch(&sums[task.stage as usize]).iter().sum();
-                kept += if task.work == Work::Forward { bytes } else { -bytes };
+                // Under DualPipeV weight gradients follow the backward passes up to the last forward pass.
+                kept += match task.work {
+                    Work::Forward => bytes,
+                    Work::Backward => -bytes,
+                    Work::Weight => 0.0,
+                };
                 peak = peak.max(kept);
             }
             peak

@@ -1,12 +1,12 @@
-//! Pipelines with several stages per device, under interleaved 1F1B.
+//! Pipelines with several stages per device, its chunks, under interleaved 1F1B and DualPipeV.
 //!
-//! With p devices of v stages, stage k is on device k mod p. The stages of a device depend on each other through its memory,
-//! and no dynamic program over the layers covers them jointly: plans come from a local search, and bounds from
-//! [`closed_form`](super::closed_form) and [`fluid`](super::fluid).
+//! The stages of a device depend on each other through its memory, and no dynamic program over the layers covers them
+//! jointly: plans come from a local search, and bounds from [`closed_form`](super::closed_form) and
+//! [`fluid`](super::fluid).
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::Schedule;
-use stagewright_core::schedule::{StageTimes, Work, interleaved, orders};
+use stagewright_core::schedule::{StageTimes, Work, chunked, orders};
 use stagewright_core::stop::Stop;
 
 use super::chunks::Chunks;
@@ -15,7 +15,7 @@ use super::fluid::{Alike, Fluid};
 use super::program::{Pipeline, Placed, Solved};
 use super::runtime::Reach;
 use super::space::{Combination, Costs, Extents, Space};
-use super::table::{LayerCosts, StageCosts, receive};
+use super::table::{Configuration, LayerCosts, StageCosts, receive};
 
 /// Maximum number of passes of a pipeline whose plans are searched; longer pipelines only have a bound.
 const MAX_PASSES: u64 = 1 << 21;
@@ -57,8 +57,8 @@ impl Space<'_> {
             }
             let [between, inside] = [Reach::Servers, Reach::Server]
                 .map(|reach| Whole::new(self, combination, costs.of(reach), pool));
-            for devices in devices.filter(|&devices| combination.microbatches.is_multiple_of(devices)) {
-                for chunks in self.chunks_of(devices) {
+            for devices in devices.filter(|&devices| combination.may_have_chunks(devices)) {
+                for chunks in self.chunks_of(combination.schedule, devices) {
                     let shape = Interleaving { pool, devices, chunks };
                     let whole = if self.is_inside(combination, shape) { &inside } else { &between };
                     let bound = whole.bound(self, combination, shape);
@@ -70,8 +70,9 @@ impl Space<'_> {
     }
 
     /// Numbers of chunks that a device may have in a pipeline of `devices`.
-    pub(super) fn chunks_of(&self, devices: u32) -> impl Iterator<Item = u32> + '_ {
-        let limit = self.model.layers.len() as u32 / devices;
+    pub(super) fn chunks_of(&self, schedule: Schedule, devices: u32) -> impl Iterator<Item = u32> + '_ {
+        let of_layers = self.model.layers.len() as u32 / devices;
+        let limit = if schedule == Schedule::DualPipeV { of_layers.min(2) } else { of_layers };
         let is_given = move |&chunks: &u32| match &self.cut {
             Some(ends) => ends.len() == chunks as usize * devices as usize,
             None => true,
@@ -167,13 +168,23 @@ impl Whole {
         if !holds(self.state, room.device) || !holds(self.host, room.host) {
             return None;
         }
-        let transfers =
-            (shape.stages() - 1) as f64 * self.crossing[usize::from(space.is_inside(combination, shape))];
-        let m = combination.microbatches;
-        let passes = closed_form::interleaved(self.work + transfers, chunks, devices, m);
-        let load = |device: usize| self.stages.iter().skip(device).step_by(devices as usize).sum();
+        let Combination { schedule, microbatches: m, .. } = *combination;
+        // Under DualPipeV, the two stages in the middle are on the last device.
+        let crossed = shape.stages() - if schedule == Schedule::DualPipeV { 2 } else { 1 };
+        let transfers = crossed as f64 * self.crossing[usize::from(space.is_inside(combination, shape))];
+        let work = self.work + transfers;
+        let load = |device: usize| {
+            schedule
+                .stages_of(device, devices as usize, self.stages.len())
+                .map(|stage| self.stages[stage])
+                .sum()
+        };
         let longest = (0..devices as usize).map(load).fold(self.longest, f64::max);
-        Some(passes.max(f64::from(m) * longest) + self.update / f64::from(devices))
+        let passes = match schedule {
+            Schedule::DualPipeV => closed_form::dualpipe_v(work, longest, devices, m),
+            _ => closed_form::interleaved(work, chunks, devices, m).max(f64::from(m) * longest),
+        };
+        Some(passes + self.update / f64::from(devices))
     }
 }
 
@@ -208,17 +219,20 @@ impl<'s> Search<'s> {
         });
         // All counts occur within three rounds of microbatches.
         let timed = combination.microbatches.min(3 * devices);
-        let orders = orders(Schedule::Interleaved, devices, shape.stages(), timed).ok()?;
+        let orders = orders(combination.schedule, devices, shape.stages(), timed).ok()?;
         let in_flight = orders.iter().map(|order| {
             let mut counts = vec![0.0; shape.chunks as usize];
             let mut largest: Vec<Vec<f64>> = Vec::new();
             for task in order {
                 let count = &mut counts[(task.stage / devices) as usize];
-                if task.work == Work::Forward {
-                    *count += 1.0;
-                    keep_most(&mut largest, &counts);
-                } else {
-                    *count -= 1.0;
+                match task.work {
+                    Work::Forward => {
+                        *count += 1.0;
+                        keep_most(&mut largest, &counts);
+                    }
+                    Work::Backward => *count -= 1.0,
+                    // Up to the last forward pass, weight gradients follow the backward pass.
+                    Work::Weight => {}
                 }
             }
             largest
@@ -280,23 +294,44 @@ impl<'s> Search<'s> {
             return none(bound);
         }
         let value = |stages: &[Placed]| self.time(stages, self.combination.microbatches) + self.after(stages);
-        // Without configurations that save memory, no pass is longer.
-        let fastest: Vec<Placed> = stages.iter().map(|stage| self.fastest(stage)).collect();
+        let fastest: Vec<Placed> =
+            stages.iter().enumerate().map(|(index, stage)| self.fastest(index, stage)).collect();
         let bound = bound.max(value(&fastest));
         let pipeline = Pipeline { value: value(&stages), chunks: self.shape.chunks, stages };
         Solved { pipeline: Some(pipeline).filter(|pipeline| pipeline.value < cutoff), ..none(bound) }
     }
 
-    /// A stage with the fastest configurations, which may not fit.
-    fn fastest(&self, stage: &Placed) -> Placed {
-        let configurations = self.layers[stage.first..stage.end].iter().map(|layer| layer.configurations[0]);
-        let backward: f64 = configurations.map(|configuration| configuration.backward).sum();
-        Placed { backward: backward + self.receives[1][stage.end], ..stage.clone() }
+    /// A stage whose passes each take as long as in their fastest configurations, which may differ and may not fit.
+    fn fastest(&self, index: usize, stage: &Placed) -> Placed {
+        let least = |figure: fn(&Configuration) -> f64| -> f64 {
+            let of_layer =
+                |layer: &&LayerCosts| layer.configurations.iter().map(figure).fold(f64::INFINITY, f64::min);
+            self.layers[stage.first..stage.end].iter().map(of_layer).sum()
+        };
+        Placed {
+            backward: least(|configuration| configuration.backward) + self.received(1, index + 1, stage.end),
+            weight: least(|configuration| configuration.weight),
+            ..stage.clone()
+        }
+    }
+
+    /// Seconds to receive the tensors of a pass that cross the boundary before a stage, which begins with layer `first`.
+    fn received(&self, pass: usize, stage: usize, first: usize) -> f64 {
+        let device = |stage| self.combination.schedule.device(stage, self.shape.devices as usize);
+        let is_crossed = (1..self.shape.stages()).contains(&stage) && device(stage - 1) != device(stage);
+        if is_crossed { self.receives[pass][first] } else { 0.0 }
+    }
+
+    /// The stages of a device.
+    fn stages_of(&self, device: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+        let devices = self.shape.devices as usize;
+        self.combination.schedule.stages_of(device, devices, self.shape.stages())
     }
 
     /// Whether the pipeline has too many passes to time its plans.
     fn is_too_long(&self) -> bool {
-        2 * self.shape.stages() as u64 * u64::from(self.combination.microbatches) > MAX_PASSES
+        let each = if self.combination.schedule.is_split() { 3 } else { 2 };
+        each * self.shape.stages() as u64 * u64::from(self.combination.microbatches) > MAX_PASSES
     }
 
     /// A plan below the cutoff, if the search finds one: chunks of balanced work, improved by moving layers from the busiest
@@ -367,14 +402,13 @@ impl<'s> Search<'s> {
         let size = |stage: usize| ends[stage] - if stage == 0 { 0 } else { ends[stage - 1] };
         let busiest = stages.map(|stages| {
             let load = |device: usize| -> f64 {
-                let own = stages.iter().skip(device).step_by(devices);
-                own.map(|stage| stage.forward + stage.backward).sum()
+                self.stages_of(device).map(|stage| stages[stage].times().total()).sum()
             };
             (0..devices).max_by(|&a, &b| load(a).total_cmp(&load(b))).unwrap_or(0)
         });
         let mut found = Vec::new();
         for from in (0..count).filter(|&from| size(from) > 1) {
-            if busiest.is_some_and(|busiest| from % devices != busiest) {
+            if busiest.is_some_and(|busiest| self.combination.schedule.device(from, devices) != busiest) {
                 continue;
             }
             for to in (0..count).filter(|&to| to != from) {
@@ -395,8 +429,7 @@ impl<'s> Search<'s> {
     /// The layers of every stage of a device.
     fn ranges(&self, ends: &[usize], device: usize) -> Vec<(usize, usize)> {
         let first = |stage: usize| if stage == 0 { 0 } else { ends[stage - 1] };
-        let own = (device..ends.len()).step_by(self.shape.devices as usize);
-        own.map(|stage| (first(stage), ends[stage])).collect()
+        self.stages_of(device).map(|stage| (first(stage), ends[stage])).collect()
     }
 
     fn chunks(&self, ends: &[usize], device: usize) -> Chunks<'_> {
@@ -418,11 +451,9 @@ impl<'s> Search<'s> {
             let chosen = chunks.choose()?;
             let [memory, _] = chunks.used(&chosen);
             let mut left = chosen.into_iter();
-            for (chunk, layers) in self.ranges(ends, device).into_iter().enumerate() {
-                let stage = chunk * devices + device;
+            for (stage, layers) in self.stages_of(device).zip(self.ranges(ends, device)) {
                 let configurations: Vec<usize> = left.by_ref().take(layers.1 - layers.0).collect();
-                let has_next = stage + 1 < ends.len();
-                stages[stage] = Some(self.placed(device, chunk, layers, &configurations, memory, has_next));
+                stages[stage] = Some(self.placed(device, stage, layers, &configurations, memory));
             }
         }
         stages.into_iter().collect()
@@ -431,21 +462,22 @@ impl<'s> Search<'s> {
     fn placed(
         &self,
         device: usize,
-        chunk: usize,
+        stage: usize,
         (first, end): (usize, usize),
         chosen: &[usize],
         memory: f64,
-        has_next: bool,
     ) -> Placed {
+        let chunk = stage / self.shape.devices as usize;
         let layers = &self.layers[first..end];
         let picked = || layers.iter().zip(chosen).map(|(layer, &choice)| layer.configurations[choice]);
         let backward: f64 = picked().map(|configuration| configuration.backward).sum();
+        let weight: f64 = picked().map(|configuration| configuration.weight).sum();
         let in_flight = self.in_flight[device].iter().map(|counts| counts[chunk]).fold(0.0, f64::max);
         let costs = StageCosts {
             forward: layers.iter().map(|layer| layer.forward).sum(),
             backward,
-            weight: 0.0,
-            least_behind: backward,
+            weight,
+            least_behind: backward + weight,
             update: layers.iter().map(|layer| layer.update).sum(),
             state: layers.iter().map(|layer| layer.state).sum(),
             host: layers.iter().map(|layer| layer.host).sum::<f64>()
@@ -459,9 +491,9 @@ impl<'s> Search<'s> {
             end,
             pool: self.shape.pool,
             in_flight: in_flight as u32,
-            forward: costs.forward + self.receives[0][first],
-            backward: costs.backward + if has_next { self.receives[1][end] } else { 0.0 },
-            weight: 0.0,
+            forward: costs.forward + self.received(0, stage, first),
+            backward: costs.backward + self.received(1, stage + 1, end),
+            weight,
             costs,
         }
     }
@@ -469,7 +501,8 @@ impl<'s> Search<'s> {
     /// Seconds of an iteration of some microbatches, until the last pass ends.
     fn time(&self, stages: &[Placed], microbatches: u32) -> f64 {
         let times: Vec<StageTimes> = stages.iter().map(Placed::times).collect();
-        interleaved(&times, self.shape.devices, microbatches).unwrap_or(f64::INFINITY)
+        let schedule = self.combination.schedule;
+        chunked(schedule, &times, self.shape.devices, microbatches).unwrap_or(f64::INFINITY)
     }
 
     /// The longest time that a device takes after its last microbatch.
@@ -481,15 +514,14 @@ impl<'s> Search<'s> {
     fn estimate(&self, stages: &[Placed]) -> f64 {
         let m = self.combination.microbatches;
         let timed = m.min(TIMED_ROUNDS * self.shape.devices);
-        let each = self.longest(stages, |stage| stage.forward + stage.backward);
+        let each = self.longest(stages, |stage| stage.times().total());
         self.time(stages, timed) + f64::from(m - timed) * each + self.after(stages)
     }
 
     /// Maximum over the devices of the sum of a figure over their stages.
     fn longest(&self, stages: &[Placed], figure: impl Fn(&Placed) -> f64) -> f64 {
-        let devices = self.shape.devices as usize;
-        let sum = |device: usize| stages.iter().skip(device).step_by(devices).map(&figure).sum::<f64>();
-        (0..devices).map(sum).fold(0.0, f64::max)
+        let sum = |device: usize| self.stages_of(device).map(|stage| figure(&stages[stage])).sum::<f64>();
+        (0..self.shape.devices as usize).map(sum).fold(0.0, f64::max)
     }
 }
 

@@ -60,14 +60,32 @@ struct CopyTimes {
 }
 
 impl Times<'_> {
-    /// Transfers of activations that the compute of the forward (0) or backward (1) pass does not hide.
+    /// Transfers of activations that nothing hides in the forward (0) or backward (1) pass.
     fn exposed(&self, pass: usize) -> f64 {
-        self.conversions + self.exchanges + self.tokens[pass]
+        self.conversions + self.exchanges - self.paired() + self.tokens[pass]
+    }
+
+    /// Exchanges with experts in a pass that run beside compute.
+    fn paired(&self) -> f64 {
+        if self.setting.is_paired { self.exchanges } else { 0.0 }
+    }
+
+    /// Collectives that run beside the compute of the forward (0) or backward (1) pass.
+    fn beside(&self, pass: usize) -> f64 {
+        let scatters = if pass == 0 { 0.0 } else { self.copies.scatters };
+        self.copies.gathers[pass] + scatters + self.paired()
     }
 
     fn forward(&self) -> f64 {
-        let mixed = self.setting.runtime.mix(self.forward, self.copies.gathers[0]);
+        let mixed = self.setting.runtime.mix(self.forward, self.beside(0));
         (mixed + self.exposed(0)).max(self.host)
+    }
+
+    /// Seconds by which the exchanges with experts lengthen both passes.
+    fn exposed_exchanges(&self) -> f64 {
+        let without = Times { exchanges: 0.0, host: 0.0, ..*self };
+        let with = Times { host: 0.0, ..*self };
+        with.forward() - without.forward() + with.whole_backward(0) - without.whole_backward(0)
     }
 
     /// Collectives over copies that the compute of both passes does not hide.
@@ -87,7 +105,7 @@ impl Times<'_> {
     /// The backward pass without weight gradients, and the weight gradients. Together they take as long as a whole
     /// backward pass: a configuration that separates them is never slower than one that recomputes.
     fn apart(&self) -> (f64, f64) {
-        let rest = self.input_gradients + self.exposed(1) + self.copies.gathers[1];
+        let rest = self.input_gradients + self.exposed(1) + self.paired() + self.copies.gathers[1];
         let weight = self.weight_gradients + self.gathered_again + self.copies.scatters;
         let whole = self.whole_backward(0);
         let share = if weight > 0.0 { weight / (rest + weight) } else { 0.0 };
@@ -96,13 +114,13 @@ impl Times<'_> {
 
     /// The backward pass with weight gradients, and with what a configuration recomputes of the forward pass.
     fn whole_backward(&self, configuration: usize) -> f64 {
-        let (recomputed, again, passes) = match configuration {
-            0 => (0.0, 0.0, 2.0),
-            1 => (self.no_products, 0.0, 2.0),
-            _ => (self.forward, self.exposed(0), 3.0),
+        let (recomputed, again, beside, passes) = match configuration {
+            0 => (0.0, 0.0, 0.0, 2.0),
+            1 => (self.no_products, 0.0, 0.0, 2.0),
+            _ => (self.forward, self.exposed(0), self.paired(), 3.0),
         };
         let compute = self.input_gradients + self.weight_gradients + recomputed;
-        let mixed = self.setting.runtime.mix(compute, self.copies.gathers[1] + self.copies.scatters);
+        let mixed = self.setting.runtime.mix(compute, self.beside(1) + beside);
         (mixed + self.exposed(1) + again + self.gathered_again).max(passes * self.host)
     }
 }
@@ -141,7 +159,7 @@ impl<'l> LayerShard<'l> {
         let parts = JointPartsDocument {
             compute_s: times.forward + times.input_gradients + times.weight_gradients,
             tensor_s: 2.0 * times.conversions + times.gathered_again,
-            expert_s: 2.0 * times.exchanges,
+            expert_s: if self.setting.is_paired { times.exposed_exchanges() } else { 2.0 * times.exchanges },
             context_s: times.tokens.iter().sum(),
             zero_s: times.exposed_copies(),
             host_s: times.waits(),
@@ -303,7 +321,7 @@ impl<'l> LayerShard<'l> {
 
     fn unscaled_copy_times(&self) -> CopyTimes {
         let Layer { parameters, gradients, .. } = self.layer;
-        let Setting { runtime, reach, microbatches } = self.setting;
+        let Setting { runtime, reach, microbatches, .. } = self.setting;
         let gathered = || self.over_copies(parameters, 1.0, gather);
         let scattered = || self.over_copies(gradients, runtime.reduction, gather);
         match self.degrees.zero {

@@ -99,4 +99,6 @@ pub(crate) struct Setting<'r> {
     pub(crate) runtime: &'r Runtime,
     pub(crate) reach: Reach,
     pub(crate) microbatches: u32,
+    /// Whether every pass runs beside one of the other direction, which hides its exchanges with experts.
+    pub(crate) is_paired: bool,
 }

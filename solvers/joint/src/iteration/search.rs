@@ -25,7 +25,7 @@ enum Shape {
     /// Numbers of stages, with one stage per device.
     Stages(RangeInclusive<u32>),
     /// Several stages per device.
-    Interleaved(Interleaving),
+    Chunks(Interleaving),
 }
 
 impl Space<'_> {
@@ -33,9 +33,9 @@ impl Space<'_> {
     /// Under 1F1B, one program covers all pipelines, with the minimum of their bounds.
     fn pipelines(&self, combination: &Combination, costs: &Extents, cutoff: f64) -> Vec<(f64, Shape)> {
         let mut shapes = match combination.schedule {
-            Schedule::Interleaved => {
+            schedule if schedule.has_chunks() => {
                 let all = self.interleavings(combination, costs).into_iter();
-                all.map(|(bound, shape)| (bound, Shape::Interleaved(shape))).collect()
+                all.map(|(bound, shape)| (bound, Shape::Chunks(shape))).collect()
             }
             _ => {
                 let works = [Reach::Device, Reach::Server, Reach::Servers]
@@ -95,7 +95,7 @@ impl Space<'_> {
             }
             let solved = match shape {
                 Shape::Stages(range) => self.stages(combination, &costs, &range, known, stop),
-                Shape::Interleaved(shape) => self.interleave(combination, &costs, shape, bound, known, stop),
+                Shape::Chunks(shape) => self.interleave(combination, &costs, shape, bound, known, stop),
             };
             best.is_stopped |= solved.is_stopped;
             best.bound = best.bound.min(solved.bound.max(bound));
@@ -304,7 +304,9 @@ pub(crate) fn search(
     });
     let mut best = plain.best.clone().filter(|_| is_asked);
     if let Some((combination, pipeline)) = plain.best {
-        for schedule in [Schedule::Interleaved, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice] {
+        for schedule in
+            [Schedule::Interleaved, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice, Schedule::DualPipeV]
+        {
             if others.iter().any(|combination| combination.schedule == schedule) {
                 let stages = Some(pipeline.stages.len() as u32);
                 let hinted = Combination { schedule, stages, ..combination.clone() };

@@ -40,9 +40,9 @@ pub struct Request {
     pub global_batch: u64,
     /// Samples of a microbatch, if they are given.
     pub microbatch: Option<u32>,
-    /// Schedules of the microbatches: 1F1B, interleaved 1F1B, zero-bubble and zero-bubble-2p.
+    /// Schedules of the microbatches: 1F1B, interleaved 1F1B, zero-bubble, zero-bubble-2p and DualPipeV.
     pub schedules: Vec<Schedule>,
-    /// Stages per device under interleaved 1F1B, if the number is given.
+    /// Stages per device under schedules with several, if the number is given.
     pub chunks: Option<u32>,
     /// Numbers of numbered layers of the stages, in their order, if they are given.
     pub cut: Option<Vec<u32>>,
@@ -86,7 +86,11 @@ impl Problem {
         let is_known = |schedule: &Schedule| {
             matches!(
                 schedule,
-                Schedule::OneFOneB | Schedule::Interleaved | Schedule::ZeroBubble | Schedule::ZeroBubbleTwice
+                Schedule::OneFOneB
+                    | Schedule::Interleaved
+                    | Schedule::ZeroBubble
+                    | Schedule::ZeroBubbleTwice
+                    | Schedule::DualPipeV
             )
         };
         if request.schedules.is_empty() || !request.schedules.iter().all(is_known) {

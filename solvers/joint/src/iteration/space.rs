@@ -30,6 +30,22 @@ impl Combination {
         Degrees { tensor: self.tensor[pool], ..self.degrees }
     }
 
+    /// The setting of layers in a pipeline.
+    pub(super) fn setting<'r>(&self, runtime: &'r Runtime, reach: Reach) -> Setting<'r> {
+        let is_paired = self.schedule == Schedule::DualPipeV;
+        Setting { runtime, reach, microbatches: self.microbatches, is_paired }
+    }
+
+    /// Whether a pipeline of some devices can run these microbatches with several stages on each.
+    pub(super) fn may_have_chunks(&self, devices: u32) -> bool {
+        devices > 1
+            && match self.schedule {
+                Schedule::Interleaved => self.microbatches.is_multiple_of(devices),
+                Schedule::DualPipeV => u64::from(self.microbatches) >= 2 * u64::from(devices),
+                _ => false,
+            }
+    }
+
     /// Maximum number of stages of a pipeline within a server.
     pub(super) fn most_inside(&self, kind: usize, pool: &Pool) -> u32 {
         (u64::from(pool.server) / self.degrees_on(kind).devices()) as u32
@@ -58,7 +74,7 @@ impl Combination {
 
     /// Whether copies of a stage may be on two kinds.
     pub(super) fn may_mix(&self) -> bool {
-        self.degrees.data > 1 && self.schedule != Schedule::Interleaved
+        self.degrees.data > 1 && !self.schedule.has_chunks()
     }
 
     /// Copies of stages with devices of both kinds for which either kind has devices, beside the stages on it alone;
@@ -106,7 +122,7 @@ pub(crate) struct Space<'m> {
     pub(crate) runtime: &'m Runtime,
     /// Configurations that numbered layers may have.
     pub(super) allowed: Vec<usize>,
-    /// Number of chunks of a device under the interleaved schedule, if given.
+    /// Number of chunks of a device under a schedule with several, if given.
     pub(super) chunks: Option<u32>,
     /// The layer after the last of each stage, if given.
     pub(super) cut: Option<Vec<usize>>,
@@ -185,7 +201,7 @@ impl<'m> Space<'m> {
     }
 
     pub(super) fn costs(&self, combination: &Combination, reach: Reach) -> Costs {
-        let setting = Setting { runtime: self.runtime, reach, microbatches: combination.microbatches };
+        let setting = combination.setting(self.runtime, reach);
         let is_split = combination.schedule.is_split();
         let on = |(kind, pool): (usize, &Pool)| {
             let mut costs = FxHashMap::default();

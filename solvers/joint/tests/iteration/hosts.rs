@@ -91,7 +91,13 @@ fn stack(number: u64) -> Case {
     let memory_bytes = Some(f64::from(rng.random_range(20..400))).filter(|_| rng.random_bool(0.5));
     kind.ram = Some(RamDocument { memory_bytes, bandwidth: 3.0, link_bandwidth });
     (kind.count, kind.server, kind.memory_bytes) = (2, None, Some(1e9));
-    let all = [Schedule::OneFOneB, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice, Schedule::Interleaved];
+    let all = [
+        Schedule::OneFOneB,
+        Schedule::ZeroBubble,
+        Schedule::ZeroBubbleTwice,
+        Schedule::Interleaved,
+        Schedule::DualPipeV,
+    ];
     let schedule = all[rng.random_range(0..4)];
     let schedules = vec![schedule];
     let given = rng.random_bool(0.2).then_some(3);

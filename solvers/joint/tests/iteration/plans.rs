@@ -46,8 +46,10 @@ impl Case {
         };
         for execution in self.executions() {
             let interleaved = [(2, 2), (2, 3), (3, 2)].map(Some);
+            let folded = [(2, 2), (3, 2)].map(Some);
             let shapes: &[Option<(usize, usize)>] = match execution.schedule {
                 Schedule::Interleaved => &interleaved,
+                Schedule::DualPipeV => &folded,
                 _ => &[None],
             };
             for &shape in shapes {
@@ -215,9 +217,13 @@ impl Case {
             let of_stage = |stage: &JointStageDocument| stage.tensor * context * copies_on(stage, &kind.name);
             plan.stages.iter().take(devices as usize).map(of_stage).sum::<u32>() <= kind.count
         });
-        let fits_schedule = schedule != Schedule::Interleaved
+        let has_microbatches = match schedule {
+            Schedule::DualPipeV => microbatches >= 2 * devices,
+            _ => microbatches.is_multiple_of(devices),
+        };
+        let fits_schedule = !schedule.has_chunks()
             || (devices > 1
-                && microbatches.is_multiple_of(devices)
+                && has_microbatches
                 && is_alike(|stage| &stage.kind)
                 && self.request.chunks.is_none_or(|given| given == chunks));
         self.allows(Parallelism::Pp, 1, devices)
@@ -237,7 +243,7 @@ impl Case {
         let may_mix = self.request.parallel.contains_key(&Parallelism::Mixed);
         if let [first, second] = &self.cluster.kinds[..]
             && may_mix
-            && execution.schedule != Schedule::Interleaved
+            && !execution.schedule.has_chunks()
         {
             places.extend((1..data).map(|copies| JointStageDocument {
                 mixed: [(first.name.clone(), copies), (second.name.clone(), data - copies)].into(),
@@ -247,8 +253,8 @@ impl Case {
         places
     }
 
-    /// Calls `call` with every way to divide the remaining layers into stages, for the interleaving `shape` of devices
-    /// and chunks if there is one.
+    /// Calls `call` with every way to divide the remaining layers into stages, for the `shape` of devices and chunks
+    /// if there is one.
     fn stages(
         &self,
         names: &[String],

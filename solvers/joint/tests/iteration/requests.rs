@@ -46,12 +46,18 @@ fn request(parallel: &[(Parallelism, Option<u32>)], schedules: &[Schedule]) -> R
 
 const PLAIN: &[Schedule] = &[Schedule::OneFOneB];
 const INTERLEAVED: &[Schedule] = &[Schedule::Interleaved];
+const DUALPIPE_V: &[Schedule] = &[Schedule::DualPipeV];
 
 #[test]
-fn chunks_belong_to_the_interleaved_schedule() {
+fn chunks_belong_to_schedules_with_several_stages_per_device() {
     let any = [(Parallelism::Pp, None)];
-    for (chunks, schedules, is_refused) in [(1, INTERLEAVED, true), (2, PLAIN, true), (2, INTERLEAVED, false)]
-    {
+    for (chunks, schedules, is_refused) in [
+        (1, INTERLEAVED, true),
+        (2, PLAIN, true),
+        (2, INTERLEAVED, false),
+        (2, DUALPIPE_V, false),
+        (3, DUALPIPE_V, true),
+    ] {
         let request = Request { chunks: Some(chunks), ..request(&any, schedules) };
         let error = case(request).err();
         let is_range = matches!(error, Some(ModelError::Range { what: "the number of chunks", .. }));
@@ -72,6 +78,8 @@ fn cuts_fit_the_layers_and_the_degrees() {
         (&[0, 1, 1, 0], any, PLAIN, None, None),
         (&[0, 1, 1, 0], two, INTERLEAVED, Some(2), None),
         (&[0, 1, 1, 0], two, both, None, None),
+        (&[0, 1, 1, 0], two, DUALPIPE_V, None, None),
+        (&[1, 1], any, DUALPIPE_V, None, stages(2)),
         (&[2], without, PLAIN, None, None),
         (&[1, 2], any, PLAIN, None, Some(CutFault::Layers { found: 3, layers: 2 })),
         (&[], any, PLAIN, None, Some(CutFault::Layers { found: 0, layers: 2 })),

@@ -59,7 +59,7 @@ pub fn unsupported_for_contiguous_dp(objective: &Objective) -> Option<&'static s
         Some("objectives other than throughput")
     } else if objective.rules().split != Split::Contiguous {
         Some("splits other than contiguous")
-    } else if objective.rules().schedule == Schedule::Interleaved {
+    } else if objective.rules().schedule.has_chunks() {
         Some("several stages on a device")
     } else if objective.rules().schedule == Schedule::ZeroBubbleTwice {
         Some("iterations that overlap")

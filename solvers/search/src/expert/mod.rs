@@ -84,7 +84,7 @@ impl Solver for ExpertRule {
     /// split under schedules in which a device runs one stage and iterations do not overlap.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         match objective.rules().schedule {
-            Schedule::Interleaved => Some("several stages on a device"),
+            Schedule::Interleaved | Schedule::DualPipeV => Some("several stages on a device"),
             Schedule::ZeroBubbleTwice => Some("iterations that overlap"),
             _ => None,
         }

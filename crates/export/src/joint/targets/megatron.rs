@@ -85,7 +85,7 @@ impl Settings {
             return Err(JointError::Schedule {
                 schedule: plan.schedule.name(),
                 rule: "Megatron has only 1F1B and interleaved 1F1B",
-                help: "plan with --schedule 1f1b or interleaved, or with zero-bubble and export to torchtitan",
+                help: "plan with --schedule 1f1b or interleaved, or with zero-bubble or dualpipe-v and export to torchtitan",
             }
             .into());
         }
@@ -213,7 +213,7 @@ mod tests {
 
     use super::MEGATRON_TIES;
     use crate::joint::export_joint_noted;
-    use crate::joint::testing::{execution, plan, refused, with};
+    use crate::joint::testing::{dualpipe_v, execution, plan, refused, with};
 
     #[test]
     fn zero_bubble_is_refused() {
@@ -229,6 +229,8 @@ mod tests {
             let why = "but Megatron has only 1F1B and interleaved 1F1B";
             assert_eq!(message, format!("the plan has the schedule {name}, {why}"));
         }
+        let folded = dualpipe_v(&["E 0", "1", "2", "3 H"]);
+        assert_eq!(refused(&folded, "megatron-lm").0, "E030");
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //! Schedules are those of `torch/distributed/pipelining/schedules.py`, PyTorch 2.15.0. `Schedule1F1B` needs at least as
 //! many microbatches as stages. `ScheduleInterleaved1F1B` has the order of the plan; stage k is on rank k mod p
 //! (`_get_pp_rank_to_stage_indices_mapping`). `ScheduleInterleavedZeroBubble` with one stage on a device has the order
-//! of ZB-H1. There, the weight gradients are computed in separate autograd passes, one for every group of parameters:
-//! each pass would recompute the layer once more, and selective recomputation fails in the second pass. Both schedules
+//! of ZB-H1. `ScheduleDualPipeV` has the order of the plan; stages i and 2 p − 1 − i are on rank i. Under both, the weight gradients are computed in separate autograd passes, one for every group of parameters:
+//! each pass would recompute the layer once more, and selective recomputation fails in the second pass. All but `Schedule1F1B`
 //! derive from `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered (`max_active_stages`).
 //!
 //! FSDP2 divides states over the axes `dp_shard` and `cp` together, and keeps copies of them along `dp_replicate`. The
@@ -45,7 +45,7 @@ pub(super) static TARGET: JointTarget = JointTarget {
     limits: "one degree of tensor parallelism; one stack of layers; ZeRO 0 or 1 with several stages, and 0, 2 or 3 with \
              one; the ring of context parallelism, with ZeRO; experts without tensor parallelism and with divided states; \
              no states on the host alone; \
-             recomputation of all layers alike, and none under zero-bubble",
+             recomputation of all layers alike, and none under zero-bubble and dualpipe-v",
     write,
 };
 
@@ -125,10 +125,14 @@ fn noted(export: Export, plan: &Joint, policy: Option<&str>) -> Export {
                 "selective: torchtitan recomputes every second product as well, in less memory".into()
             }),
         )
-        .also(
-            (plan.schedule == Schedule::ZeroBubble)
-                .then(|| "zero-bubble of PyTorch does not run compiled modules: leave torch.compile off".into()),
-        )
+        .also((plan.devices > 1 && plan.schedule.is_split()).then(|| {
+            format!("{} of PyTorch does not run compiled modules: leave torch.compile off", plan.schedule.name())
+        }))
+        .also((plan.schedule == Schedule::DualPipeV && execution.expert > 1).then(|| {
+            "PyTorch runs two passes of dualpipe-v beside each other only if a function for OVERLAP_F_B is registered \
+             (torchtitan/distributed/dual_pipe_v.py); otherwise exchanges with experts take longer than planned"
+                .into()
+        }))
         .also((plan.zero() == 1 && stages > GATHERED * plan.devices).then(|| {
             format!(
                 "PyTorch keeps the parameters of {GATHERED} stages of a device gathered, and the plan those of all: it \
@@ -160,11 +164,19 @@ fn schedule(plan: &Joint) -> Result<&'static str> {
             )?;
             "InterleavedZeroBubble"
         }
+        Schedule::DualPipeV => {
+            recompute::no_layer(
+                plan,
+                "dualpipe-v of PyTorch would compute it again for the gradients of weights",
+                "plan without `recompute`, or with --schedule 1f1b or interleaved",
+            )?;
+            "DualPipeV"
+        }
         Schedule::ZeroBubbleTwice => {
             return Err(JointError::Schedule {
                 schedule: plan.schedule.name(),
-                rule: "PyTorch has 1F1B, interleaved 1F1B and zero-bubble",
-                help: "plan with --schedule 1f1b, interleaved or zero-bubble",
+                rule: "PyTorch has 1F1B, interleaved 1F1B, zero-bubble and DualPipeV",
+                help: "plan with --schedule 1f1b, interleaved, zero-bubble or dualpipe-v",
             }
             .into());
         }
@@ -280,7 +292,7 @@ mod tests {
     use stagewright_core::document::{ContextExchange, JointPlanDocument, Schedule};
 
     use crate::joint::export_joint_noted;
-    use crate::joint::testing::{divide, execution, interleaved, plan, refused, text, with};
+    use crate::joint::testing::{divide, dualpipe_v, execution, interleaved, plan, refused, text, with};
 
     #[test]
     fn a_pipeline_names_the_modules_of_its_stages() {
@@ -331,6 +343,23 @@ def apply_plan(config):
             export_joint_noted(&several, "torchtitan").map(|export| export.notes.len())
         };
         assert_eq!((notes(4, 0), notes(4, 1)), (Ok(3), Ok(4)));
+    }
+
+    #[test]
+    fn dualpipe_v_has_no_recomputation_and_notes_what_runs_beside() {
+        let folded = dualpipe_v(&["E 0", "1", "2", "3 H"]);
+        let written = text(&folded, "torchtitan");
+        for line in ["pipeline_parallel_degree = 2\n", "pipeline_parallel_schedule = \"DualPipeV\"\n"] {
+            assert!(written.contains(line), "{written}");
+        }
+        let mut experts = with(folded, 1, 2, 1);
+        let notes =
+            |plan: &JointPlanDocument| export_joint_noted(plan, "torchtitan").expect("it is written").notes;
+        let is_about_experts = |note: &String| note.contains("OVERLAP_F_B");
+        assert!(!notes(&experts).iter().any(is_about_experts));
+        execution(&mut experts).expert = 2;
+        assert!(notes(&experts).iter().any(is_about_experts));
+        assert_eq!(refused(&dualpipe_v(&["E 0f", "1f", "2f", "3f H"]), "torchtitan").0, "E025");
     }
 
     #[test]

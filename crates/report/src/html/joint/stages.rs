@@ -107,11 +107,18 @@ impl Stages<'_> {
         }
     }
 
+    /// Device of a stage in its pipeline.
+    fn device(&self, index: usize) -> usize {
+        let execution = self.page.document.execution.as_ref();
+        let schedule = execution.map_or(Schedule::OneFOneB, |execution| execution.schedule);
+        schedule.device(index, self.devices)
+    }
+
     /// Place of a stage: its device of the pipeline, if there is more than one, its kind and its degrees.
     fn place(&self, index: usize, stage: &JointStageDocument) -> String {
         let mut parts = Vec::new();
         if self.devices < self.documents().len() {
-            parts.push(format!("device {}", index % self.devices));
+            parts.push(format!("device {}", self.device(index)));
         }
         parts.extend(stage.place().map(|kind| format!("<bdi>{}</bdi>", escape(&visible(&kind)))));
         let context = match &self.page.document.execution {
@@ -131,7 +138,7 @@ impl Stages<'_> {
             columns.push((name, is_word, cells.collect()));
         };
         add("stage", false, &|index, _| index.to_string());
-        add("device", false, &|index, _| (index % self.devices).to_string());
+        add("device", false, &|index, _| self.device(index).to_string());
         if stages.iter().any(|stage| stage.place().is_some()) {
             add("kind", true, &|_, stage| {
                 format!("<bdi>{}</bdi>", escape(&visible(&stage.place().unwrap_or_default())))

@@ -97,9 +97,10 @@ fn drawn(page: &JointPage, execution: &JointExecutionDocument) -> Result<Drawing
         return Err(why);
     }
     let run = run(page, execution, devices).map_err(|error| error.to_string())?;
-    let updates: Vec<f64> = (0..devices)
-        .map(|device| stages.iter().skip(device).step_by(devices).filter_map(|stage| stage.update_s).sum())
-        .collect();
+    let mut updates = vec![0.0f64; devices];
+    for (index, stage) in stages.iter().enumerate() {
+        updates[execution.schedule.device(index, devices)] += stage.update_s.unwrap_or(0.0);
+    }
     let longest = updates.iter().copied().fold(0.0, f64::max);
     let mut scene_devices = Vec::new();
     let mut lanes = Vec::new();

@@ -139,17 +139,20 @@ pub(super) fn check_schedule(
     let mut wrong = |name, found, needs| {
         violations.push(JointViolation::Degree { stage: None, name, found, needs });
     };
-    if found != Schedule::Interleaved {
+    let is_folded = found == Schedule::DualPipeV;
+    if found != Schedule::Interleaved && !is_folded {
         if chunks != 1 {
-            wrong("chunks", chunks, "1 but under the interleaved schedule".to_owned());
+            wrong("chunks", chunks, "1 but under the schedules interleaved and dualpipe-v".to_owned());
         }
         return;
     }
     if let Some(given) = plan.objective.chunks.filter(|given| *given != execution.chunks) {
         wrong("chunks", chunks, format!("{given}, as given"));
     }
-    if chunks < 2 {
-        wrong("chunks", chunks, "at least 2 under the interleaved schedule".to_owned());
+    if chunks < 2 || (is_folded && chunks > 2) {
+        let needs =
+            if is_folded { "2 under dualpipe-v" } else { "at least 2 under the interleaved schedule" };
+        wrong("chunks", chunks, needs.to_owned());
         return;
     }
     let (stages, devices) = (plan.stages.len() as u64, rules::pipeline(plan) as u64);
@@ -158,11 +161,14 @@ pub(super) fn check_schedule(
         return;
     }
     let microbatches = u64::from(execution.microbatches);
-    if !microbatches.is_multiple_of(devices) {
+    if is_folded && microbatches < 2 * devices {
+        wrong("microbatches", microbatches, format!("at least two for each of {devices} devices"));
+    }
+    if !is_folded && !microbatches.is_multiple_of(devices) {
         wrong("microbatches", microbatches, format!("a multiple of the {devices} devices of a pipeline"));
     }
     if plan.stages.iter().any(|stage| !stage.mixed.is_empty() || stage.kind != plan.stages[0].kind) {
-        let why = "the stages of an interleaved pipeline are on more than one kind".to_owned();
+        let why = format!("the stages of a pipeline under {} are on more than one kind", name(found));
         violations.push(JointViolation::Stages { why });
     }
 }
@@ -170,10 +176,16 @@ pub(super) fn check_schedule(
 /// The schedules that a plan may have: the schedules of the objective that joint plans support.
 pub(super) fn schedules(plan: &JointPlanDocument) -> Vec<Schedule> {
     let asked = &plan.objective.schedules;
-    [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble, Schedule::ZeroBubbleTwice]
-        .into_iter()
-        .filter(|schedule| asked.contains(schedule) || asked.is_empty() && *schedule == Schedule::OneFOneB)
-        .collect()
+    [
+        Schedule::OneFOneB,
+        Schedule::Interleaved,
+        Schedule::ZeroBubble,
+        Schedule::ZeroBubbleTwice,
+        Schedule::DualPipeV,
+    ]
+    .into_iter()
+    .filter(|schedule| asked.contains(schedule) || asked.is_empty() && *schedule == Schedule::OneFOneB)
+    .collect()
 }
 
 /// The name of a schedule in documents.
@@ -185,5 +197,6 @@ fn name(schedule: Schedule) -> &'static str {
         Schedule::Interleaved => "interleaved",
         Schedule::ZeroBubble => "zero-bubble",
         Schedule::ZeroBubbleTwice => "zero-bubble-2p",
+        Schedule::DualPipeV => "dualpipe-v",
     }
 }

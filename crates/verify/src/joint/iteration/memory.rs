@@ -21,10 +21,10 @@ pub(super) struct Memory {
     pub(super) host: [f64; 2],
 }
 
-/// Memory of the stages. O(stages), and O(passes) for an interleaved pipeline.
+/// Memory of the stages. O(stages), and O(passes) if devices have several stages.
 pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     match pipeline.schedule {
-        Schedule::Interleaved => interleaved(sums, pipeline),
+        Schedule::Interleaved | Schedule::DualPipeV => chunked(sums, pipeline),
         schedule => sums
             .iter()
             .enumerate()
@@ -40,8 +40,9 @@ pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     }
 }
 
-/// Memory of devices that have several stages each.
-fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
+/// Memory of devices that have several stages each. Under DualPipeV all weight gradients up to the last forward pass follow
+/// their backward pass, so that what they need adds nothing to the maximum.
+fn chunked(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     let mut memory = vec![Memory::default(); sums.len()];
     let mut now = vec![0; sums.len()];
     for device in 0..pipeline.devices {
@@ -69,7 +70,7 @@ fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
             let stage = &mut memory[task.stage];
             stage.in_flight = stage.in_flight.max(*in_flight);
         }
-        let own = || (device..sums.len()).step_by(pipeline.devices);
+        let own = || (0..sums.len()).filter(|&stage| pipeline.device(stage) == device);
         let state: f64 = own().map(|stage| sums[stage].state).sum();
         let workspace = own().map(|stage| sums[stage].workspace).fold(0.0, f64::max);
         let on_host: f64 = own().map(|stage| sums[stage].host).sum();

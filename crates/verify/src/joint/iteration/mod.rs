@@ -320,7 +320,7 @@ impl Plan<'_> {
         // A device updates the parameters of all its stages.
         let mut updates = vec![0.0; self.pipeline.devices];
         for (stage, sums) in sums.iter().enumerate() {
-            updates[stage % self.pipeline.devices] += sums.update;
+            updates[self.pipeline.device(stage)] += sums.update;
         }
         let besides = self.model.runtime.map_or(0.0, |runtime| runtime.iteration_s);
         let value = schedule::seconds(&times, &updates, &self.pipeline) + besides;
@@ -360,7 +360,9 @@ impl Plan<'_> {
         let crossings = boundary::crossings(self.model, &stage_of_layer, stages.len(), violations);
         let all = self.span();
         for (boundary, crossing) in crossings.into_iter().enumerate() {
-            if crossing.forward.is_none() && crossing.backward.is_none() {
+            if crossing.forward.is_none() && crossing.backward.is_none()
+                || !self.pipeline.is_crossed(boundary)
+            {
                 continue;
             }
             let link = |stage: usize| devices::transfer_link(&self.devices[stage], all);

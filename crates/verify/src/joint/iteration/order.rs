@@ -14,12 +14,34 @@
 //!
 //! The k-th forward pass runs stage ⌊(k mod p v) / p⌋ of the device for microbatch p ⌊k / (p v)⌋ + k mod p. Backward
 //! passes and weight gradients take the stages from the last to the first (Narayanan et al., SC 2021).
+//!
+//! # DualPipeV
+//!
+//! Device i has the stages i and 2 p − 1 − i; here they are its stages 0 and 1. With k = p − 1 − i and m ≥ 2 p, n = m − 2 p +
+//! i + 1 is the number of microbatches that a device takes while nothing fills or drains.
+//!
+//! | forward passes of the stages | backward passes, and weight gradients |
+//! | --- | --- |
+//! | 2 k times 0 | k times 1 |
+//! | i + 1 times 0, 1 | m − k times 1, 0 |
+//! | k times 1 | k times 0 |
+//! | n times 0, 1 | |
+//! | k times 1 | |
+//!
+//! Before its x-th backward pass, from 0, it has run 2 p forward passes and one more for each backward pass; from x = k to
+//! x = k + 2 n − 1 another one; from x = k + 2 n on, 2 p + k + 2 n and one for every second. It runs the gradients of the
+//! weights directly after each of the first k + 2 n + 2 k + i + 1 backward passes, none between the next i + 1, then one
+//! before each backward pass, and the rest at the end (DeepSeek-AI, "DualPipe", 2025).
+//!
+//! From its k-th backward pass on, a backward pass and weight gradients directly after it are one whole pass, beside which the
+//! forward pass before it runs, if there is one: they send their results together, at the end. The first of these forward passes
+//! of the last device runs by itself.
 
 use stagewright_core::document::Schedule;
 
 /// Whether weight gradients run apart from the backward pass.
 pub(super) fn has_weights_apart(schedule: Schedule) -> bool {
-    schedule == Schedule::ZeroBubble || schedule == Schedule::ZeroBubbleTwice
+    matches!(schedule, Schedule::ZeroBubble | Schedule::ZeroBubbleTwice | Schedule::DualPipeV)
 }
 
 /// A pass of a microbatch through a stage.
@@ -83,8 +105,24 @@ impl Pipeline {
         }
     }
 
+    /// Device of a stage.
+    pub(super) fn device(&self, stage: usize) -> usize {
+        match self.schedule {
+            Schedule::DualPipeV => stage.min((2 * self.devices - 1).saturating_sub(stage)),
+            _ => stage % self.devices,
+        }
+    }
+
+    /// Whether the boundary between a stage and the next is between two devices.
+    pub(super) fn is_crossed(&self, boundary: usize) -> bool {
+        self.device(boundary) != self.device(boundary + 1)
+    }
+
     /// The next task of a device after `done` passes of every kind; `None` after all of them.
     pub(super) fn next(&self, device: usize, done: [usize; 3]) -> Option<Task> {
+        if self.schedule == Schedule::DualPipeV {
+            return self.next_folded(device, done);
+        }
         let left = PASSES.into_iter().take(self.sorts()).filter(|&pass| done[pass as usize] < self.count());
         let pass = left.min_by_key(|&pass| done[pass as usize] + self.lag(pass, device))?;
         let position = done[pass as usize];
@@ -96,6 +134,78 @@ impl Pipeline {
         };
         let microbatch = self.devices * round + within % self.devices;
         Some(Task { pass, stage: chunk * self.devices + device, microbatch })
+    }
+
+    fn next_folded(&self, device: usize, [forward, backward, weight]: [usize; 3]) -> Option<Task> {
+        let (p, m, i) = (self.devices, self.microbatches, device);
+        let k = p - 1 - i;
+        let n = (m + i + 1).saturating_sub(2 * p);
+        let full = k + 2 * n;
+        let forwards = match backward {
+            before if before < k => 2 * p + before,
+            before if before < full => 2 * p + before + 1,
+            before => 2 * p + full + (before - full).div_ceil(2),
+        };
+        let together = full + 2 * k + i + 1;
+        let weights = match backward {
+            before if before <= together => before,
+            before if before <= together + i => together,
+            before if before < 2 * m => before - i,
+            _ => 2 * m,
+        };
+        // The stage of the device and the microbatch of a pass by its position.
+        let pair = |position: usize| (position % 2, position / 2);
+        let behind = |position: usize| match position {
+            _ if position < k => (1, position),
+            _ if position < k + 2 * (m - k) => match pair(position - k) {
+                (0, microbatch) => (1, k + microbatch),
+                (_, microbatch) => (0, microbatch),
+            },
+            _ => (0, position - m),
+        };
+        let (pass, (chunk, microbatch)) = if weight < weights.min(backward) {
+            (Pass::Weight, behind(weight))
+        } else if forward < forwards.min(2 * m) {
+            let (chunk, microbatch) = match forward {
+                x if x < 2 * k => (0, x),
+                x if x < 2 * p => match pair(x - 2 * k) {
+                    (0, microbatch) => (0, 2 * k + microbatch),
+                    (_, microbatch) => (1, microbatch),
+                },
+                x if x < 2 * p + k => (1, i + 1 + x - 2 * p),
+                x if x < 2 * p + k + 2 * n => match pair(x - 2 * p - k) {
+                    (0, microbatch) => (0, 2 * k + i + 1 + microbatch),
+                    (_, microbatch) => (1, i + 1 + k + microbatch),
+                },
+                x => (1, i + 1 + x - 2 * p - n),
+            };
+            (Pass::Forward, (chunk, microbatch))
+        } else if backward < 2 * m {
+            (Pass::Backward, behind(backward))
+        } else {
+            return None;
+        };
+        Some(Task { pass, stage: if chunk == 0 { i } else { 2 * p - 1 - i }, microbatch })
+    }
+
+    /// Whether the results of the last task of a device are sent only after the next one. `done` counts both.
+    pub(super) fn is_held(&self, device: usize, task: Task, done: [usize; 3]) -> bool {
+        if self.schedule != Schedule::DualPipeV {
+            return false;
+        }
+        let (p, m) = (self.devices, self.microbatches);
+        let k = p - 1 - device;
+        // Backward passes that are one with their weight gradients.
+        let whole = k..2 * m - device - 1 - k;
+        match task.pass {
+            Pass::Forward => {
+                let is_first = k == 0 && done[1] == 0;
+                let next = self.next(device, done).map(|next| next.pass);
+                done[1] >= k && !is_first && next == Some(Pass::Backward)
+            }
+            Pass::Backward => whole.contains(&(done[1] - 1)),
+            Pass::Weight => false,
+        }
     }
 
     /// All tasks of a device, in order.
@@ -124,7 +234,7 @@ mod tests {
                 Pass::Backward => 'B',
                 Pass::Weight => 'W',
             };
-            assert_eq!(task.stage % devices, device);
+            assert_eq!(pipeline.device(task.stage), device);
             match chunks {
                 1 => format!("{letter}{}", task.microbatch),
                 _ => format!("{letter}{}.{}", task.stage / devices, task.microbatch),
@@ -158,6 +268,17 @@ mod tests {
         assert_eq!(order_of(1), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
         assert_eq!(order(Schedule::ZeroBubbleTwice, [3, 1, 4], 1), "F0 F1 F2 B0 F3 B1 B2 W0 B3 W1 W2 W3");
         assert_eq!(order(Schedule::ZeroBubbleTwice, [3, 1, 1], 0), "F0 B0 W0");
+    }
+
+    #[test]
+    fn stages_under_dualpipe_v_run_as_published() {
+        let order_of = |device| order(Schedule::DualPipeV, [2, 2, 5], device);
+        let first = "F0.0 F0.1 F0.2 F1.0 B1.0 W1.0 F1.1 F0.3 B1.1 W1.1 F1.2 B0.0 W0.0 F0.4 B1.2 W1.2 F1.3 B0.1 W0.1 \
+                     B1.3 W1.3 F1.4 B0.2 W0.2 B1.4 W1.4 B0.3 W0.3 B0.4 W0.4";
+        let last = "F0.0 F1.0 F0.1 F1.1 F0.2 B1.0 W1.0 F1.2 B0.0 W0.0 F0.3 B1.1 W1.1 F1.3 B0.1 W0.1 F0.4 B1.2 W1.2 F1.4 \
+                    B0.2 W0.2 B1.3 W1.3 B0.3 W0.3 B1.4 B0.4 W1.4 W0.4";
+        assert_eq!(order_of(1), last);
+        assert_eq!(order_of(0), first);
     }
 
     #[test]

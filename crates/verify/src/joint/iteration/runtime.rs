@@ -35,8 +35,10 @@ pub(super) struct PassParts {
     pub(super) weights: f64,
     /// Forward operators that the configuration repeats.
     pub(super) repeated: f64,
-    /// Conversions and exchanges with experts, in a pass.
+    /// Conversions and exchanges with experts, in a pass, but not those that a pass of the other direction hides.
     pub(super) exchanged: f64,
+    /// Exchanges with experts in a pass that a pass of the other direction hides.
+    pub(super) hidden: f64,
     /// Exchanges of tokens in the forward and in the backward pass that attentions do not hide.
     pub(super) attended: [f64; 2],
     /// Gathers of parameters in the forward and in the backward pass.
@@ -55,19 +57,19 @@ impl PassParts {
         is_apart: bool,
         host: f64,
     ) -> Times {
-        let PassParts { forward, backward, weights, repeated, exchanged, attended, gathered, scattered } =
-            *self;
+        let PassParts { forward, backward, weights, repeated, exchanged, hidden, .. } = *self;
+        let PassParts { attended, gathered, scattered, .. } = *self;
         let is_full = configuration == Configuration::Full;
         let (times, hosts) = if is_full { (2.0, 3.0) } else { (1.0, 2.0) };
-        let there = at_least(mix(runtime, forward, gathered[0]) + exchanged + attended[0], host);
-        let [compute, moved] = [backward + weights + repeated, gathered[1] + scattered];
+        let there = at_least(mix(runtime, forward, gathered[0] + hidden) + exchanged + attended[0], host);
+        let [compute, moved] = [backward + weights + repeated, gathered[1] + scattered + times * hidden];
         let again = if is_full { attended[0] } else { 0.0 };
         let besides = times * exchanged + attended[1] + again;
         let back = at_least(mix(runtime, compute, moved) + besides, hosts * host);
         if !is_apart {
             return [there, back, 0.0];
         }
-        let all = backward + weights + exchanged + attended[1] + gathered[1] + scattered;
+        let all = backward + weights + exchanged + hidden + attended[1] + gathered[1] + scattered;
         let share = if all > 0.0 { (weights + scattered) / all } else { 0.0 };
         [there, back - share * back, share * back]
     }

@@ -11,13 +11,13 @@
 
 use stagewright_core::document::Schedule;
 
-use super::order::{Pass, Pipeline};
+use super::order::{Pass, Pipeline, Task};
 
 /// Seconds of the forward pass, the backward pass and the weight gradients of a microbatch on a stage.
 pub(super) type Times = [f64; 3];
 
 /// State of a device during the simulation.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Device {
     /// Finished passes of the device, by kind of pass.
     done: [usize; 3],
@@ -25,9 +25,11 @@ struct Device {
     begun: f64,
     /// End of the last finished pass.
     free: f64,
+    /// Finished passes whose results are sent later.
+    unsent: Vec<Task>,
 }
 
-/// Ends of the passes of a stage, by microbatch.
+/// When the results of the passes of a stage are sent, by microbatch.
 #[derive(Debug, Clone, Default)]
 struct Ends {
     forward: Vec<f64>,
@@ -51,7 +53,8 @@ pub(super) fn seconds(times: &[Times], updates: &[f64], pipeline: &Pipeline) -> 
                 Pass::Forward => end_of(&ends[stage - 1].forward),
                 Pass::Backward if stage + 1 == times.len() => end_of(&ends[stage].forward),
                 Pass::Backward => end_of(&ends[stage].forward).and(end_of(&ends[stage + 1].backward)),
-                Pass::Weight => end_of(&ends[stage].backward),
+                // The backward pass came before it on this device.
+                Pass::Weight => Some(0.0),
             };
             let Some(ready) = ready else { break };
             let device = &mut devices[index];
@@ -60,10 +63,16 @@ pub(super) fn seconds(times: &[Times], updates: &[f64], pipeline: &Pipeline) -> 
             }
             device.free = device.free.max(ready) + times[stage][task.pass as usize];
             device.done[task.pass as usize] += 1;
-            match task.pass {
-                Pass::Forward => ends[stage].forward.push(device.free),
-                Pass::Backward => ends[stage].backward.push(device.free),
-                Pass::Weight => {}
+            device.unsent.push(task);
+            if pipeline.is_held(index, task, device.done) {
+                continue;
+            }
+            for task in device.unsent.drain(..) {
+                match task.pass {
+                    Pass::Forward => ends[task.stage].forward.push(device.free),
+                    Pass::Backward => ends[task.stage].backward.push(device.free),
+                    Pass::Weight => {}
+                }
             }
         }
         if devices[index].done != before {
@@ -133,6 +142,15 @@ mod tests {
         // Device 0: F0.0 0–1, F0.1 1–2, F1.0 3–4, F1.1 5–6, B1.0 7–10, B1.1 10–13, B0.0 13–14, B0.1 15–16;
         // device 1: F0.0 1–3, F0.1 3–5, F1.0 5–6, B1.0 6–7, F1.1 7–8, B1.1 8–9, B0.0 10–12, B0.1 13–15.
         assert_eq!(run(Schedule::Interleaved, &times, 2, 2), 16.0);
+    }
+
+    #[test]
+    fn equal_passes_under_dualpipe_v_take_the_published_time() {
+        // 2 m (f + b + w) + (p − 1) (f + 2 b − w), if all three are equal.
+        for (devices, microbatches) in [(1, 2), (2, 4), (3, 7), (4, 8), (8, 40)] {
+            let found = run(Schedule::DualPipeV, &vec![[1.0; 3]; 2 * devices], 2, microbatches);
+            assert_eq!(found, (6 * microbatches + 2 * (devices - 1)) as f64);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 mod copies;
 
-use stagewright_core::document::{ContextExchange, JointExecutionDocument, RuntimeDocument};
+use stagewright_core::document::{ContextExchange, JointExecutionDocument, RuntimeDocument, Schedule};
 
 use super::collective::all_to_all;
 use super::configuration::Configuration;
@@ -93,6 +93,8 @@ pub(super) struct Stage<'a> {
     depth: Depth,
     /// Whether weight gradients of layers that are not recomputed run separately.
     has_weights_apart: bool,
+    /// Whether every pass runs beside one of the other direction.
+    is_paired: bool,
 }
 
 impl<'a> Stage<'a> {
@@ -117,6 +119,7 @@ impl<'a> Stage<'a> {
             microbatches: f64::from(execution.microbatches),
             depth,
             has_weights_apart: order::has_weights_apart(execution.schedule),
+            is_paired: execution.schedule == Schedule::DualPipeV,
         }
     }
 
@@ -275,7 +278,8 @@ impl<'a> Stage<'a> {
                 Configuration::Selective => seconds(work.others),
                 Configuration::Full => seconds(work.forward),
             },
-            exchanged: converted * runtime.tensor + exchanged,
+            exchanged: converted * runtime.tensor + if self.is_paired { 0.0 } else { exchanged },
+            hidden: if self.is_paired { exchanged } else { 0.0 },
             attended: self.attended(layer, work)?,
             gathered: [part(gathered), if is_once { 0.0 } else { gathered }],
             scattered: part(scattered),

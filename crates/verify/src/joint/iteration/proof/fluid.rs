@@ -1,14 +1,16 @@
-//! A bound on interleaved pipelines whose memory is scarce: layers are treated as a fluid over the devices.
+//! A bound on pipelines with several stages per device whose memory is scarce: layers are treated as a fluid over the devices.
 //!
 //! Let p devices have v chunks each; let S be the time of the schedule, τ the seconds of the two passes of a layer, and
 //! L_i the sum of τ over all layers of device i. Three constraints hold; the first follows from the documentation of
 //! [`super::screen`]:
 //!
-//! - S ≥ Σ_i a_i L_i with a_i = (m + (p − 1 − i) / v) / p;
+//! - S ≥ Σ_i a_i L_i with a_i = (m + (p − 1 − i) / v) / p, under DualPipeV with a_i = m / p;
 //! - S ≥ m L_i for every device;
 //! - a device holds the states of its layers, the activations of g_i = min(2 (p − 1 − i) + 1, p) microbatches for each
 //!   of them, and their largest workspace: before its first backward pass it has run (v − 1) p + 2 (p − 1 − i) + 1
-//!   forward passes, or all of them, which means p of every chunk but the last and at least g_i of the last.
+//!   forward passes, or all of them, which means p of every chunk but the last and at least g_i of the last. Under
+//!   DualPipeV g_i = i + 1: before its first backward pass it has run as many forward passes of its second stage, and more
+//!   of its first.
 //!
 //! If time allows a device at most N layers of a class, 1 / N of the sum of their workspaces is at most the largest
 //! workspace. Now let y, λ_i and z_i be prices of the three constraints. A layer in a configuration on device i costs
@@ -20,9 +22,12 @@
 //! of the class with the most work costs at least 1 on it, which is a linear program with two variables; y is found by
 //! search.
 
+use stagewright_core::document::Schedule;
+
 use super::layers::Layers;
 use super::place::Place;
 use super::{Effort, Exhausted};
+use crate::joint::iteration::order::Pipeline;
 
 /// Steps of the search for a price.
 const STEPS: usize = 40;
@@ -98,17 +103,16 @@ impl Fluid {
         Some(Fluid { classes, main, workspaces, limit: place.limit, update })
     }
 
-    /// Whether a pipeline of `devices` devices with `chunks` stages each can take less than `cutoff`, with transfers that
-    /// take at least `crossed`.
+    /// Whether a pipeline can take less than `cutoff`, with transfers that take at least `crossed`.
     pub(super) fn may_take_less(
         &self,
-        [devices, chunks]: [usize; 2],
-        microbatches: u32,
+        pipeline: &Pipeline,
         crossed: f64,
         cutoff: f64,
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
-        let (p, m) = (devices as f64, f64::from(microbatches));
+        let Pipeline { schedule, devices, chunks, microbatches } = *pipeline;
+        let (p, m) = (devices as f64, microbatches as f64);
         let room = cutoff - self.update / p;
         let mut classes = self.classes.clone();
         let parts = &mut classes[self.main].1;
@@ -124,9 +128,11 @@ impl Fluid {
         classes.push((1.0, vec![Part { seconds: crossed, fixed: 0.0, kept: 0.0 }]));
         let behind = (0..devices).map(|device| (devices - 1 - device) as f64);
         let devices: Vec<Device> = behind
-            .map(|behind| Device {
-                ramp: (m + behind / chunks as f64) / p,
-                in_flight: (2.0 * behind + 1.0).min(p),
+            .map(|behind| match schedule {
+                Schedule::DualPipeV => Device { ramp: m / p, in_flight: p - behind },
+                _ => {
+                    Device { ramp: (m + behind / chunks as f64) / p, in_flight: (2.0 * behind + 1.0).min(p) }
+                }
             })
             .collect();
         let search = Search {
@@ -238,6 +244,21 @@ mod tests {
     use stagewright_core::document::Schedule;
 
     use crate::joint::iteration::order::{Pass, Pipeline};
+
+    #[test]
+    fn microbatches_in_flight_under_dualpipe_v_are_as_many_as_the_head_says() {
+        for (devices, microbatches) in [(1, 2), (2, 4), (3, 7), (4, 8), (8, 40)] {
+            let pipeline = Pipeline { schedule: Schedule::DualPipeV, devices, chunks: 2, microbatches };
+            for device in 0..devices {
+                let before = pipeline.tasks(device).take_while(|task| task.pass == Pass::Forward);
+                let mut in_flight = [0; 2];
+                before.for_each(|task| in_flight[usize::from(task.stage >= devices)] += 1);
+                // The last device begins with a pair.
+                let first = 2 * devices - 1 - device + usize::from(device + 1 == devices);
+                assert_eq!(in_flight, [first, device + 1], "{devices} {microbatches}");
+            }
+        }
+    }
 
     #[test]
     fn microbatches_in_flight_are_as_many_as_the_head_says() {

@@ -9,7 +9,8 @@
 //! - [`program`] lays out the stages of pipelines under 1F1B and both zero-bubble schedules from the last to the first, with
 //!   the fastest configurations that fit into memory ([`configurations`]) and the time around one stage ([`schedule`]), and
 //!   drops states that can only end at or above the bound;
-//! - for interleaved pipelines, the work and memory of all layers are treated as a fluid over the devices ([`fluid`]).
+//! - for pipelines with several stages per device, the work and memory of all layers are treated as a fluid over the devices
+//!   ([`fluid`]).
 //!
 //! If the cut is given, its schedule on one kind is run with the minimum times of its stages ([`simulation`]).
 //!
@@ -133,6 +134,11 @@ fn pipeline([devices, chunks]: [usize; 2], execution: &JointExecutionDocument) -
     Pipeline { schedule, devices, chunks, microbatches }
 }
 
+/// Whether a device has several stages.
+fn has_chunks(schedule: Schedule) -> bool {
+    matches!(schedule, Schedule::Interleaved | Schedule::DualPipeV)
+}
+
 /// The proof that no plan takes less than the cutoff.
 #[derive(Debug)]
 struct Proof<'a> {
@@ -194,7 +200,7 @@ impl<'a> Proof<'a> {
         // The places of every kind, and those on two, by degree of tensor parallelism.
         let mut kinds = Vec::with_capacity(self.space.tensor.len());
         for (on, degrees) in self.space.kinds.iter().zip(&self.space.tensor) {
-            if on.len() > 1 && execution.schedule == Schedule::Interleaved {
+            if on.len() > 1 && has_chunks(execution.schedule) {
                 continue;
             }
             effort.spend((degrees.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
@@ -212,8 +218,7 @@ impl<'a> Proof<'a> {
             }
         }
         // Devices of several kinds are in several servers.
-        if kinds.len() < 2 || !depths.contains(&Depth::Across) || execution.schedule == Schedule::Interleaved
-        {
+        if kinds.len() < 2 || !depths.contains(&Depth::Across) || has_chunks(execution.schedule) {
             return Ok(true);
         }
         // All combinations of the degrees of the kinds.
@@ -284,8 +289,8 @@ impl<'a> Proof<'a> {
             }
             let transfers = place.transfers(&self.layers, Some(with));
             let Some(screen) = Screen::new(&self.layers, &[place], Some(&transfers)) else { return Ok(true) };
-            if execution.schedule == Schedule::Interleaved {
-                if self.may_interleave(place, &screen, &transfers, devices, execution, effort)? {
+            if has_chunks(execution.schedule) {
+                if self.may_have_chunks(place, &screen, &transfers, devices, execution, effort)? {
                     return Ok(false);
                 }
                 continue;
@@ -352,8 +357,8 @@ impl<'a> Proof<'a> {
         Ok(left)
     }
 
-    /// Whether an interleaved pipeline of some number of devices may take less than the cutoff.
-    fn may_interleave(
+    /// Whether a pipeline of some number of devices, with several stages on each, may take less than the cutoff.
+    fn may_have_chunks(
         &self,
         place: &Place,
         screen: &Screen,
@@ -363,27 +368,32 @@ impl<'a> Proof<'a> {
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
         let microbatches = execution.microbatches;
+        let is_folded = execution.schedule == Schedule::DualPipeV;
         let given = self.problem.plan.objective.chunks.map(|chunks| chunks as usize);
         let fluid = Fluid::new(&self.layers, place);
         for devices in devices.filter(|&devices| devices > 1 && self.space.may_have(devices)) {
-            if !(microbatches as usize).is_multiple_of(devices) {
+            let may_run = match is_folded {
+                true => microbatches as usize >= 2 * devices,
+                false => (microbatches as usize).is_multiple_of(devices),
+            };
+            if !may_run {
                 continue;
             }
-            let chunks = (2..=self.layers.len() / devices)
+            let most = if is_folded { 2 } else { usize::MAX };
+            let chunks = (2..=most.min(self.layers.len() / devices))
                 .filter(|&chunks| given.is_none_or(|given| given == chunks))
                 .filter(|&chunks| self.layers.may_be_cut(devices * chunks));
             for chunks in chunks {
                 effort.spend(1)?;
-                if !screen.may_interleave(devices, chunks, microbatches, self.cutoff) {
+                let pipeline = pipeline([devices, chunks], execution);
+                if !screen.may_have_chunks(&pipeline, self.cutoff) {
                     continue;
                 }
-                let pipeline = pipeline([devices, chunks], execution);
                 if simulation::excludes(&self.layers, place, transfers, &pipeline, self.cutoff, effort)? {
                     continue;
                 }
                 let Some(fluid) = &fluid else { return Ok(true) };
-                let crossed = screen.boundaries(devices * chunks);
-                if fluid.may_take_less([devices, chunks], microbatches, crossed, self.cutoff, effort)? {
+                if fluid.may_take_less(&pipeline, screen.crossed(&pipeline), self.cutoff, effort)? {
                     return Ok(true);
                 }
             }

@@ -19,7 +19,11 @@
 //! time of all updates. No device works for longer than the schedule, so L_i ≤ S / m ≤ (T − U / p) / m, and the sum is
 //! least if the last devices have as much work as that.
 //!
-//! *Transfers.* A pipeline of s stages has s − 1 boundaries, which take at least as long as the s − 1 cheapest ones.
+//! *DualPipeV.* Every device does all of its work, weight gradients included, within the schedule. The mean over the p devices
+//! is S ≥ m W / p, where W is the sum over all layers of both passes and weight gradients.
+//!
+//! *Transfers.* A pipeline of s stages has s − 1 boundaries between devices, under DualPipeV s − 2, since its two stages in the
+//! middle are on one device. They take at least as long as as many of the cheapest ones.
 
 use stagewright_core::document::Schedule;
 
@@ -27,12 +31,15 @@ use super::layers::Layers;
 use super::place::{Place, Priced, Transfers};
 use super::schedule::Position;
 use super::{Effort, Exhausted};
+use crate::joint::iteration::order::Pipeline;
 
 /// Seconds of all layers on some kinds of devices, with each layer on its fastest kind.
 #[derive(Debug)]
 pub(super) struct Screen {
     /// Seconds of the two passes of a microbatch through all layers.
     passes: f64,
+    /// Seconds of the two passes and weight gradients of a microbatch through all layers.
+    whole: f64,
     /// Seconds of the updates of all layers.
     update: f64,
     /// Bytes that all layers need, with one microbatch in flight, and in hosts' memories.
@@ -70,7 +77,7 @@ impl Screen {
             kinds.push((place, if passes + weights > 0.0 { 1.0 / (passes + weights) } else { 1.0 }));
             ratio = ratio.min(if passes > 0.0 { weights / passes } else { 0.0 });
         }
-        let (mut passes, mut update, mut bytes, mut shared) = (0.0, 0.0, [0.0; 2], 0.0);
+        let (mut passes, mut whole, mut update, mut bytes, mut shared) = (0.0, 0.0, 0.0, [0.0; 2], 0.0);
         let mut classes = Vec::new();
         for (index, class) in layers.classes.iter().enumerate() {
             let count = class.count as f64;
@@ -81,6 +88,7 @@ impl Screen {
             let least =
                 |figure: fn(&Priced) -> f64| here.iter().map(|(priced, _)| figure(priced)).reduce(f64::min);
             passes += count * least(Priced::passes)?;
+            whole += count * least(|priced| priced.passes() + priced.weight())?;
             update += count * least(|priced| priced.update)?;
             bytes[0] += count * least(|priced| priced.state + priced.least_kept())?;
             bytes[1] += count * least(|priced| priced.host)?;
@@ -107,7 +115,19 @@ impl Screen {
             sums(&seconds)
         });
         let reach = sums(&shares);
-        Some(Screen { passes, update, bytes, classes, shares, reach, limits, shared, ratio, boundaries })
+        Some(Screen {
+            passes,
+            whole,
+            update,
+            bytes,
+            classes,
+            shares,
+            reach,
+            limits,
+            shared,
+            ratio,
+            boundaries,
+        })
     }
 
     /// Maximum number of stages.
@@ -176,19 +196,23 @@ impl Screen {
         Ok(whole * passes + sum / capacity < cutoff)
     }
 
-    /// Whether an interleaved pipeline of `devices` devices with `chunks` stages each can take less than `cutoff`.
-    pub(super) fn may_interleave(
-        &self,
-        devices: usize,
-        chunks: usize,
-        microbatches: u32,
-        cutoff: f64,
-    ) -> bool {
-        let (p, v, m) = (devices as f64, chunks as f64, f64::from(microbatches));
-        let work = self.passes + self.boundaries(devices * chunks);
+    /// Seconds of the boundaries between devices of a pipeline with several stages on each.
+    pub(super) fn crossed(&self, pipeline: &Pipeline) -> f64 {
+        let stages = pipeline.devices * pipeline.chunks;
+        self.boundaries(if pipeline.schedule == Schedule::DualPipeV { stages - 1 } else { stages })
+    }
+
+    /// Whether a pipeline with several stages on each device can take less than `cutoff`.
+    pub(super) fn may_have_chunks(&self, pipeline: &Pipeline, cutoff: f64) -> bool {
+        let [p, v, m] = [pipeline.devices, pipeline.chunks, pipeline.microbatches].map(|count| count as f64);
+        let is_folded = pipeline.schedule == Schedule::DualPipeV;
+        let work = if is_folded { self.whole } else { self.passes } + self.crossed(pipeline);
         let longest = (cutoff - self.update / p) / m;
-        if !self.fits(devices) || longest <= 0.0 || work > p * longest {
+        if !self.fits(pipeline.devices) || longest <= 0.0 || work > p * longest {
             return false;
+        }
+        if is_folded {
+            return true;
         }
         // The last `full` devices have as much work as they can, and the device before them has the rest.
         let full = (work / longest).floor();

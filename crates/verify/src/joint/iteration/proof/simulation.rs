@@ -61,9 +61,10 @@ pub(super) fn excludes(
     let mut hosts = vec![0.0; pipeline.devices];
     let mut updates = vec![0.0; pipeline.devices];
     for (stage, sums) in sums.iter().enumerate() {
-        states[stage % pipeline.devices] += sums.state;
-        hosts[stage % pipeline.devices] += sums.host;
-        updates[stage % pipeline.devices] += sums.update;
+        let device = pipeline.device(stage);
+        states[device] += sums.state;
+        hosts[device] += sums.host;
+        updates[device] += sums.update;
     }
     if hosts.iter().any(|&bytes| bytes > place.host_limit) {
         return Ok(true);
@@ -72,10 +73,10 @@ pub(super) fn excludes(
     let mut times: Vec<Times> = Vec::with_capacity(stages.len());
     for (stage, (classes, ends)) in stages.iter().zip(cut.windows(2)).enumerate() {
         let in_flight = match pipeline.schedule {
-            Schedule::Interleaved => [memory[stage].in_flight; 2],
+            Schedule::Interleaved | Schedule::DualPipeV => [memory[stage].in_flight; 2],
             _ => pipeline.in_flight(stage),
         };
-        let room = place.limit - states[stage % pipeline.devices];
+        let room = place.limit - states[pipeline.device(stage)];
         let groups: Vec<Group> =
             classes.iter().map(|&(count, priced)| Group { count, settings: &priced.settings }).collect();
         let points = configurations::fastest(&groups, in_flight.map(|count| count as f64), room, effort)?;
@@ -84,7 +85,12 @@ pub(super) fn excludes(
         };
         let weight = if is_apart { least_weight(classes) } else { 0.0 };
         let forward: f64 = classes.iter().map(|&(count, priced)| count as f64 * priced.forward).sum();
-        times.push([forward + transfers[ends[0]][0], backward + transfers[ends[1]][1], weight]);
+        let is_crossed =
+            |boundary: Option<usize>| boundary.is_some_and(|boundary| pipeline.is_crossed(boundary));
+        let there = if is_crossed(stage.checked_sub(1)) { transfers[ends[0]][0] } else { 0.0 };
+        let is_last = stage + 1 == stages.len();
+        let back = if !is_last && is_crossed(Some(stage)) { transfers[ends[1]][1] } else { 0.0 };
+        times.push([forward + there, backward + back, weight]);
     }
     Ok(schedule::seconds(&times, &updates, pipeline) >= cutoff)
 }

@@ -1,8 +1,6 @@
 //! The combinations of degrees that plans may have.
 
-use stagewright_core::document::{
-    ContextExchange, JointExecutionDocument, JointPlanDocument, Parallelism, Schedule,
-};
+use stagewright_core::document::{ContextExchange, JointExecutionDocument, JointPlanDocument, Parallelism};
 
 use super::Problem;
 use crate::joint::iteration::context::Limits;
@@ -143,7 +141,7 @@ fn executions(
                     offload,
                     schedule,
                     // The proof considers every number of chunks of interleaved pipelines.
-                    chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                    chunks: if super::has_chunks(schedule) { 2 } else { 1 },
                 };
                 if execution::allow_shards(*allowed, &execution).is_ok() {
                     executions.push(execution);

@@ -131,6 +131,18 @@ fn stages_are_divided_under_the_interleaved_schedule() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen, (0..2 * stages).collect::<Vec<u64>>());
+    let folded = ["--schedule", "dualpipe-v", "--microbatches", &microbatches];
+    let folded = run(&[&["simulate", &model, &plan, "--cluster", &cluster, "--json"], &folded[..]].concat());
+    assert_eq!(code(&folded), Some(0), "{}", stderr(&folded));
+    for (device, tasks) in (0..).zip(json(&folded)["devices"].as_array().expect("devices")) {
+        let tasks = tasks["tasks"].as_array().expect("tasks");
+        let on_device = |task: &Value| {
+            let stage = task["stage"].as_u64().expect("a stage");
+            stage == device || stage == 2 * stages - 1 - device
+        };
+        assert_eq!(tasks.len() as u64, 2 * 3 * 2 * stages, "two stages, three passes, all microbatches");
+        assert!(tasks.iter().all(on_device), "device {device}");
+    }
     let many = played("4294967295");
     assert_eq!(code(&many), Some(2), "{}", stdout(&many));
     assert!(stderr(&many).contains("error["), "{}", stderr(&many));

@@ -61,7 +61,9 @@ pub enum ProblemError {
         kind: String,
     },
     /// A schedule that splits the backward pass, for a graph in which the backward pass is not split.
-    #[error("no backward operator computes only weight gradients, so zero-bubble has nothing to defer")]
+    #[error(
+        "no backward operator computes only weight gradients, so there is nothing to run apart from the backward pass"
+    )]
     WholeBackward,
 }
 

@@ -32,7 +32,7 @@ pub fn objective(objective: &JointObjectiveDocument) -> String {
 /// Parallelism that a plan may use, with the degrees that are given.
 pub fn parallel(objective: &JointObjectiveDocument) -> String {
     let listed = objective.parallel.iter().map(|(parallelism, degree)| match degree {
-        Some(degree) => format!("{}={degree}", parallelism.name()),
+        Some(degree) => parallelism.given(*degree),
         None => parallelism.name().to_owned(),
     });
     listed.collect::<Vec<_>>().join(", ")
@@ -90,6 +90,12 @@ pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
     let of_several = plan.execution.as_ref().filter(|execution| execution.schedule.has_chunks());
     let chunks = of_several.map_or(1, |execution| execution.chunks.max(1) as usize);
     if stages.is_multiple_of(chunks) { stages / chunks } else { stages }
+}
+
+/// Stages of a device of a pipeline.
+pub fn stages_of(plan: &JointPlanDocument, device: usize) -> impl Iterator<Item = usize> + Clone + use<> {
+    let schedule = plan.execution.as_ref().map_or(Schedule::OneFOneB, |execution| execution.schedule);
+    schedule.stages_of(device, pipeline_devices(plan).max(1), plan.stages.len())
 }
 
 /// Devices that a stage of a plan is on.

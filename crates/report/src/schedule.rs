@@ -63,7 +63,7 @@ pub struct TaskReport {
 impl IterationReport {
     /// Simulates a placement under a schedule. The objective of the problem must be an iteration: it sets the number of
     /// microbatches, and its schedule must be `schedule`, except that interleaved 1F1B takes the loads of 1F1B, and
-    /// zero-bubble-2p and DualPipeV those of zero-bubble. The first and the last of these divide every stage into
+    /// zero-bubble-2p and DualPipeV those of zero-bubble. Interleaved 1F1B and DualPipeV divide every stage into
     /// `chunks`.
     ///
     /// # Errors

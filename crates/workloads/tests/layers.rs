@@ -152,6 +152,18 @@ fn products_of_layers_train_in_8_bits() {
     let has = |part: &str| fp8.iter().any(|name| name.contains(part));
     assert!(has("model.layers.1.self_attn.o_proj") && has("o_proj.grad") && has("down_proj"), "{fp8:?}");
     assert!(!has("norm") && !has("lm_head") && !has("softmax") && !has("embed"), "{fp8:?}");
+    // They read what was cast, and nothing else.
+    let read = graph
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.consumers.iter().any(|name| fp8.contains(&name.as_str())));
+    let casts: Vec<&str> = read.map(|tensor| tensor.producer.as_str()).collect();
+    assert!(casts.iter().all(|name| name.ends_with(".cast")) && casts.len() > fp8.len() / 3, "{casts:?}");
+    let cast = graph.operators.iter().find(|operator| operator.name == casts[0]).expect("a cast");
+    let written = graph.tensors.iter().find(|tensor| tensor.producer == casts[0]).expect("a result");
+    let read = graph.tensors.iter().find(|tensor| tensor.consumers.iter().any(|name| name == casts[0]));
+    let bytes = read.expect("an input").bytes;
+    assert_eq!((cast.bytes_moved, written.bytes), (Some(2.0 * bytes), 0.5 * bytes));
     let inference = LanguageOptions { phase: Phase::Prefill, ..training };
     let graph = draw(&structure(OLMO_2), &inference);
     assert!(graph.operators.iter().all(|operator| operator.precision != Some(Precision::Fp8)));

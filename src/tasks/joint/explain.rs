@@ -9,7 +9,7 @@ use stagewright_core::memory::set_memory;
 use stagewright_core::solver::Silent;
 use stagewright_joint::iteration;
 use stagewright_report::grid::{Column, Grid};
-use stagewright_report::joint::{limit, pipeline_devices, value_line};
+use stagewright_report::joint::{limit, stages_of, value_line};
 use stagewright_report::table;
 use stagewright_report::units::{bytes, percent, seconds};
 use stagewright_report::wrap::facts;
@@ -199,7 +199,7 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     let value = document.value_s;
     let share = |part: f64| format!("{} ({})", seconds(part), percent(part / value));
     let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
-    let of_slowest = || (document.slowest..plan.stages.len()).step_by(pipeline_devices(plan));
+    let of_slowest = || stages_of(plan, document.slowest);
     let update: f64 = of_slowest().filter_map(|stage| plan.stages[stage].update_s).sum();
     let stages: Vec<String> = of_slowest().map(|stage| stage.to_string()).collect();
     let name = if stages.len() == 1 { "slowest stage" } else { "slowest stages" };

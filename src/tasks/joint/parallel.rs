@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::Parallelism;
-use stagewright_joint::iteration;
+use stagewright_core::document::{CONFIGURATIONS, Parallelism};
 
 use crate::code::U001;
 use crate::failure::{Failure, Result};
@@ -32,8 +31,8 @@ pub(super) fn parallel(list: &str, place: &Place) -> Result<BTreeMap<Parallelism
         let degree = match degree {
             None => None,
             Some(text) if parallelism == Parallelism::Recompute => {
-                let index = iteration::CONFIGURATIONS.iter().position(|&name| name == text);
-                let known = iteration::CONFIGURATIONS.join(", ");
+                let index = CONFIGURATIONS.iter().position(|&name| name == text);
+                let known = CONFIGURATIONS.join(", ");
                 let index = index.ok_or_else(|| wrong(format!("`{text}` is not one of {known}")))?;
                 Some(index as u32)
             }

@@ -7,7 +7,7 @@ use stagewright_core::tolerance;
 use stagewright_costs::training::Part;
 use stagewright_formats::layers;
 use stagewright_joint::iteration;
-use stagewright_report::joint::pipeline_devices;
+use stagewright_report::joint::{pipeline_devices, stages_of};
 use stagewright_report::throughput::joint_throughput;
 
 use super::graph::{sources, tokens};
@@ -78,7 +78,7 @@ impl Priced {
 
     /// Seconds for which a device works, by the position of its first stage.
     fn busy(&self, device: usize) -> f64 {
-        let stages = self.plan.stages.iter().skip(device).step_by(pipeline_devices(&self.plan));
+        let stages = stages_of(&self.plan, device).map(|stage| &self.plan.stages[stage]);
         stages.map(|stage| self.microbatches() * stage.seconds + stage.update_s.unwrap_or(0.0)).sum()
     }
 
@@ -108,7 +108,7 @@ impl Priced {
         let wrong = || not_of_model(label);
         let after = self.problem.after_passes(&self.plan).ok_or_else(wrong)?;
         let price = self.problem.price(&self.plan).ok_or_else(wrong)?;
-        let own = || (self.slowest()..self.parts.len()).step_by(pipeline_devices(&self.plan));
+        let own = || stages_of(&self.plan, self.slowest());
         let of_passes = |part: fn(&JointPartsDocument) -> f64| -> f64 {
             own().map(|stage| self.microbatches() * part(&self.parts[stage])).sum()
         };

@@ -14,11 +14,11 @@
 use std::io::{self, Write};
 
 use stagewright_core::document::{
-    JointBoundDocument, JointObjectiveDocument, JointPlanDocument, Parallelism, PlanStatus, Schedule,
+    CONFIGURATIONS, JointBoundDocument, JointObjectiveDocument, JointPlanDocument, Parallelism, PlanStatus,
+    Schedule,
 };
 use stagewright_core::solver::Context;
 use stagewright_formats::recipes::{Recipe, recipes};
-use stagewright_joint::iteration;
 use stagewright_report::comparison::{
     Comparison, Contender, Entry, Known, Planned, Question as Objective, Setting,
 };
@@ -147,7 +147,7 @@ fn followed(graph: &Graph, recipe: &Recipe, context: &mut Context<'_>) -> Result
             format!("the recipe takes multiples of {of_copy} devices, and the cluster has {devices}");
         return Ok(graph.infeasible(&reason));
     }
-    let recompute = iteration::CONFIGURATIONS.iter().position(|name| *name == recipe.recompute);
+    let recompute = CONFIGURATIONS.iter().position(|name| *name == recipe.recompute);
     let given = [
         (Parallelism::Tp, recipe.tp),
         (Parallelism::Cp, recipe.cp),
@@ -159,8 +159,11 @@ fn followed(graph: &Graph, recipe: &Recipe, context: &mut Context<'_>) -> Result
     ];
     let mut objective = graph.with_degrees(&given.map(|(kind, degree)| (kind, Some(degree))));
     objective.schedules.clone_from(&recipe.schedules);
-    let has_chunks = recipe.schedules.iter().any(|schedule| schedule.has_chunks());
-    objective.chunks = recipe.chunks.or(objective.chunks.filter(|_| has_chunks));
+    let may_have = |chunks: &u32| {
+        recipe.schedules.contains(&Schedule::Interleaved)
+            || recipe.schedules.contains(&Schedule::DualPipeV) && *chunks == 2
+    };
+    objective.chunks = recipe.chunks.or(objective.chunks.filter(may_have));
     if let Some(rule) = recipe.cut {
         let (layers, stages) = (graph.numbered_layers(), recipe.pp * recipe.chunks.unwrap_or(1));
         objective.cut = rule.divide(layers, stages);

@@ -63,7 +63,7 @@ crate::codes! {
 
         /// device that cannot run a stage
         ///
-        /// Interleaved 1F1B assigns stages to all devices, so each must be able to run every operator. Use another schedule, or
+        /// Interleaved 1F1B and DualPipeV assign stages to all devices, so each must be able to run every operator. Use another schedule, or
         /// devices of one kind.
         T011,
 

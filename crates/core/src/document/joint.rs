@@ -147,6 +147,9 @@ pub enum Parallelism {
     Mixed,
 }
 
+/// Configurations of a layer in plans of iterations, in the order of the degrees of [`Parallelism::Recompute`].
+pub const CONFIGURATIONS: [&str; 4] = ["none", "selective", "full", "offload"];
+
 impl Parallelism {
     /// All kinds of parallelism, and all techniques.
     pub const ALL: [Parallelism; 10] = [
@@ -175,6 +178,14 @@ impl Parallelism {
             Parallelism::Recompute => "recompute",
             Parallelism::Offload => "offload",
             Parallelism::Mixed => "mixed",
+        }
+    }
+
+    /// The item of `--parallel` that gives a degree, such as `tp=8` or `recompute=full`.
+    pub fn given(self, degree: u32) -> String {
+        match (self, CONFIGURATIONS.get(degree as usize)) {
+            (Parallelism::Recompute, Some(configuration)) => format!("{}={configuration}", self.name()),
+            _ => format!("{}={degree}", self.name()),
         }
     }
 }

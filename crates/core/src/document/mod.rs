@@ -62,9 +62,9 @@ pub use graph::{
     ParameterDocument, Pass, Precision, TensorDocument, operator,
 };
 pub use joint::{
-    ContextExchange, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
-    JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
-    Parallelism, RecomputeWorkspace,
+    CONFIGURATIONS, ContextExchange, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument,
+    JointLayerDocument, JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument,
+    JointStageDocument, Parallelism, RecomputeWorkspace,
 };
 pub use local::{
     LOCAL_PLAN_SCHEMA, LocalBoundDocument, LocalGoal, LocalMemoryDocument, LocalObjectiveDocument,

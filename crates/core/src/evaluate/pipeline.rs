@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::contraction::{NetId, Shared, SharedId, UnitId, Units};
 use crate::document::Schedule;
+use crate::objective::PassSums;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::{Pipeline, ScheduleError, Stage, StageTimes};
@@ -16,8 +17,8 @@ use crate::stage_load::StageLoad;
 /// Under interleaved 1F1B a device runs `chunks` stages, which a placement cannot express. Each stage is therefore
 /// divided into `chunks` chunks: its units are taken in topological order and cut where the compute before the cut is
 /// nearest to an equal share. The chunks of all stages, in pipeline order, are assigned to the devices as the schedule
-/// requires. The time of a chunk is its time on the device to which it is assigned, including the tensors that
-/// the division cuts. A device holds a shared parameter, and synchronises its gradient, once for all of its chunks.
+/// requires. The time of a chunk is its time on the device to which it is assigned, including the
+/// tensors that other devices read or write. A device holds a shared parameter, and synchronises its gradient, once for all of its chunks.
 /// Under DualPipeV there are two chunks. Other schedules have one chunk per stage.
 ///
 /// O(operators + pins + units · chunks).
@@ -50,7 +51,7 @@ pub fn pipeline(
     let mut on_devices: Vec<OnDevice> = vec![OnDevice::default(); used.len()];
     let slot_of = |part_index: usize| schedule.device(part_index, used.len());
     for (part_index, part) in parts.iter().enumerate() {
-        on_devices[slot_of(part_index)].count_readers(&units, part);
+        on_devices[slot_of(part_index)].count_pins(&units, part);
     }
     for (part_index, part) in parts.iter().enumerate() {
         let (device, on_device) = (used[slot_of(part_index)], &mut on_devices[slot_of(part_index)]);
@@ -116,17 +117,35 @@ fn chunks_of(
 /// The shared parameters and gradients that a device holds once for all of its chunks.
 #[derive(Debug, Clone, Default)]
 struct OnDevice {
-    /// For each gradient, the number of units on the device that have a pin in it.
-    readers: FxHashMap<NetId, usize>,
+    /// For each net, the number of units on the device that have a pin in it.
+    pins: FxHashMap<NetId, usize>,
     gradients: FxHashSet<NetId>,
     parameters: FxHashSet<SharedId>,
 }
 
 impl OnDevice {
-    fn count_readers(&mut self, units: &Units, part: &[UnitId]) {
-        for net in part.iter().flat_map(|&unit| units.nets_of(unit)) {
-            if units.nets()[*net].is_gradient() {
-                *self.readers.entry(*net).or_default() += 1;
+    fn count_pins(&mut self, units: &Units, part: &[UnitId]) {
+        for &net in part.iter().flat_map(|&unit| units.nets_of(unit)) {
+            *self.pins.entry(net).or_default() += 1;
+        }
+    }
+
+    /// Takes the tensors that never leave the device out of the sums of the passes of a chunk.
+    fn keep(&self, units: &Units, part: &[UnitId], pool: usize, sums: &mut [PassSums; 2]) {
+        let mut inside: FxHashMap<NetId, (usize, bool)> = FxHashMap::default();
+        for &unit in part {
+            for &net in units.nets_of(unit) {
+                let (count, is_produced) = inside.entry(net).or_default();
+                *count += 1;
+                *is_produced |= units.nets()[net].producer == unit;
+            }
+        }
+        for (net_id, (count, is_produced)) in inside {
+            let (net, pins) = (units.nets()[net_id], units.pins(net_id).len());
+            if !net.is_gradient() && count < pins && self.pins.get(&net_id) == Some(&pins) {
+                let sums = &mut sums[usize::from(net.pass)];
+                let moved = if is_produced { &mut sums.sent } else { &mut sums.received };
+                *moved = (*moved - units.transfer(net_id, pool)).max(0.0);
             }
         }
     }
@@ -149,8 +168,8 @@ impl OnDevice {
     fn gradients(&mut self, units: &Units, part: &[UnitId], pool: usize) -> f64 {
         let mut seconds = 0.0;
         for &net in part.iter().flat_map(|&unit| units.nets_of(unit)) {
-            let Some(&readers) = self.readers.get(&net) else { continue };
-            if readers < units.pins(net).len() && self.gradients.insert(net) {
+            let is_shared = self.pins.get(&net).is_some_and(|&pins| pins < units.pins(net).len());
+            if units.nets()[net].is_gradient() && is_shared && self.gradients.insert(net) {
                 seconds += units.transfer(net, pool);
             }
         }
@@ -200,6 +219,7 @@ fn stage(
     let synchronised = spec.synchronisation(load.parameter_bytes() - held.synchronised, replicas);
     let mut sums = [load.sums(0), load.sums(1)];
     sums[1].synchronised = on_device.gradients(units, part, pool);
+    on_device.keep(units, part, pool, &mut sums);
     stage.times = StageTimes::new(problem.objective(), &sums, deferred, replicas, synchronised);
     Ok(stage)
 }

@@ -56,7 +56,7 @@ pub enum ScheduleError {
     #[error(
         "dualpipe-v on {devices} devices needs at least twice as many microbatches, and there are {microbatches}"
     )]
-    Few {
+    FewMicrobatches {
         /// Microbatches.
         microbatches: u32,
         /// Devices.
@@ -134,7 +134,7 @@ impl ScheduleError {
             ScheduleError::Unsupported { .. } => T011,
             ScheduleError::FewUnits { .. } => T012,
             ScheduleError::TwoStagesEach { .. } => T013,
-            ScheduleError::Few { .. } => T014,
+            ScheduleError::FewMicrobatches { .. } => T014,
         }
         .into()
     }
@@ -150,7 +150,7 @@ impl ScheduleError {
                 "use interleaved 1f1b or dualpipe-v, or one stage for each device"
             }
             ScheduleError::TwoStagesEach { .. } => "divide the model into twice as many stages as devices",
-            ScheduleError::Few { .. } => "use smaller microbatches, or fewer devices",
+            ScheduleError::FewMicrobatches { .. } => "use smaller microbatches, or fewer devices",
             ScheduleError::Uneven { .. } => "give every device the same number of stages",
             ScheduleError::Rounds { .. } => "use a multiple of the number of devices",
             ScheduleError::TooMany { .. } => "simulate fewer microbatches: after a few rounds they repeat",

@@ -190,6 +190,7 @@ pub fn chunked(
             open.extend([(device + 1) % devices, (device + devices - 1) % devices]);
         }
     }
+    debug_assert!(orders.iter().zip(&next).all(|(order, &done)| done == order.len()), "orders that end");
     Ok(free.into_iter().fold(0.0, f64::max))
 }
 

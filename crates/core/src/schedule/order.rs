@@ -91,7 +91,7 @@ pub fn orders(
         }
         Schedule::DualPipeV => {
             if u64::from(microbatches) < 2 * u64::from(devices) {
-                return Err(ScheduleError::Few { microbatches, devices });
+                return Err(ScheduleError::FewMicrobatches { microbatches, devices });
             }
             each_device.map(|device| dualpipe_v(device, devices, microbatches)).collect()
         }

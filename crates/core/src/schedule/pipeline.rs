@@ -163,10 +163,15 @@ impl Pipeline {
             return;
         }
         flow.tensor(from, 0.0, []);
-        let direction = usize::from(task.work == Work::Backward);
+        let pass = usize::from(task.work == Work::Backward);
+        // In a V, the second half of the pipeline passes tensors on to the devices before.
+        let is_back = match self.schedule {
+            Schedule::DualPipeV => there < here,
+            _ => pass == 1,
+        };
         match self.transfers.get(task.stage.min(next.stage) as usize) {
             None => flow.transfer(0.0, 0.0, []),
-            Some(seconds) => flow.transfer(seconds[direction], 0.0, [here + direction as u32 * self.devices]),
+            Some(seconds) => flow.transfer(seconds[pass], 0.0, [here + u32::from(is_back) * self.devices]),
         };
         flow.copy(there, [to]);
     }

@@ -35,7 +35,7 @@ pub struct Degrees {
     pub microbatch: Option<u32>,
     /// Pipeline schedule.
     pub schedule: Option<Schedule>,
-    /// Stages of a device under an interleaved schedule.
+    /// Stages of a device under schedules with several.
     pub chunks: Option<u32>,
 }
 

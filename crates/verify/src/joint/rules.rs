@@ -112,7 +112,7 @@ pub(super) fn chunks(plan: &JointPlanDocument) -> usize {
     }
 }
 
-/// Number of devices in a pipeline. The stage with this index is on the first device again.
+/// Number of devices in a pipeline.
 pub(super) fn pipeline(plan: &JointPlanDocument) -> usize {
     plan.stages.len().div_ceil(chunks(plan).max(1))
 }

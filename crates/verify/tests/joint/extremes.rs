@@ -87,6 +87,7 @@ fn of_a_graph() {
         (schedules::three(), schedules::cluster(), schedules::zero_bubble()),
         (schedules::four(), schedules::cluster(), schedules::interleaved()),
         (schedules::four(), schedules::cluster(), cut),
+        (schedules::four(), schedules::cluster(), bounded(schedules::dualpipe_v())),
         (contexts::graph(4.0), moving(), bounded(contexts::ring())),
         (hosts::graph(), hosts::cluster(), bounded(hosts::far())),
         (iteration::graph(), shards::large(), bounded(shards::groups(1, [0.0; 7]))),

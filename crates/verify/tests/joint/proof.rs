@@ -19,6 +19,12 @@ fn the_value_of_a_given_cut_is_proved() {
         |cut: Value, bound: f64| verdict(schedules::four(), schedules::interleaved(), cut, bound);
     assert_eq!(interleaved(json!([1, 1, 1, 1]), 34.0), JointVerdict::Verified);
     assert_eq!(interleaved(Value::Null, 34.0), JointVerdict::NotVerified);
+    let folded = |bound: f64| {
+        let cut = json!([1, 1, 1, 1]);
+        verdict(schedules::four(), schedules::dualpipe_v(), cut, bound)
+    };
+    assert_eq!(folded(49.0), JointVerdict::Verified);
+    assert_eq!(folded(49.1), JointVerdict::Refuted);
     let zero_bubble =
         |cut: Value, bound: f64| verdict(schedules::three(), schedules::zero_bubble(), cut, bound);
     assert_eq!(zero_bubble(json!([2, 1]), 31.0), JointVerdict::Verified);

@@ -116,6 +116,35 @@ pub(super) fn interleaved() -> Value {
     // device 1: F1 1–4, F1 –7, F3 –11, B3 –14, F3 –18, B3 –21, B1 –25, B1 –29. Then 2.
 }
 
+/// Four stages on two devices, the middle ones on the last, four microbatches.
+pub(super) fn dualpipe_v() -> Value {
+    let one_layer = |layer: usize, figures: [f64; 7]| {
+        let mut stage = stage(1, 1, figures, &[[&format!("block.{layer}"), "none"]]);
+        stage["weight_s"] = json!(1.0);
+        stage
+    };
+    // As interleaved, but nothing is transferred between the stages 1 and 2. Device 0 keeps four microbatches of its first stage
+    // and one of its second, 8 bytes, and works on both, 4 + 8; device 1 three and two, 20, and 8 + 8.
+    let mut plan = plan(
+        "dualpipe-v",
+        2,
+        49.0,
+        json!([
+            one_layer(0, [4.0, 4.0, 1.0, 1.0, 100.0, 40.0, 0.0]),
+            one_layer(1, [3.0, 5.0, 3.0, 1.0, 116.0, 40.0, 12.0]),
+            one_layer(2, [2.0, 5.0, 1.0, 1.0, 116.0, 40.0, 8.0]),
+            one_layer(3, [1.0, 7.0, 4.0, 1.0, 100.0, 40.0, 8.0]),
+        ]),
+    );
+    (plan["execution"]["microbatches"], plan["objective"]["global_batch"]) = (json!(4), json!(4));
+    plan
+    // Passes in brackets send their results together.
+    // Device 0: F0 0–1, F0 –2, F0 –3, F3 5–9, B3 –11, W3 –12, F3 –16, [F0 –17, B3 –19, W3 –20], [F3 –24, B0 –26, W0 –27],
+    // [B3 –29, W3 –30], [F3 –34, B0 –36, W0 –37], [B3 –39, W3 –40], B0 –42, W0 –43, B0 44–46, W0 –47;
+    // device 1: F1 1–4, F2 –5, F1 –8, F2 –9, F1 –12, [B2 –15, W2 –16], [F2 –17, B1 –18, W1 –19], [F1 20–23, B2 –26, W2 –27],
+    // [F2 –28, B1 –29, W1 –30], [B2 –33, W2 –34], [B1 –35, W1 –36], B2 40–43, B1 –44, W2 –45, W1 –46. Then 2.
+}
+
 /// Four equal products.
 pub(super) fn four() -> Value {
     graph(&[[1.0, 1.0, 1.0, 4.0]; 4])
@@ -197,6 +226,34 @@ fn recomputed_layers_have_no_weight_gradients_apart() {
 #[test]
 fn interleaved_stages_take_what_was_computed_by_hand() {
     sound(four(), interleaved());
+}
+
+#[test]
+fn dualpipe_v_takes_what_was_computed_by_hand() {
+    sound(four(), dualpipe_v());
+    let broken = |change: fn(&mut Value)| kinds(&report(four(), dualpipe_v(), change));
+    for chunks in [0, 1, 3, 4, u32::MAX] {
+        let found = kinds(&report(four(), dualpipe_v(), |plan| plan["execution"]["chunks"] = json!(chunks)));
+        assert!(found.contains(&"degree"), "{chunks}: {found:?}");
+    }
+    assert_eq!(broken(|plan| plan["objective"]["parallel"]["pp"] = json!(2)), [""; 0]);
+    assert_eq!(broken(|plan| plan["objective"]["parallel"]["pp"] = json!(4)), ["degree"]);
+    let three = |plan: &mut Value| {
+        (plan["execution"]["microbatches"], plan["objective"]["global_batch"]) = (json!(3), json!(3));
+    };
+    assert_eq!(broken(three), ["degree"]);
+    // Three stages are on two devices, and two on one.
+    for stages in [3, 2] {
+        let mut plan = dualpipe_v();
+        let list = plan["stages"].as_array_mut().expect("stages");
+        let rest = list.split_off(stages);
+        let layers = rest
+            .into_iter()
+            .flat_map(|mut stage| stage["layers"].as_array_mut().expect("layers").split_off(0));
+        let layers: Vec<Value> = layers.collect();
+        list[stages - 1]["layers"].as_array_mut().expect("layers").extend(layers);
+        assert!(kinds(&report(four(), plan, |_| ())).contains(&"degree"), "{stages}");
+    }
 }
 
 #[test]

@@ -42,9 +42,11 @@ mod state;
 mod towers;
 mod weights;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, Precision as FormatPrecision};
+use stagewright_core::document::{
+    GraphDocument, OperatorDocument, Pass, Precision as FormatPrecision, TensorDocument,
+};
 use stagewright_formats::layers::layer_names;
 use stagewright_structure::Structure;
 
@@ -117,6 +119,40 @@ fn compute_in_fp8(graph: &mut GraphDocument) {
     for operator in graph.operators.iter_mut().filter(|operator| is_product(operator)) {
         operator.precision = Some(FormatPrecision::Fp8);
     }
+    cast_inputs(graph);
+}
+
+/// Casts the tensors of 16 bits that products read in 8. A cast writes its result as it is and transposed, for the product of
+/// its own pass and for that of the weight gradients (NVIDIA, "Transformer Engine"); these keep one of the two.
+fn cast_inputs(graph: &mut GraphDocument) {
+    let products: BTreeMap<&str, &OperatorDocument> = graph
+        .operators
+        .iter()
+        .filter(|operator| operator.precision == Some(FormatPrecision::Fp8))
+        .map(|operator| (operator.name.as_str(), operator))
+        .collect();
+    let (mut casts, mut results) = (Vec::new(), Vec::new());
+    for tensor in &mut graph.tensors {
+        let is_product = |reader: &String| products.contains_key(reader.as_str());
+        let (cast, others): (Vec<String>, Vec<String>) =
+            std::mem::take(&mut tensor.consumers).into_iter().partition(is_product);
+        tensor.consumers = others;
+        let readers = cast.iter().map(|name| products[name.as_str()]);
+        let Some(first) = readers.min_by_key(|reader| reader.pass) else { continue };
+        let name = format!("{}.cast", first.name);
+        tensor.consumers.push(name.clone());
+        casts.push(OperatorDocument {
+            kind: Some("cast".into()),
+            pass: first.pass,
+            colocation: first.colocation.clone(),
+            layer: first.layer.clone(),
+            bytes_moved: Some(2.0 * tensor.bytes),
+            ..OperatorDocument::named(name.clone())
+        });
+        results.push(TensorDocument::new(name, cast, tensor.bytes / 2.0));
+    }
+    graph.operators.extend(casts);
+    graph.tensors.extend(results);
 }
 
 /// A number of operators that a graph has at least if it has more than a few.

@@ -1,5 +1,4 @@
-//! Configurations for the layers of a device with several stages, the chunks of an interleaved pipeline, which share
-//! the memory of the device.
+//! Configurations for the layers of a device with several stages, its chunks, which share the memory of the device.
 //!
 //! The memory constraint is priced. At a price, each layer independently takes the configuration that minimises its time
 //! plus the price of its memory; at the lowest price at which all fit together, they are nearly the fastest that fit
@@ -24,18 +23,22 @@ pub(super) struct Chunks<'s> {
     in_flight: &'s [Vec<f64>],
     /// Maximum number of microbatches in flight on each chunk.
     peak: Vec<f64>,
+    /// Whether passes of two chunks run beside each other.
+    is_paired: bool,
     /// Bytes of the layers' states, on the device and on its host.
     state: [f64; 2],
     room: Room,
 }
 
 impl<'s> Chunks<'s> {
-    /// Chunks with the layers of `ranges`, on a device with `room`.
+    /// Chunks with the layers of `ranges`, on a device with `room`; `is_paired` states whether passes of two chunks run beside
+    /// each other.
     pub(super) fn new(
         layers: &[&'s LayerCosts],
         ranges: &[(usize, usize)],
         in_flight: &'s [Vec<f64>],
         room: Room,
+        is_paired: bool,
     ) -> Chunks<'s> {
         let of_chunk = |(chunk, &(first, end)): (usize, &(usize, usize))| {
             layers[first..end].iter().map(move |&layer| (chunk, layer))
@@ -50,6 +53,7 @@ impl<'s> Chunks<'s> {
                 layers.iter().map(|(_, layer)| layer.host).sum(),
             ],
             room,
+            is_paired,
             layers,
         }
     }
@@ -87,13 +91,17 @@ impl<'s> Chunks<'s> {
     /// Bytes in use with the configurations chosen, of the device and of its host.
     pub(super) fn used(&self, chosen: &[usize]) -> [f64; 2] {
         let mut bytes = [vec![0.0; self.peak.len()], vec![0.0; self.peak.len()]];
-        let mut workspace = 0.0f64;
+        let mut workspaces = vec![0.0f64; self.peak.len()];
         for (&(chunk, layer), &choice) in self.layers.iter().zip(chosen) {
             let configuration = &layer.configurations[choice];
             bytes[0][chunk] += configuration.activations;
             bytes[1][chunk] += configuration.host;
-            workspace = workspace.max(configuration.workspace);
+            workspaces[chunk] = workspaces[chunk].max(configuration.workspace);
         }
+        let workspace = match self.is_paired {
+            true => workspaces.iter().sum(),
+            false => workspaces.into_iter().fold(0.0, f64::max),
+        };
         let most = bytes.map(|bytes| {
             let held =
                 |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();

@@ -119,10 +119,14 @@ impl Space<'_> {
     /// Explains why no combination has a pipeline on any kind.
     fn no_pipeline(&self, combinations: &[Combination]) -> String {
         if combinations.iter().all(|combination| combination.schedule.has_chunks()) {
-            let all_are = |schedule| combinations.iter().all(|combination| combination.schedule == schedule);
-            let (name, microbatches) = match all_are(Schedule::DualPipeV) {
-                true => ("DualPipeV", "with two microbatches for each of them"),
-                false => ("interleaved 1F1B", "whose number divides that of the microbatches"),
+            let has = |schedule| combinations.iter().any(|combination| combination.schedule == schedule);
+            let (name, microbatches) = match [Schedule::Interleaved, Schedule::DualPipeV].map(has) {
+                [true, true] => (
+                    "a schedule with several stages per device",
+                    "whose number divides that of the microbatches or is at most half of it",
+                ),
+                [true, false] => ("interleaved 1F1B", "whose number divides that of the microbatches"),
+                [false, _] => ("DualPipeV", "whose number is at most half of that of the microbatches"),
             };
             let one_each = combinations.iter().all(|combination| combination.stages == Some(1));
             return match one_each {

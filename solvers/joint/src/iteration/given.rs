@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{
-    JointExecutionDocument, JointPartsDocument, JointPlanDocument, JointStageDocument, RuntimeDocument,
+    CONFIGURATIONS, JointExecutionDocument, JointPartsDocument, JointPlanDocument, JointStageDocument,
+    RuntimeDocument,
 };
 use stagewright_core::schedule::{StageTimes, Work, chunked, orders, updated};
 
@@ -12,7 +13,7 @@ use super::pool::{Pool, slower};
 use super::runtime::{Reach, Runtime};
 use super::solver::Problem;
 use super::space::{Combination, Space};
-use super::table::{CONFIGURATIONS, Degrees, InFlight, LayerCosts, receive};
+use super::table::{Degrees, InFlight, LayerCosts, receive};
 
 /// Seconds of an iteration of a plan, and the memory of its fullest device.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -302,7 +303,11 @@ impl Problem {
         let used = (0..devices).map(|device| {
             let own = || given.sums_on(device, sums);
             let state: f64 = own().map(|sum| sum.state).sum();
-            let workspace = own().map(|sum| sum.workspace).fold(0.0, f64::max);
+            let workspaces = own().map(|sum| sum.workspace);
+            let workspace = match given.combination.is_paired() {
+                true => workspaces.sum(),
+                false => workspaces.fold(0.0, f64::max),
+            };
             (state + kept[device] + workspace, self.pools[given.stages[device].pool].capacity)
         });
         used.min_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)))

@@ -1,5 +1,6 @@
 //! Minimum time of an iteration of a training graph.
 
+mod chunked;
 mod chunks;
 mod closed_form;
 mod collective;
@@ -9,7 +10,6 @@ mod error;
 mod explain;
 mod fluid;
 mod given;
-mod interleaved;
 mod layer;
 mod model;
 mod network;
@@ -25,4 +25,3 @@ mod table;
 pub use error::{CutFault, ModelError};
 pub use given::Price;
 pub use solver::{NAME, Problem, Request, Solution, solve};
-pub use table::CONFIGURATIONS;

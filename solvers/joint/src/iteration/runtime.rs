@@ -99,6 +99,7 @@ pub(crate) struct Setting<'r> {
     pub(crate) runtime: &'r Runtime,
     pub(crate) reach: Reach,
     pub(crate) microbatches: u32,
-    /// Whether every pass runs beside one of the other direction, which hides its exchanges with experts.
+    /// Whether passes run beside those of the other direction, which hide their exchanges with experts. Those that run alone
+    /// while the pipeline fills and drains count as hidden too.
     pub(crate) is_paired: bool,
 }

@@ -11,8 +11,8 @@ use stagewright_core::document::Schedule;
 use stagewright_core::stop::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
+use super::chunked::Chunked;
 use super::closed_form;
-use super::interleaved::Interleaving;
 use super::model::Layer;
 use super::program::{Pipeline, Program, Solved};
 use super::runtime::Reach;
@@ -25,7 +25,7 @@ enum Shape {
     /// Numbers of stages, with one stage per device.
     Stages(RangeInclusive<u32>),
     /// Several stages per device.
-    Chunks(Interleaving),
+    Chunks(Chunked),
 }
 
 impl Space<'_> {
@@ -34,7 +34,7 @@ impl Space<'_> {
     fn pipelines(&self, combination: &Combination, costs: &Extents, cutoff: f64) -> Vec<(f64, Shape)> {
         let mut shapes = match combination.schedule {
             schedule if schedule.has_chunks() => {
-                let all = self.interleavings(combination, costs).into_iter();
+                let all = self.chunked_shapes(combination, costs).into_iter();
                 all.map(|(bound, shape)| (bound, Shape::Chunks(shape))).collect()
             }
             _ => {
@@ -95,7 +95,7 @@ impl Space<'_> {
             }
             let solved = match shape {
                 Shape::Stages(range) => self.stages(combination, &costs, &range, known, stop),
-                Shape::Chunks(shape) => self.interleave(combination, &costs, shape, bound, known, stop),
+                Shape::Chunks(shape) => self.solve_chunked(combination, &costs, shape, bound, known, stop),
             };
             best.is_stopped |= solved.is_stopped;
             best.bound = best.bound.min(solved.bound.max(bound));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointStageDocument,
-    Parallelism, RuntimeDocument, Schedule,
+    CONFIGURATIONS, ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument,
+    JointStageDocument, Parallelism, RuntimeDocument, Schedule,
 };
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
@@ -18,7 +18,7 @@ use super::program::{Pipeline, Placed};
 use super::runtime::Runtime;
 use super::search::search;
 use super::space::{Combination, Space};
-use super::table::{CONFIGURATIONS, Degrees, ON_HOST};
+use super::table::{Degrees, ON_HOST};
 
 /// Name of the solver.
 pub const NAME: &str = "joint";

@@ -32,8 +32,12 @@ impl Combination {
 
     /// The setting of layers in a pipeline.
     pub(super) fn setting<'r>(&self, runtime: &'r Runtime, reach: Reach) -> Setting<'r> {
-        let is_paired = self.schedule == Schedule::DualPipeV;
-        Setting { runtime, reach, microbatches: self.microbatches, is_paired }
+        Setting { runtime, reach, microbatches: self.microbatches, is_paired: self.is_paired() }
+    }
+
+    /// Whether passes of the two stages of a device run beside each other.
+    pub(super) fn is_paired(&self) -> bool {
+        self.schedule == Schedule::DualPipeV
     }
 
     /// Whether a pipeline of some devices can run these microbatches with several stages on each.

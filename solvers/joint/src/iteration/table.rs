@@ -1,14 +1,13 @@
 //! Costs of stages under given degrees, from the costs of their layers.
 
-use stagewright_core::document::{ContextExchange, JointPartsDocument, LinkDocument, Schedule};
+use stagewright_core::document::{
+    CONFIGURATIONS, ContextExchange, JointPartsDocument, LinkDocument, Schedule,
+};
 
 use super::collective::send;
 use super::model::Model;
 use super::runtime::Runtime;
 use crate::choice::{Candidate, Outcome, least};
-
-/// Names of the configurations of a layer, in the order of their indices.
-pub const CONFIGURATIONS: [&str; 4] = ["none", "selective", "full", "offload"];
 
 /// Index of the configuration whose activations are in the host's memory.
 pub(crate) const ON_HOST: usize = 3;

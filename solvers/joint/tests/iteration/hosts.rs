@@ -98,7 +98,7 @@ fn stack(number: u64) -> Case {
         Schedule::Interleaved,
         Schedule::DualPipeV,
     ];
-    let schedule = all[rng.random_range(0..4)];
+    let schedule = all[rng.random_range(0..all.len())];
     let schedules = vec![schedule];
     let given = rng.random_bool(0.2).then_some(3);
     let parallel = [(Parallelism::Pp, None), (Parallelism::Recompute, given), (Parallelism::Offload, None)];

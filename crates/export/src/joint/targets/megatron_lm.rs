@@ -11,7 +11,7 @@ use crate::{Export, Result};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "megatron-lm",
     summary: "Megatron-LM: command-line options, one per line",
-    limits: "one degree of tensor parallelism; one stack of layers; no zero-bubble; ZeRO 2 and 3 with one stage; states of \
+    limits: "one degree of tensor parallelism; one stack of layers; no zero-bubble or dualpipe-v; ZeRO 2 and 3 with one stage; states of \
              the optimizer on the host with ZeRO 1 or one copy; \
              recomputation of all layers alike or of equally many first layers of every stage",
     write,

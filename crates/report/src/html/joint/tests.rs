@@ -235,6 +235,17 @@ fn chunks_share_a_device() {
 }
 
 #[test]
+fn stages_of_a_v_are_on_the_first_device_again() {
+    let mut plan = plan(Schedule::DualPipeV, 4, 8);
+    plan.execution.as_mut().expect("an execution").chunks = 2;
+    let page = page(&plan);
+    assert_eq!(data(&page)["timeline"]["rows"].as_array().map(Vec::len), Some(2));
+    for part in ["stage 3 <small>device 0, ", "stage 2 <small>device 1, ", "DualPipeV"] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
 fn weight_gradients_are_passes_of_their_own() {
     // The update of the first stage begins after those of all stages, or after its own passes without a bubble.
     for (schedule, update) in [(Schedule::ZeroBubble, "27.000 s"), (Schedule::ZeroBubbleTwice, "24.000 s")] {
@@ -356,6 +367,7 @@ fn hostile_names_and_figures_are_shown() {
         Schedule::Interleaved,
         Schedule::ZeroBubble,
         Schedule::ZeroBubbleTwice,
+        Schedule::DualPipeV,
         Schedule::GPipe,
     ];
     for schedule in schedules {

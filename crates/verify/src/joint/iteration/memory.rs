@@ -72,7 +72,12 @@ fn chunked(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
         }
         let own = || (0..sums.len()).filter(|&stage| pipeline.device(stage) == device);
         let state: f64 = own().map(|stage| sums[stage].state).sum();
-        let workspace = own().map(|stage| sums[stage].workspace).fold(0.0, f64::max);
+        let workspaces = own().map(|stage| sums[stage].workspace);
+        let workspace = match pipeline.schedule {
+            // Passes of both stages run beside each other.
+            Schedule::DualPipeV => workspaces.sum(),
+            _ => workspaces.fold(0.0, f64::max),
+        };
         let on_host: f64 = own().map(|stage| sums[stage].host).sum();
         for stage in own() {
             let activations: f64 = sums[stage].activations.iter().sum();
@@ -143,6 +148,14 @@ mod tests {
         assert_eq!(found.iter().map(|stage| stage.activations).collect::<Vec<_>>(), [25.0, 23.0, 21.0]);
         let few = memory(Schedule::ZeroBubbleTwice, 1, 2, &[[1.0, 4.0]; 3]);
         assert_eq!(few.iter().map(|stage| stage.activations).collect::<Vec<_>>(), [10.0, 10.0, 9.0]);
+    }
+
+    #[test]
+    fn both_stages_of_a_device_work_at_once_under_dualpipe_v() {
+        // Device 0 has the stages 0 and 3, and keeps 4 microbatches of the first with 1 of the other, device 1 3 and 2.
+        let found = memory(Schedule::DualPipeV, 2, 6, &[[1.0, 0.0], [0.0, 2.0], [4.0, 0.0], [8.0, 0.0]]);
+        assert_eq!(found.iter().map(|stage| stage.in_flight).collect::<Vec<_>>(), [4, 3, 2, 1]);
+        assert_eq!(found.iter().map(|stage| stage.bytes).collect::<Vec<_>>(), [232.0, 234.0, 234.0, 232.0]);
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Pipeline {
         Some(Task { pass, stage: if chunk == 0 { i } else { 2 * p - 1 - i }, microbatch })
     }
 
-    /// Whether the results of the last task of a device are sent only after the next one. `done` counts both.
+    /// Whether the results of `task`, the last of `done`, are sent only after the next task of the device.
     pub(super) fn is_held(&self, device: usize, task: Task, done: [usize; 3]) -> bool {
         if self.schedule != Schedule::DualPipeV {
             return false;

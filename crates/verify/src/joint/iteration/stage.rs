@@ -93,7 +93,7 @@ pub(super) struct Stage<'a> {
     depth: Depth,
     /// Whether weight gradients of layers that are not recomputed run separately.
     has_weights_apart: bool,
-    /// Whether every pass runs beside one of the other direction.
+    /// Whether passes run beside those of the other direction, which hide their exchanges with experts.
     is_paired: bool,
 }
 

@@ -28,25 +28,21 @@ const PROMISING: f64 = 1.08;
 
 /// A number of devices of a kind, and the number of stages on each.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Interleaving {
+pub(super) struct Chunked {
     pool: usize,
     devices: u32,
     chunks: u32,
 }
 
-impl Interleaving {
+impl Chunked {
     fn stages(&self) -> usize {
         self.devices as usize * self.chunks as usize
     }
 }
 
 impl Space<'_> {
-    /// All interleavings of a combination, with their bounds.
-    pub(super) fn interleavings(
-        &self,
-        combination: &Combination,
-        costs: &Extents,
-    ) -> Vec<(f64, Interleaving)> {
+    /// All shapes of pipelines of a combination with several stages per device, with their bounds.
+    pub(super) fn chunked_shapes(&self, combination: &Combination, costs: &Extents) -> Vec<(f64, Chunked)> {
         let layers = self.model.layers.len();
         let mut found = Vec::new();
         for pool in 0..self.pools.len() {
@@ -59,7 +55,7 @@ impl Space<'_> {
                 .map(|reach| Whole::new(self, combination, costs.of(reach), pool));
             for devices in devices.filter(|&devices| combination.may_have_chunks(devices)) {
                 for chunks in self.chunks_of(combination.schedule, devices) {
-                    let shape = Interleaving { pool, devices, chunks };
+                    let shape = Chunked { pool, devices, chunks };
                     let whole = if self.is_inside(combination, shape) { &inside } else { &between };
                     let bound = whole.bound(self, combination, shape);
                     found.extend(bound.map(|bound| (bound, shape)));
@@ -82,16 +78,16 @@ impl Space<'_> {
     }
 
     /// Whether all devices are in one server.
-    fn is_inside(&self, combination: &Combination, shape: Interleaving) -> bool {
+    fn is_inside(&self, combination: &Combination, shape: Chunked) -> bool {
         shape.devices <= combination.most_inside(shape.pool, &self.pools[shape.pool])
     }
 
-    /// A bound on the plans of an interleaving, at least `bound`, and a plan below the cutoff if the search finds one.
-    pub(super) fn interleave(
+    /// A bound on the plans of a shape, at least `bound`, and a plan below the cutoff if the search finds one.
+    pub(super) fn solve_chunked(
         &self,
         combination: &Combination,
         costs: &Extents,
-        shape: Interleaving,
+        shape: Chunked,
         bound: f64,
         cutoff: f64,
         stop: &Stop,
@@ -159,10 +155,10 @@ impl Whole {
         }
     }
 
-    /// A lower bound on all plans of an interleaving; `None` if its devices, or their hosts, cannot hold the states of the
+    /// A lower bound on all plans of a shape; `None` if its devices, or their hosts, cannot hold the states of the
     /// model.
-    fn bound(&self, space: &Space<'_>, combination: &Combination, shape: Interleaving) -> Option<f64> {
-        let Interleaving { pool, devices, chunks } = shape;
+    fn bound(&self, space: &Space<'_>, combination: &Combination, shape: Chunked) -> Option<f64> {
+        let Chunked { pool, devices, chunks } = shape;
         let room = space.pools[pool].room();
         let holds = |bytes: f64, room: f64| bytes == 0.0 || bytes <= f64::from(devices) * room;
         if !holds(self.state, room.device) || !holds(self.host, room.host) {
@@ -188,11 +184,11 @@ impl Whole {
     }
 }
 
-/// The local search of an interleaving.
+/// The local search of a shape.
 struct Search<'s> {
     space: &'s Space<'s>,
     combination: &'s Combination,
-    shape: Interleaving,
+    shape: Chunked,
     layers: Vec<&'s LayerCosts>,
     /// Seconds to receive the tensors that cross the boundary before each layer, by pass.
     receives: [Vec<f64>; 2],
@@ -201,14 +197,14 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// The local search of an interleaving; `None` if the schedule has no valid order.
+    /// The local search of a shape; `None` if the schedule has no valid order.
     fn new(
         space: &'s Space<'s>,
         combination: &'s Combination,
         costs: &'s Costs,
-        shape: Interleaving,
+        shape: Chunked,
     ) -> Option<Search<'s>> {
-        let Interleaving { pool, devices, .. } = shape;
+        let Chunked { pool, devices, .. } = shape;
         let layers = space.model.layers.iter().map(|layer| &costs[pool][&layer.class]).collect();
         let [inside, between] = space.pools[pool].stage_links(space.runtime);
         let link = if space.is_inside(combination, shape) { inside } else { between };
@@ -434,7 +430,13 @@ impl<'s> Search<'s> {
 
     fn chunks(&self, ends: &[usize], device: usize) -> Chunks<'_> {
         let room = self.space.pools[self.shape.pool].room();
-        Chunks::new(&self.layers, &self.ranges(ends, device), &self.in_flight[device], room)
+        Chunks::new(
+            &self.layers,
+            &self.ranges(ends, device),
+            &self.in_flight[device],
+            room,
+            self.combination.is_paired(),
+        )
     }
 
     /// Whether the stages of a partition may fit, if activations take nothing of the memory of hosts.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use stagewright_core::document::JointStageDocument;
+use stagewright_core::document::{JointStageDocument, Schedule};
 use stagewright_core::tolerance;
 
 use super::JointPage;

@@ -111,6 +111,32 @@ fn an_iteration_takes_what_its_plan_says() {
 }
 
 #[test]
+fn stages_are_divided_into_a_v_under_dualpipe_v() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let [model, plan] = ["model.json", "plan.json"].map(|name| file(&folder, name));
+    let done = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        output
+    };
+    let sizes = ["--variant", "3-8b", "--layers", "4", "--sequence", "64", "--batch", "1", "--training"];
+    done(&[&["workload", "llama", "--out", &model], &sizes[..]].concat());
+    let on = ["--cluster", "2xh100", "--schedule"];
+    done(&[&["plan", &model, "--out", &plan], &on[..], &["zero-bubble", "--microbatches", "8"]].concat());
+    let played = done(&[&["simulate", &model, &plan, "--json"], &on[..], &["dualpipe-v"]].concat());
+    for (device, tasks) in (0..).zip(json(&played)["devices"].as_array().expect("devices")) {
+        let tasks = tasks["tasks"].as_array().expect("tasks");
+        let is_own = |task: &Value| [device, 3 - device].contains(&task["stage"].as_u64().expect("a stage"));
+        assert_eq!(tasks.len(), 2 * 3 * 8, "two stages, three passes, all microbatches");
+        assert!(tasks.iter().all(is_own), "device {device}");
+    }
+    let few = ["dualpipe-v", "--microbatches", "3"];
+    let few = run(&[&["simulate", &model, &plan], &on[..], &few[..]].concat());
+    assert_eq!(code(&few), Some(2));
+    assert!(stderr(&few).starts_with("error[T014]"), "{}", stderr(&few));
+}
+
+#[test]
 fn stages_are_divided_under_the_interleaved_schedule() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let [model, cluster, plan] = iteration(&folder);
@@ -131,18 +157,6 @@ fn stages_are_divided_under_the_interleaved_schedule() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen, (0..2 * stages).collect::<Vec<u64>>());
-    let folded = ["--schedule", "dualpipe-v", "--microbatches", &microbatches];
-    let folded = run(&[&["simulate", &model, &plan, "--cluster", &cluster, "--json"], &folded[..]].concat());
-    assert_eq!(code(&folded), Some(0), "{}", stderr(&folded));
-    for (device, tasks) in (0..).zip(json(&folded)["devices"].as_array().expect("devices")) {
-        let tasks = tasks["tasks"].as_array().expect("tasks");
-        let on_device = |task: &Value| {
-            let stage = task["stage"].as_u64().expect("a stage");
-            stage == device || stage == 2 * stages - 1 - device
-        };
-        assert_eq!(tasks.len() as u64, 2 * 3 * 2 * stages, "two stages, three passes, all microbatches");
-        assert!(tasks.iter().all(on_device), "device {device}");
-    }
     let many = played("4294967295");
     assert_eq!(code(&many), Some(2), "{}", stdout(&many));
     assert!(stderr(&many).contains("error["), "{}", stderr(&many));

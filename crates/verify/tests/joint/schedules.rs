@@ -118,12 +118,13 @@ pub(super) fn interleaved() -> Value {
 
 /// Four stages on two devices, the middle ones on the last, four microbatches.
 pub(super) fn dualpipe_v() -> Value {
-    let one_layer = |layer: usize, figures: [f64; 7]| {
+    let one_layer = |layer: u8, figures: [f64; 7]| {
         let mut stage = stage(1, 1, figures, &[[&format!("block.{layer}"), "none"]]);
-        stage["weight_s"] = json!(1.0);
+        stage["weight_s"] = json!(f64::from(layer > 0));
         stage
     };
-    // As interleaved, but nothing is transferred between the stages 1 and 2. Device 0 keeps four microbatches of its first stage
+    // As interleaved, but nothing is transferred between the stages 1 and 2. The first product has no input gradient, and so no
+    // weight gradient apart from it. Device 0 keeps four microbatches of its first stage
     // and one of its second, 8 bytes, and works on both, 4 + 8; device 1 three and two, 20, and 8 + 8.
     let mut plan = plan(
         "dualpipe-v",
@@ -139,8 +140,8 @@ pub(super) fn dualpipe_v() -> Value {
     (plan["execution"]["microbatches"], plan["objective"]["global_batch"]) = (json!(4), json!(4));
     plan
     // Passes in brackets send their results together.
-    // Device 0: F0 0–1, F0 –2, F0 –3, F3 5–9, B3 –11, W3 –12, F3 –16, [F0 –17, B3 –19, W3 –20], [F3 –24, B0 –26, W0 –27],
-    // [B3 –29, W3 –30], [F3 –34, B0 –36, W0 –37], [B3 –39, W3 –40], B0 –42, W0 –43, B0 44–46, W0 –47;
+    // Device 0: F0 0–1, F0 –2, F0 –3, F3 5–9, B3 –11, W3 –12, F3 –16, [F0 –17, B3 –19, W3 –20], [F3 –24, B0 –27], [B3 –29, W3 –30],
+    // [F3 –34, B0 –37], [B3 –39, W3 –40], B0 –43, B0 44–47;
     // device 1: F1 1–4, F2 –5, F1 –8, F2 –9, F1 –12, [B2 –15, W2 –16], [F2 –17, B1 –18, W1 –19], [F1 20–23, B2 –26, W2 –27],
     // [F2 –28, B1 –29, W1 –30], [B2 –33, W2 –34], [B1 –35, W1 –36], B2 40–43, B1 –44, W2 –45, W1 –46. Then 2.
 }

@@ -17,8 +17,8 @@ use crate::stage_load::StageLoad;
 /// Under interleaved 1F1B a device runs `chunks` stages, which a placement cannot express. Each stage is therefore
 /// divided into `chunks` chunks: its units are taken in topological order and cut where the compute before the cut is
 /// nearest to an equal share. The chunks of all stages, in pipeline order, are assigned to the devices as the schedule
-/// requires. The time of a chunk is its time on the device to which it is assigned, including the
-/// tensors that other devices read or write. A device holds a shared parameter, and synchronises its gradient, once for all of its chunks.
+/// requires. The time of a chunk is its time on the device to which it is assigned, including the tensors that other
+/// devices read or write. A device holds a shared parameter, and synchronises its gradient, once for all of its chunks.
 /// Under DualPipeV there are two chunks. Other schedules have one chunk per stage.
 ///
 /// O(operators + pins + units · chunks).

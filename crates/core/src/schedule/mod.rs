@@ -6,9 +6,10 @@
 //! `forward` seconds and its backward pass B in `backward` seconds. If the backward pass is split, B computes only the
 //! gradient of the inputs, and the gradient W of the weights takes another `weight` seconds at any later time. F of
 //! stage i waits for F of stage i − 1, B of stage i for its own F and for B of stage i + 1, and W for its own B. A
-//! device runs one task at a time, in an order fixed by the schedule. Under DualPipeV, a forward pass, the backward pass of the
-//! other stage that runs beside it and the W of that pass send their results together, at their end. Nothing else determines when a task starts, so
-//! the time of an iteration is the longest path through these dependencies and orders.
+//! device runs one task at a time, in an order fixed by the schedule. Under DualPipeV, a forward pass, the backward
+//! pass of the other stage that runs beside it and the W of that pass send their results together, at their end.
+//! Nothing else determines when a task starts, so the time of an iteration is the longest path through these
+//! dependencies and orders.
 //!
 //! | schedule | tasks of a device in order | published |
 //! | --- | --- | --- |
@@ -28,9 +29,9 @@
 //!
 //! The *bubble* is the idle share of the devices' time during an iteration: 1 − (total busy time) / (devices ·
 //! iteration). For equal stages it is (p − 1) / (m + p − 1) under GPipe and 1F1B, (p − 1) / (v m + p − 1) under
-//! interleaved 1F1B, and 0 under zero-bubble-2p if F, B and W take the same time and m ≥ 2 p − 1; under DualPipeV a device
-//! is idle for 2 (p − 1) F if F, B and W take the same time. (The paper on
-//! interleaved 1F1B divides the idle time by the busy time instead: (p − 1) / (v m).)
+//! interleaved 1F1B, and 0 under zero-bubble-2p if F, B and W take the same time and m ≥ 2 p − 1; under DualPipeV a
+//! device is idle for 2 (p − 1) F if F, B and W take the same time. (The paper on interleaved 1F1B divides the idle
+//! time by the busy time instead: (p − 1) / (v m).)
 //!
 //! # Two implementations
 //!

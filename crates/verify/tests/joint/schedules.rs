@@ -123,9 +123,9 @@ pub(super) fn dualpipe_v() -> Value {
         stage["weight_s"] = json!(f64::from(layer > 0));
         stage
     };
-    // As interleaved, but nothing is transferred between the stages 1 and 2. The first product has no input gradient, and so no
-    // weight gradient apart from it. Device 0 keeps four microbatches of its first stage
-    // and one of its second, 8 bytes, and works on both, 4 + 8; device 1 three and two, 20, and 8 + 8.
+    // As interleaved, but nothing is transferred between the stages 1 and 2. The first product has no input gradient,
+    // and so no weight gradient apart from it. Device 0 keeps four microbatches of its first stage and one of its
+    // second, 8 bytes, and works on both, 4 + 8; device 1 three and two, 20, and 8 + 8.
     let mut plan = plan(
         "dualpipe-v",
         2,

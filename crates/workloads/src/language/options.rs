@@ -41,9 +41,9 @@ pub struct LanguageOptions {
     /// Number format of activations, and in training of weights and gradients; `bf16` by default. In inference weights
     /// have the encodings of the structure.
     pub precision: Precision,
-    /// Whether products with the weights of layers compute in 8 bits in training (Micikevicius et al. 2022, "FP8 formats for
-    /// deep learning"). The tensors that they read are cast, and kept and gathered in 8 bits. Weights and gradients keep their precision;
-    /// casts of weights, once in an iteration, and scales are not counted.
+    /// Whether products with the weights of layers compute in 8 bits in training (Micikevicius et al. 2022, "FP8
+    /// formats for deep learning"). The tensors that they read are cast, and kept and gathered in 8 bits. Weights and
+    /// gradients keep their precision; casts of weights, once in an iteration, and scales are not counted.
     pub fp8_products: bool,
     /// The unit that an operator represents; a kernel by default, or a layer of the model with all its experts.
     pub granularity: Granularity,

@@ -11,10 +11,11 @@
 //! Schedules are those of `torch/distributed/pipelining/schedules.py`, PyTorch 2.15.0. `Schedule1F1B` needs at least as
 //! many microbatches as stages. `ScheduleInterleaved1F1B` has the order of the plan; stage k is on rank k mod p
 //! (`_get_pp_rank_to_stage_indices_mapping`). `ScheduleInterleavedZeroBubble` with one stage on a device has the order
-//! of ZB-H1. `ScheduleDualPipeV` has the order of the plan; stages i and 2 p − 1 − i are
-//! on rank i. Under both, the weight gradients of all passes, or of some, are computed in separate autograd passes, one for every group of parameters:
-//! each pass would recompute the layer once more, and selective recomputation fails in the second pass. All but `Schedule1F1B`
-//! derive from `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered (`max_active_stages`).
+//! of ZB-H1. `ScheduleDualPipeV` has the order of the plan; stages i and 2 p − 1 − i are on rank i. Under both, the
+//! weight gradients of all passes, or of some, are computed in separate autograd passes, one for every group of
+//! parameters: each pass would recompute the layer once more, and selective recomputation fails in the second pass. All
+//! but `Schedule1F1B` derive from `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered
+//! (`max_active_stages`).
 //!
 //! FSDP2 divides states over the axes `dp_shard` and `cp` together, and keeps copies of them along `dp_replicate`. The
 //! rotation `alltoall` sends the keys and values of a device to the next, and `headtail` gives every device two pieces

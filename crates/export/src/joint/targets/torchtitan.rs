@@ -131,8 +131,8 @@ fn noted(export: Export, plan: &Joint, policy: Option<&str>) -> Export {
             format!("{} of PyTorch does not run compiled modules: leave torch.compile off", plan.schedule.name())
         }))
         .also((plan.schedule == Schedule::DualPipeV && execution.expert > 1).then(|| {
-            "PyTorch runs two passes of dualpipe-v beside each other only if a function for OVERLAP_F_B is registered \
-             (torchtitan/distributed/dual_pipe_v.py); otherwise exchanges with experts take longer than planned"
+            "PyTorch runs two passes of dualpipe-v beside each other only if a function for OVERLAP_F_B is registered; \
+             otherwise exchanges with experts take longer than planned"
                 .into()
         }))
         .also((plan.zero() == 1 && stages > GATHERED * plan.devices).then(|| {

@@ -96,7 +96,7 @@ const LARGE: usize = 10_000;
 const FOLDED: usize = 30_000;
 /// Share of the time for folding where it suffices for fewer than a number of simulations of the whole graph: no search
 /// gets far with so few.
-const FOLDING_SHARES: [(f64, f64); 2] = [(300.0, 0.95), (600.0, 0.5)];
+const FOLDING_SHARES: [(f64, f64); 2] = [(300.0, 0.95), (6000.0, 0.7)];
 /// Share of the time for folding where it suffices for more.
 const FOLDING_SHARE: f64 = 0.25;
 

@@ -14,6 +14,7 @@
 
 mod axes;
 mod folded;
+mod strands;
 mod unfold;
 
 use std::panic::resume_unwind;
@@ -30,6 +31,7 @@ use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, Sol
 
 use self::axes::Axes;
 use self::folded::Folded;
+use self::strands::Strands;
 use self::unfold::Unfolding;
 use super::assigned;
 use super::heft::HEFT;
@@ -47,7 +49,13 @@ const FOR_DEVICE: usize = 300;
 /// Operators that a thread simulates in a second.
 pub const SIMULATED: f64 = 2.5e6;
 /// Number of simulations that a search needs: the graph of a round is small enough for that many.
-const SIMULATIONS: f64 = 500.0;
+const SIMULATIONS: f64 = 1500.0;
+/// Share of the time for moves on the whole graph.
+const WHOLE_SHARE: f64 = 0.35;
+/// Number of moves for which the time must suffice, so that some are tried.
+const FEWEST_MOVES: u32 = 5;
+/// Largest number of operators for which moves on the whole graph are scored in parallel.
+const LARGE: usize = 500_000;
 /// Size of the graph of a round in relation to that and to the largest, in turn; they are also the rounds without a time limit.
 const FACTORS: [f64; 3] = [1.0, 0.4, 0.7];
 /// Size of the graph on which the rules are compared, in relation to the folded graph.
@@ -158,8 +166,10 @@ impl<'s, 'p> Search<'s, 'p> {
     /// Unfolds a list schedule of the first folded problem, and then the plans that searches of others find in the time.
     fn rounds(&mut self, first: &Folded<'_>, context: &mut Context<'_>) -> Result<(), SolveError> {
         self.first(first, context)?;
+        let whole = self.time.map_or(Duration::ZERO, |time| time.mul_f64(WHOLE_SHARE));
+        let whole = if whole < FEWEST_MOVES * self.longest { Duration::ZERO } else { whole };
         for round in 0.. {
-            let reserve = justify::reserve(self.longest, self.time);
+            let reserve = whole + justify::reserve(self.longest, self.time);
             let is_last = match context.stop().remaining() {
                 Some(left) => left.saturating_sub(reserve).mul_f64(SEARCH_SHARE) < SHORTEST_SEARCH,
                 None => round >= FACTORS.len(),
@@ -168,6 +178,29 @@ impl<'s, 'p> Search<'s, 'p> {
                 break;
             }
             self.round(round, reserve, context)?;
+        }
+        self.whole(context)
+    }
+
+    /// Improves the best plan by moves on the whole graph.
+    fn whole(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
+        let Some(best) = &self.best else { return Ok(()) };
+        if std::env::var("F_LOG").is_ok() { eprintln!("whole begins {:?} left, longest {:?}, best {}", context.stop().remaining(), self.longest, best.score.makespan); }
+        let reserve = justify::reserve(self.longest, self.time) + self.longest;
+        let left = context.stop().remaining().map(|left| left.saturating_sub(reserve));
+        if left.is_some_and(|left| left < FEWEST_MOVES * self.longest) {
+            return Ok(());
+        }
+        let strands = Strands::new(self.instance.graph(), self.axes);
+        // In a graph of a million operators, an evaluator takes hundreds of megabytes.
+        let is_small = self.instance.graph().operator_count() <= LARGE;
+        let others = if is_small { strands::DRAWN - 1 } else { 0 };
+        let mut others: Vec<Evaluator<'_, '_>> = (0..others).map(|_| self.evaluator.clone()).collect();
+        let evaluators = std::iter::once(&mut self.evaluator).chain(&mut others).collect();
+        let device_of = best.schedule.device_of.clone();
+        let found = strands.improved(evaluators, device_of, &context.stop().within(left), context)?;
+        if let Some(found) = found {
+            self.keep(found, context);
         }
         Ok(())
     }
@@ -292,6 +325,7 @@ impl<'s, 'p> Search<'s, 'p> {
             let schedule = by_rank(self.instance, self.unfolded(folded, device_of, unfolding));
             let found = Best { score: self.evaluator.score(&schedule), schedule };
             self.longest = self.longest.max(begin.elapsed());
+            if std::env::var("F_LOG").is_ok() { eprintln!("tried {unfolding:?} {} {:?} left {:?}", found.score.makespan, begin.elapsed(), context.stop().remaining()); }
             self.keep(found, context);
         }
     }

@@ -17,6 +17,7 @@ mod folded;
 mod strands;
 mod unfold;
 
+use std::cmp::Ordering;
 use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -185,7 +186,6 @@ impl<'s, 'p> Search<'s, 'p> {
     /// Improves the best plan by moves on the whole graph.
     fn whole(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
         let Some(best) = &self.best else { return Ok(()) };
-        if std::env::var("F_LOG").is_ok() { eprintln!("whole begins {:?} left, longest {:?}, best {}", context.stop().remaining(), self.longest, best.score.makespan); }
         let reserve = justify::reserve(self.longest, self.time) + self.longest;
         let left = context.stop().remaining().map(|left| left.saturating_sub(reserve));
         if left.is_some_and(|left| left < FEWEST_MOVES * self.longest) {
@@ -231,18 +231,28 @@ impl<'s, 'p> Search<'s, 'p> {
         self.best
     }
 
-    /// Unfolds the best of the equal cuts of linear orders of a folded problem, which is stretched, and a list schedule.
+    /// Unfolds the best of the equal cuts of linear orders of a folded problem, which is stretched, and a list schedule; the one
+    /// that is better on the graph of medium size first.
     fn first(&mut self, folded: &Folded<'_>, context: &mut Context<'_>) -> Result<(), SolveError> {
         let instance = Instance::new(&folded.problem);
         let mut evaluator = Evaluator::without_tails(&instance);
+        let mut plans = Vec::new();
         let cuts = equal_cuts(&instance).into_iter();
         let cut = cuts.map(|schedule| Best { score: evaluator.score(&schedule), schedule });
         if let Some(cut) = cut.reduce(|best, cut| if is_better(cut.score, best.score) { cut } else { best }) {
-            self.try_out(folded, &cut.schedule.device_of, &[Unfolding::Stretched], context);
+            plans.push((cut.schedule.device_of, vec![Unfolding::Stretched]));
         }
         if let Some(best) = HEFT.best(&mut evaluator, context.stop()) {
-            let ranked = self.ranked(folded, &best.schedule.device_of, context)?;
-            self.try_out(folded, &best.schedule.device_of, &ranked[..ranked.len().min(1)], context);
+            plans.push((best.schedule.device_of, Unfolding::candidates(folded.longest())));
+        }
+        let mut ranked = Vec::new();
+        for (device_of, candidates) in plans {
+            let best = self.ranked(folded, &device_of, candidates, context)?.into_iter().next();
+            ranked.extend(best.map(|(score, rule)| (score, rule, device_of)));
+        }
+        ranked.sort_by(|a, b| compare(a.0, b.0));
+        for (_, rule, device_of) in ranked {
+            self.try_out(folded, &device_of, &[rule], context);
         }
         Ok(())
     }
@@ -278,30 +288,32 @@ impl<'s, 'p> Search<'s, 'p> {
             return Ok(());
         }
         let found = search.best.schedule.device_of;
-        let ranked = self.ranked(folded, &found, context)?;
-        self.try_out(folded, &found, &ranked[..TRIED.min(ranked.len())], context);
+        let ranked = self.ranked(folded, &found, Unfolding::candidates(folded.longest()), context)?;
+        let tried: Vec<Unfolding> = ranked.into_iter().take(TRIED).map(|(_, rule)| rule).collect();
+        self.try_out(folded, &found, &tried, context);
         Ok(())
     }
 
-    /// The rules of unfolding a plan, the best on a graph of medium size first.
+    /// Rules of unfolding a plan with their scores on a graph of medium size, the best first.
     fn ranked(
         &self,
         folded: &Folded<'_>,
         device_of: &[DeviceId],
+        candidates: Vec<Unfolding>,
         context: &Context<'_>,
-    ) -> Result<Vec<Unfolding>, SolveError> {
+    ) -> Result<Vec<(Score, Unfolding)>, SolveError> {
         let wanted = TRIAL * folded.kept.len();
         match Folded::new(self.instance, self.axes, wanted) {
             Some(trial) => {
                 let instance = Instance::new(&trial.problem);
                 let fresh = Evaluator::without_tails(&instance);
-                ranked(folded, &fresh, context, |unfolding| {
+                ranked(candidates, &fresh, context, |unfolding| {
                     let values = folded.values_in(&trial, unfolding);
                     folded.unfold(&instance, trial.kept.iter().copied(), device_of, &values)
                 })
             }
             // The whole graph is hardly larger.
-            None => ranked(folded, &self.evaluator, context, |unfolding| {
+            None => ranked(candidates, &self.evaluator, context, |unfolding| {
                 self.unfolded(folded, device_of, unfolding)
             }),
         }
@@ -325,7 +337,6 @@ impl<'s, 'p> Search<'s, 'p> {
             let schedule = by_rank(self.instance, self.unfolded(folded, device_of, unfolding));
             let found = Best { score: self.evaluator.score(&schedule), schedule };
             self.longest = self.longest.max(begin.elapsed());
-            if std::env::var("F_LOG").is_ok() { eprintln!("tried {unfolding:?} {} {:?} left {:?}", found.score.makespan, begin.elapsed(), context.stop().remaining()); }
             self.keep(found, context);
         }
     }
@@ -346,14 +357,13 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 }
 
-/// The rules, the one with the best schedule first.
+/// Rules with the scores of their schedules, the best first.
 fn ranked<'s, 'p>(
-    folded: &Folded<'_>,
+    candidates: Vec<Unfolding>,
     fresh: &Evaluator<'s, 'p>,
     context: &Context<'_>,
     devices: impl Fn(Unfolding) -> Vec<DeviceId> + Sync,
-) -> Result<Vec<Unfolding>, SolveError> {
-    let candidates = Unfolding::candidates(folded.longest());
+) -> Result<Vec<(Score, Unfolding)>, SolveError> {
     let stop = context.stop();
     let score = |evaluator: &mut Evaluator<'s, 'p>, unfolding: &Unfolding| -> Score {
         match stop.reason() {
@@ -364,8 +374,12 @@ fn ranked<'s, 'p>(
     let scores: Vec<Score> =
         context.in_pool(|| candidates.par_iter().map_init(|| fresh.clone(), score).collect())?;
     let mut ranked: Vec<(Score, Unfolding)> = scores.into_iter().zip(candidates).collect();
-    ranked.sort_by(|a, b| a.0.lack.total_cmp(&b.0.lack).then(a.0.makespan.total_cmp(&b.0.makespan)));
-    Ok(ranked.into_iter().map(|(_, unfolding)| unfolding).collect())
+    ranked.sort_by(|a, b| compare(a.0, b.0));
+    Ok(ranked)
+}
+
+fn compare(a: Score, b: Score) -> Ordering {
+    a.lack.total_cmp(&b.lack).then(a.makespan.total_cmp(&b.makespan))
 }
 
 /// The schedule of an assignment with priorities by the longest path to the end.

@@ -143,7 +143,6 @@ impl Strands {
                 best = Best { score: state.score, schedule: state.schedule.clone() };
             }
         }
-        if std::env::var("F_LOG").is_ok() { eprintln!("strands end {longest:?} {} left {:?}", best.score.makespan, stop.remaining()); }
         Ok(Some(best))
     }
 

@@ -52,9 +52,9 @@ pub const SIMULATED: f64 = 2.5e6;
 /// Number of simulations that a search needs: the graph of a round is small enough for that many.
 const SIMULATIONS: f64 = 1500.0;
 /// Share of the time for moves on the whole graph.
-const WHOLE_SHARE: f64 = 0.35;
+const WHOLE_SHARE: f64 = 0.25;
 /// Number of moves for which the time must suffice, so that some are tried.
-const FEWEST_MOVES: u32 = 5;
+const FEWEST_MOVES: u32 = 12;
 /// Largest number of operators for which moves on the whole graph are scored in parallel.
 const LARGE: usize = 500_000;
 /// Size of the graph of a round in relation to that and to the largest, in turn; they are also the rounds without a time limit.
@@ -188,7 +188,7 @@ impl<'s, 'p> Search<'s, 'p> {
         let Some(best) = &self.best else { return Ok(()) };
         let reserve = justify::reserve(self.longest, self.time) + self.longest;
         let left = context.stop().remaining().map(|left| left.saturating_sub(reserve));
-        if left.is_some_and(|left| left < FEWEST_MOVES * self.longest) {
+        if left.is_some_and(|left| left < FEWEST_MOVES / 2 * self.longest) {
             return Ok(());
         }
         let strands = Strands::new(self.instance.graph(), self.axes);

@@ -27,6 +27,8 @@ use super::by_rank;
 pub(super) const DRAWN: usize = 2;
 /// Number of steps without a time limit.
 const STEPS: u64 = 50;
+/// Number of steps in a row without a move after which the search ends: hardly an operator may move.
+const IDLE: u64 = 10_000;
 /// First of the random streams; those before belong to other searches.
 const STREAM: u64 = 1 << 32;
 /// Base-two logarithm of the largest number of strands in a move.
@@ -116,10 +118,11 @@ impl Strands {
         let Some(mut state) = scored(evaluators[0], device_of, f64::INFINITY) else { return Ok(None) };
         let mut best = Best { score: state.score, schedule: state.schedule.clone() };
         let (time, seed) = (stop.remaining(), context.seed());
-        let mut longest = Duration::ZERO;
+        let (mut longest, mut simulated, mut moved_at) = (Duration::ZERO, 0, 0);
         for step in 0.. {
             let is_late = stop.remaining().is_some_and(|left| left < longest);
-            if is_late || stop.reason().is_some() || (time.is_none() && step >= STEPS) {
+            let is_last = step - moved_at > IDLE || (time.is_none() && step >= STEPS);
+            if is_late || is_last || stop.reason().is_some() {
                 break;
             }
             let begin = Instant::now();
@@ -134,6 +137,10 @@ impl Strands {
             let found: Vec<Option<State>> =
                 context.in_pool(|| evaluators.par_iter_mut().enumerate().map(draw).collect())?;
             longest = longest.max(begin.elapsed());
+            let runs = evaluators.iter().map(|evaluator| evaluator.runs).sum();
+            if runs > simulated {
+                (simulated, moved_at) = (runs, step);
+            }
             let found = found.into_iter().flatten();
             let Some(found) = found.min_by(|a, b| a.score.energy().total_cmp(&b.score.energy())) else {
                 continue;

@@ -8,7 +8,7 @@ use stagewright_core::document::{
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Settings, Silent, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solver, Status, Stop};
 
 use super::*;
 
@@ -197,7 +197,6 @@ fn sections_have_the_shortest_period() {
 /// Moves of strands keep classes together, and never return a longer step than the one by rank that they start from.
 #[test]
 fn moves_of_strands_shorten_steps_and_keep_classes_together() {
-    use super::strands::Strands;
     let mut shorter = 0;
     for number in 0..6 {
         let mut graph = grid(4, 60, 5.0);

@@ -1,10 +1,8 @@
 //! Automatic choice of a solver for a problem.
 
-mod repeated;
 mod sequence;
 
-use repeated::Repeated;
-use sequence::{FOLDED, PORTFOLIOS};
+use sequence::PORTFOLIOS;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use thiserror::Error;
@@ -42,8 +40,7 @@ fn others(supporting: &[&str]) -> String {
 /// 1. for the throughput of a split without a stage order, for latency, and for the makespan: a sequence of searches,
 ///    exact methods and bounds, restricted to those that are built and support the objective;
 /// 2. an exact solver that supports the objective; the one for contiguous throughput seeds itself with the DP over
-///    linear orders and keeps its best plan and bound when a limit ends it. In large graphs that repeat, it starts from the split
-///    of a shorter graph ([`repeated`]);
+///    linear orders and keeps its best plan and bound when a limit ends it, so size needs no separate rule;
 /// 3. a search that supports the objective.
 ///
 /// Baselines are never chosen.
@@ -63,8 +60,6 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
         return Ok(Choice { solver, rule: "several solvers in turn, as no single one is best" });
     }
     if let Some(solver) = takes(Role::Exact) {
-        let is_split = solver.name() == Repeated.name() && Repeated.unsupported(objective).is_none();
-        let solver = if is_split { &Repeated } else { solver };
         return Ok(Choice { solver, rule: "an exact solver supports the objective" });
     }
     match takes(Role::Search) {

@@ -93,7 +93,7 @@ const PIPELINE_SHARE: f64 = 0.5;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
 /// Fewest operators of a graph that is folded.
-pub(super) const FOLDED: usize = 30_000;
+const FOLDED: usize = 30_000;
 /// Share of the time for folding where it suffices for fewer than a number of simulations of the whole graph: no search
 /// gets far with so few.
 const FOLDING_SHARES: [(f64, f64); 2] = [(300.0, 0.95), (6000.0, 0.7)];

@@ -10,7 +10,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -39,9 +39,13 @@ pub(super) fn reserve(simulation: Duration, search: Option<Duration>) -> Duratio
 /// each pass.
 pub(super) fn justified(evaluator: &mut Evaluator<'_, '_>, schedule: Schedule, stop: &Stop) -> Best {
     let instance = evaluator.instance();
+    let begin = Instant::now();
     let mut best = Best { score: evaluator.score(&schedule), schedule };
+    // A pass schedules the step twice, and ends only with its simulation.
+    let mut longest = 2 * begin.elapsed();
     let mut idle = 0;
-    while idle < PATIENCE && stop.reason().is_none() {
+    while idle < PATIENCE && stop.reason().is_none() && stop.remaining().is_none_or(|left| left >= longest) {
+        let begin = Instant::now();
         let ends = evaluator.last().1.operators().iter().map(|span| span.end).collect();
         let order = backward(instance, &best.schedule.device_of, &ends);
         let schedule = Schedule::by_order(best.schedule.device_of.clone(), &order);
@@ -52,6 +56,7 @@ pub(super) fn justified(evaluator: &mut Evaluator<'_, '_>, schedule: Schedule, s
         if is_new {
             best = Best { score, schedule };
         }
+        longest = longest.max(begin.elapsed());
     }
     best
 }

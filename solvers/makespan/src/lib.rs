@@ -45,7 +45,7 @@ pub use annealing::{ANNEALING, anneal};
 pub use cpop::CPOP;
 pub use earliest_task_first::EARLIEST_TASK_FIRST;
 pub use exact::Exact;
-pub use fold::{Fold, SIMULATED, by_folding};
+pub use fold::{Fold, SIMULATED};
 pub use genetic::BRKGA;
 pub use heft::HEFT;
 pub use list::ListScheduler;

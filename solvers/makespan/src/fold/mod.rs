@@ -4,7 +4,8 @@
 //! folded graph leaves out the middle of the repetition ([`folded`]), so that a search of
 //! seconds tries enough plans. Its plan is unfolded ([`unfold`]): the first and the last values keep their devices, and
 //! those between repeat the steady state. Some rules of unfolding are tried on a graph of medium size, the best of them on the
-//! whole graph, and forward and backward passes improve the priorities of the best ([`justify`](super::justify)).
+//! whole graph. Moves of whole repetitions ([`strands`]) and then forward and backward passes over the priorities
+//! ([`justify`](super::justify)) improve the best.
 //!
 //! Beside the searches, a thread makes the list schedule of the whole graph, if the time suffices for it, so that no plan is worse,
 //! and its bounds.
@@ -43,8 +44,8 @@ use super::order_split::equal_cuts;
 use super::schedule::{Best, Evaluator, Schedule, Score, is_better, solution, solve_instance};
 use super::search::{self, Goal};
 
-/// Fewest and most operators of a folded graph, and the fewest for each device: many devices are busy only where many periods
-/// overlap.
+/// Fewest and most operators of a folded graph, and the number for each device in the first one: many devices are busy only
+/// where many periods overlap.
 const SIZES: [usize; 2] = [6_000, 20_000];
 const FOR_DEVICE: usize = 300;
 /// Operators that a thread simulates in a second.
@@ -99,7 +100,8 @@ impl Solver for Fold {
     fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         solve_instance(self.name(), problem, |instance| {
             let axes = Axes::new(instance);
-            let Some(first) = Folded::new(instance, &axes, least_size(instance)) else {
+            let size = (FOR_DEVICE * instance.device_count()).clamp(SIZES[0], SIZES[1]);
+            let Some(first) = Folded::new(instance, &axes, size) else {
                 let bound = strongest_before(problem, context.stop());
                 let reason = "no numbers in the names of operators show a repetition".into();
                 let stop = context.stop().reason();
@@ -139,30 +141,6 @@ impl Solver for Fold {
             solution(self.name(), instance, best, bound, context)
         })
     }
-}
-
-/// Fewest operators of a folded graph.
-fn least_size(instance: &Instance<'_>) -> usize {
-    (FOR_DEVICE * instance.device_count()).clamp(SIZES[0], SIZES[1])
-}
-
-/// The devices of all operators in a plan of a folded problem that is stretched: an operator is where the nearest one of its layer
-/// or step is. The folded problem has the same objective and about as many operators as given. `None` if the graph does not
-/// repeat, or if the folded problem has no plan. Stages of a pipeline need not be contiguous on the whole graph.
-///
-/// # Errors
-/// If `solve` fails.
-pub fn by_folding<E>(
-    problem: &Problem,
-    operators: usize,
-    solve: impl FnOnce(&Problem) -> Result<Option<Vec<DeviceId>>, E>,
-) -> Result<Option<Vec<DeviceId>>, E> {
-    let instance = Instance::new(problem);
-    let axes = Axes::new(&instance);
-    let Some(folded) = Folded::new(&instance, &axes, operators) else { return Ok(None) };
-    let values = folded.values(Unfolding::Stretched);
-    let found = solve(&folded.problem)?;
-    Ok(found.map(|found| folded.unfold(&instance, problem.graph().operators(), &found, &values)))
 }
 
 /// State between the rounds.
@@ -243,8 +221,8 @@ impl<'s, 'p> Search<'s, 'p> {
     /// The best schedule, with improved priorities.
     fn finished(mut self, context: &mut Context<'_>) -> Option<Best> {
         let best = self.best.take()?;
-        // A pass that has begun ends, and the plan is evaluated once more.
-        let left = context.stop().remaining().map(|left| left.saturating_sub(2 * self.longest));
+        // The plan is evaluated once more.
+        let left = context.stop().remaining().map(|left| left.saturating_sub(self.longest));
         if left.is_some_and(|left| left.is_zero()) {
             return Some(best);
         }
@@ -296,7 +274,7 @@ impl<'s, 'p> Search<'s, 'p> {
         let mut part = part.for_auxiliary();
         let seconds = seconds.unwrap_or(f64::INFINITY);
         let size = (seconds * part.threads() as f64 * SIMULATED / SIMULATIONS).min(SIZES[1] as f64);
-        let size = ((size * FACTORS[round % FACTORS.len()]) as usize).max(least_size(self.instance));
+        let size = ((size * FACTORS[round % FACTORS.len()]) as usize).max(SIZES[0]);
         let Some(folded) = &Folded::new(self.instance, self.axes, size) else { return Ok(()) };
         let instance = Instance::new(&folded.problem);
         let mut evaluator = Evaluator::without_tails(&instance);

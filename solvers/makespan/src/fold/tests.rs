@@ -194,10 +194,9 @@ fn sections_have_the_shortest_period() {
     assert_eq!(sections(&operators, &work), expected);
 }
 
-/// Moves of strands keep classes together, and never return a longer step than the one by rank that they start from.
+/// From one device, moves of strands spread the work, and keep classes together.
 #[test]
 fn moves_of_strands_shorten_steps_and_keep_classes_together() {
-    let mut shorter = 0;
     for number in 0..6 {
         let mut graph = grid(4, 60, 5.0);
         if number % 2 == 1 {
@@ -210,9 +209,7 @@ fn moves_of_strands_shorten_steps_and_keep_classes_together() {
         let instance = Instance::new(&whole);
         let axes = Axes::new(&instance);
         let strands = Strands::new(whole.graph(), &axes);
-        let list = HEFT.plan(&whole, &Stop::never()).expect("a plan");
-        let device_of: Vec<DeviceId> =
-            whole.graph().operators().map(|op| list.placement.device_of(op)).collect();
+        let device_of = vec![DeviceId(0); whole.graph().operator_count()];
         let mut evaluator = Evaluator::without_tails(&instance);
         let start = evaluator.score(&by_rank(&instance, device_of.clone()));
         let mut silent = Silent;
@@ -222,9 +219,7 @@ fn moves_of_strands_shorten_steps_and_keep_classes_together() {
         let found = strands.improved(evaluators, device_of, &Stop::never(), &context).expect("a pool");
         let found = found.expect("a schedule");
         assert!(instance.admits(&found.schedule.device_of), "{number}");
-        assert!(!is_better(start, found.score), "{number}");
+        assert!(is_better(found.score, start), "{number}: {} after {}", found.score.makespan, start.makespan);
         assert_eq!(other.score(&found.schedule), found.score, "{number}");
-        shorter += u32::from(is_better(found.score, start));
     }
-    assert!(shorter >= 4, "{shorter} of 6 steps became shorter");
 }

@@ -133,8 +133,9 @@ impl Solver for Fold {
             } else {
                 let plan = beside();
                 let mut search = Search::new(instance, &axes, context);
-                search.take_plan(plan, context);
                 search.rounds(&first, context)?;
+                // Only now, so that the moves on the whole graph start from the same plan as with more threads.
+                search.take_plan(plan, context);
                 Ok(search.finished(context))
             }?;
             let bound = strongest_before(problem, context.stop());

@@ -94,8 +94,8 @@ const PIPELINE_SHARE: f64 = 0.5;
 const LARGE: usize = 10_000;
 /// Fewest operators of a graph that is folded.
 const FOLDED: usize = 30_000;
-/// Share of the time for folding where it suffices for fewer than a number of simulations of the whole graph: no search
-/// gets far with so few.
+/// Share of the time for folding where it suffices for fewer than a number of simulations of the whole graph: with few, searches
+/// that move single operators hardly get anywhere.
 const FOLDING_SHARES: [(f64, f64); 2] = [(300.0, 0.95), (6000.0, 0.7)];
 /// Share of the time for folding where it suffices for more.
 const FOLDING_SHARE: f64 = 0.25;

@@ -7,8 +7,9 @@
 use serde::Serialize;
 use stagewright_core::bound::{Bound, HeaviestUnit};
 use stagewright_core::contraction::{UnitId, Units};
-use stagewright_core::document::Pass;
+use stagewright_core::document::{Pass, Split};
 use stagewright_core::graph::{ClassId, OpId};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::round_down;
 
@@ -49,6 +50,19 @@ impl Merged {
             seconds.min_by(f64::total_cmp).unwrap_or(0.0)
         };
         let all: f64 = graph.operators().map(fastest).sum();
+        // Unless a split must be contiguous, the units are the colocation classes. A contraction of a million operators
+        // takes about a second and hundreds of megabytes, and a search under these objectives needs none.
+        let is_contiguous =
+            matches!(problem.objective(), Objective::Throughput(rules) if rules.split == Split::Contiguous);
+        let has_large_class = || {
+            graph.class_ids().any(|class| {
+                let members = graph.class(class);
+                members.len() > 1 && members.iter().map(|&op| fastest(op)).sum::<f64>() > MUCH * all
+            })
+        };
+        if !is_contiguous && !has_large_class() {
+            return None;
+        }
         let units = Units::of(problem);
         let work = |unit: UnitId| units.members(unit).iter().map(|&op| fastest(op)).sum::<f64>();
         let (unit, heaviest_work) = units

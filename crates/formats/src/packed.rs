@@ -251,12 +251,8 @@ impl PackedDocument {
             Some(ParameterDocument { readers, ..parameter.other })
         };
         Ok(GraphDocument {
-            operators: (0..count).into_par_iter().map(operator).collect::<Option<_>>().ok_or("operators")?,
-            tensors: (0..count_of_tensors)
-                .into_par_iter()
-                .map(tensor)
-                .collect::<Option<_>>()
-                .ok_or("tensors")?,
+            operators: rows(count, operator).ok_or("operators")?,
+            tensors: rows(count_of_tensors, tensor).ok_or("tensors")?,
             parameters: self
                 .parameters
                 .into_iter()
@@ -296,6 +292,13 @@ impl Names {
     fn optional(&self, name: u32) -> Option<Option<String>> {
         if name == ABSENT { Some(None) } else { self.get(name).map(Some) }
     }
+}
+
+/// Rows made by all threads; `None` if a row cannot be made. Options come first, because their number is known: each is
+/// written to its place, and taken out there.
+fn rows<T: Send>(count: usize, row: impl Fn(usize) -> Option<T> + Send + Sync) -> Option<Vec<T>> {
+    let rows: Vec<Option<T>> = (0..count).into_par_iter().map(row).collect();
+    rows.into_iter().collect()
 }
 
 /// Bytes of the values at some indices; `None` if an index is out of range.

@@ -1,5 +1,7 @@
 //! A problem prepared for schedulers: possible devices, run times and transfer times.
 
+use std::collections::BTreeMap;
+
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Execution;
 use stagewright_core::graph::{ClassId, Graph, OpId, TensorId};
@@ -16,8 +18,10 @@ pub struct Instance<'p> {
     pool_of: Keyed<DeviceId, usize>,
     /// Seconds by operator and pool; infinite if the operator or its class cannot run there.
     seconds: Vec<f64>,
-    /// The devices that may run a class, by class.
-    homes: Keyed<ClassId, Vec<DeviceId>>,
+    /// Every set of devices that is the home of some class; a million classes share a handful of them.
+    homes: Vec<Vec<DeviceId>>,
+    /// The index in `homes` of the devices that may run a class.
+    homes_of: Keyed<ClassId, usize>,
     /// Bytes that a class occupies on its device throughout.
     fixed: Keyed<ClassId, f64>,
     /// Mean seconds of an operator over the devices that may run it.
@@ -31,17 +35,26 @@ impl<'p> Instance<'p> {
     pub fn new(problem: &'p Problem) -> Instance<'p> {
         let (graph, cluster, pools) = (problem.graph(), problem.cluster(), problem.pools().len());
         let mut seconds = vec![f64::INFINITY; graph.operator_count() * pools];
-        let mut homes = Vec::with_capacity(graph.class_count());
+        let mut homes = Vec::new();
+        let mut index_of: BTreeMap<Vec<bool>, usize> = BTreeMap::new();
+        let mut homes_of = Vec::with_capacity(graph.class_count());
+        let mut capable = vec![false; pools];
         for class in graph.class_ids() {
             let members = graph.class(class);
-            let can = |pool: usize| members.iter().all(|&op| problem.seconds(op, pool).is_some());
-            let capable: Vec<bool> = (0..pools).map(can).collect();
+            for (pool, capable) in capable.iter_mut().enumerate() {
+                *capable = members.iter().all(|&op| problem.seconds(op, pool).is_some());
+            }
             for &op in members {
                 for pool in (0..pools).filter(|&pool| capable[pool]) {
                     seconds[op.index() * pools + pool] = problem.seconds(op, pool).unwrap_or(f64::INFINITY);
                 }
             }
-            homes.push(cluster.devices().filter(|&device| capable[problem.pool_of(device)]).collect());
+            let index = index_of.get(&capable[..]).copied().unwrap_or_else(|| {
+                homes.push(cluster.devices().filter(|&device| capable[problem.pool_of(device)]).collect());
+                index_of.insert(capable.clone(), homes.len() - 1);
+                homes.len() - 1
+            });
+            homes_of.push(index);
         }
         let fixed = |class: ClassId| {
             let bytes = |&op: &OpId| {
@@ -56,7 +69,8 @@ impl<'p> Instance<'p> {
             pools,
             pool_of: cluster.devices().map(|device| problem.pool_of(device)).collect(),
             seconds,
-            homes: homes.into(),
+            homes,
+            homes_of: homes_of.into(),
             fixed: graph.class_ids().map(fixed).collect(),
             mean: Keyed::default(),
             transfer: Keyed::default(),
@@ -80,7 +94,9 @@ impl<'p> Instance<'p> {
             let (delay, per_byte) = (off_diagonal(&matrix.delay_s), off_diagonal(&matrix.seconds_per_byte));
             return tensors.map(|tensor| delay + graph.bytes(tensor) * per_byte).collect();
         }
-        tensors.map(|tensor| self.mean_over_pairs(tensor)).collect()
+        let mut ascending: Vec<usize> = (0..cluster.kind_count()).collect();
+        let mut before_in = vec![0.0; cluster.group_count() + 1];
+        tensors.map(|tensor| self.mean_over_pairs(tensor, &mut ascending, &mut before_in)).collect()
     }
 
     /// Mean seconds of a tensor over all ordered pairs of different devices, without a matrix.
@@ -88,24 +104,23 @@ impl<'p> Instance<'p> {
     /// A transfer takes the longest of the times on the links and uplinks on its way. The mean therefore follows from
     /// the kinds in ascending order of time: in a pair with an earlier kind, the later kind takes the longer. O(kinds
     /// log kinds).
-    fn mean_over_pairs(&self, tensor: TensorId) -> f64 {
+    ///
+    /// Both buffers spare a million tensors an allocation each: `ascending` holds every kind in any order, `before_in`
+    /// a figure for every group and one for the kinds without a group.
+    fn mean_over_pairs(&self, tensor: TensorId, ascending: &mut [usize], before_in: &mut [f64]) -> f64 {
         let (cluster, costs) = (self.problem.cluster(), self.problem.costs());
         let group = |kind: usize| cluster.group_of_kind(kind);
         let within = |kind: usize| costs.transfer(tensor, kind);
         let across =
             |kind: usize| group(kind).map_or(0.0, |group| costs.uplink(tensor, group)).max(within(kind));
         let devices = |kind: usize| f64::from(cluster.kind(kind).count);
-        let ascending = |seconds: &dyn Fn(usize) -> f64| {
-            let mut kinds: Vec<usize> = (0..cluster.kind_count()).collect();
-            kinds.sort_by(|&a, &b| seconds(a).total_cmp(&seconds(b)));
-            kinds
-        };
         // Number of devices of the previous kinds, in total and by group; kinds without a group form one group.
         let mut before = 0.0;
-        let mut before_in = vec![0.0; cluster.group_count() + 1];
+        before_in.fill(0.0);
         let place = |kind: usize| group(kind).map_or(0, |group| group + 1);
         let mut sum = 0.0;
-        for kind in ascending(&within) {
+        ascending.sort_unstable_by(|&left, &right| within(left).total_cmp(&within(right)));
+        for &kind in &*ascending {
             let same = &mut before_in[place(kind)];
             sum += within(kind) * devices(kind) * (2.0 * *same + (devices(kind) - 1.0));
             *same += devices(kind);
@@ -114,7 +129,8 @@ impl<'p> Instance<'p> {
         let pairs = before * (before - 1.0);
         before = 0.0;
         before_in.fill(0.0);
-        for kind in ascending(&across) {
+        ascending.sort_unstable_by(|&left, &right| across(left).total_cmp(&across(right)));
+        for &kind in &*ascending {
             let same = &mut before_in[place(kind)];
             sum += across(kind) * devices(kind) * 2.0 * (before - *same);
             *same += devices(kind);
@@ -204,7 +220,7 @@ impl<'p> Instance<'p> {
 
     /// The devices that may run a colocation class.
     pub fn homes_of_class(&self, class: ClassId) -> &[DeviceId] {
-        &self.homes[class]
+        &self.homes[self.homes_of[class]]
     }
 
     /// Whether every operator can run on its assigned device, and every colocation class is on one device.

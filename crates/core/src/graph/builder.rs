@@ -302,7 +302,9 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
     check_size("operators", document.operators.len())?;
     check_size("tensors", document.tensors.len())?;
     check_size("parameters", document.parameters.len())?;
-    let names = check_operators(&document)?;
+    let (names, numbers) = rayon::join(|| operators_by_name(&document), || check_operators(&document));
+    let names = names?;
+    numbers?;
     let (pins, readers) = rayon::join(
         || resolve_pins(&document, &names),
         || {
@@ -328,22 +330,24 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
     edges.dedup();
     // In the order of producers, so that every row of predecessors is sorted as well.
     let reversed: Vec<(OpId, OpId)> = edges.iter().map(|&(from, to)| (to, from)).collect();
+    let of_readers: Vec<(OpId, u32)> = readers.iter().map(|&(parameter, op)| (op, parameter)).collect();
+    let ((outputs, inputs), (successors, predecessors)) = rayon::join(
+        || rayon::join(|| Csr::from_pairs(count, &outputs), || Csr::from_pairs(count, &inputs)),
+        || rayon::join(|| Csr::from_pairs(count, &edges), || Csr::from_pairs(count, &reversed)),
+    );
 
     let class_count = colocation.iter().max().map_or(0, |&last| last.index() + 1);
     let mut graph = Graph {
         pins,
-        outputs: Csr::from_pairs(count, &outputs),
-        inputs: Csr::from_pairs(count, &inputs),
-        successors: Csr::from_pairs(count, &edges),
-        predecessors: Csr::from_pairs(count, &reversed),
+        outputs,
+        inputs,
+        successors,
+        predecessors,
         colocation,
         classes: Csr::from_pairs(class_count, &members),
         topological: Vec::new(),
         has_backward: document.operators.iter().any(|operator| operator.pass == Pass::Backward),
-        parameters: Csr::from_pairs(
-            count,
-            &readers.iter().map(|&(parameter, op)| (op, parameter)).collect::<Vec<_>>(),
-        ),
+        parameters: Csr::from_pairs(count, &of_readers),
         readers: Csr::from_pairs(document.parameters.len(), &readers),
         document,
     };
@@ -359,7 +363,7 @@ fn check_size(what: &'static str, count: usize) -> Result<(), GraphError> {
 }
 
 /// Checks names and numbers of the operators; returns their indices by name.
-fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, GraphError> {
+fn operators_by_name(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, GraphError> {
     let mut names = FxHashMap::default();
     names.reserve(document.operators.len());
     for (index, operator) in document.operators.iter().enumerate() {
@@ -373,36 +377,47 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, Gr
                 second: index,
             });
         }
-        let fields = [
-            ("parameter_bytes", operator.parameter_bytes),
-            ("optimizer_bytes", operator.optimizer_bytes),
-            ("activation_bytes", operator.activation_bytes),
-            ("workspace_bytes", operator.workspace_bytes),
-            ("flop", operator.flop.unwrap_or(0.0)),
-            ("bytes_moved", operator.bytes_moved.unwrap_or(0.0)),
-            ("launches", operator.launches.unwrap_or(0.0)),
-        ];
-        let owner = || (format!("operator `{}`", operator.name), format!("operators[{index}]"));
-        for (field, value) in fields {
-            check_number(value, || field.to_owned(), owner)?;
-        }
-        for (class, &value) in &operator.seconds {
-            check_number(value, || format!("seconds.{class}"), owner)?;
-        }
-        for (kernel, document) in operator.kernels.iter().enumerate() {
-            for (field, value) in document.dimensions() {
-                if !(value.is_finite() && value > 0.0) {
-                    return Err(GraphError::BadDimension {
-                        operator: operator.name.clone(),
-                        path: format!("operators[{index}].kernels[{kernel}].{field}"),
-                        field,
-                        value,
-                    });
-                }
+    }
+    Ok(names)
+}
+
+/// Checks the numbers of all operators. Of several defects, the first in the document is reported.
+fn check_operators(document: &GraphDocument) -> Result<(), GraphError> {
+    let operators = document.operators.par_iter().enumerate();
+    let defect = operators.find_map_first(|(index, operator)| check_operator(index, operator).err());
+    defect.map_or(Ok(()), Err)
+}
+
+fn check_operator(index: usize, operator: &OperatorDocument) -> Result<(), GraphError> {
+    let fields = [
+        ("parameter_bytes", operator.parameter_bytes),
+        ("optimizer_bytes", operator.optimizer_bytes),
+        ("activation_bytes", operator.activation_bytes),
+        ("workspace_bytes", operator.workspace_bytes),
+        ("flop", operator.flop.unwrap_or(0.0)),
+        ("bytes_moved", operator.bytes_moved.unwrap_or(0.0)),
+        ("launches", operator.launches.unwrap_or(0.0)),
+    ];
+    let owner = || (format!("operator `{}`", operator.name), format!("operators[{index}]"));
+    for (field, value) in fields {
+        check_number(value, || field.to_owned(), owner)?;
+    }
+    for (class, &value) in &operator.seconds {
+        check_number(value, || format!("seconds.{class}"), owner)?;
+    }
+    for (kernel, document) in operator.kernels.iter().enumerate() {
+        for (field, value) in document.dimensions() {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(GraphError::BadDimension {
+                    operator: operator.name.clone(),
+                    path: format!("operators[{index}].kernels[{kernel}].{field}"),
+                    field,
+                    value,
+                });
             }
         }
     }
-    Ok(names)
+    Ok(())
 }
 
 fn check_number(
@@ -417,59 +432,81 @@ fn check_number(
     Err(GraphError::BadNumber { owner, path: format!("{path}.{field}"), field, value })
 }
 
-/// The pins of every tensor, producer first.
+/// Number of tensors whose names are resolved together.
+const TOGETHER: usize = 1 << 12;
+
+/// The pins of every tensor, producer first. Of several defects, the first in the document is reported.
 fn resolve_pins(document: &GraphDocument, names: &FxHashMap<&str, OpId>) -> Result<Csr<OpId>, GraphError> {
     let total: usize = document.tensors.iter().map(|tensor| tensor.consumers.len() + 1).sum();
     check_size("pins", total)?;
-    let mut pins: Vec<(TensorId, OpId)> = Vec::with_capacity(total);
     // Looking up the names takes most of the time.
-    let of_tensor = |tensor: &'_ TensorDocument| -> Vec<Option<OpId>> {
-        let all = std::iter::once(&tensor.producer).chain(&tensor.consumers);
-        all.map(|name| names.get(name.as_str()).copied()).collect()
-    };
-    let found: Vec<Option<OpId>> = document.tensors.par_iter().flat_map_iter(of_tensor).collect();
-    let mut found = found.into_iter();
-    // The last tensor that named each operator, to find repetitions without sorting.
-    let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
-    for (index, tensor) in document.tensors.iter().enumerate() {
-        let mut producer = None;
-        let owner = || (format!("the tensor of `{}`", tensor.producer), format!("tensors[{index}]"));
-        check_number(tensor.bytes, || "bytes".to_owned(), owner)?;
-        for (class, &value) in &tensor.seconds {
-            check_number(value, || format!("seconds.{class}"), owner)?;
+    let of_part = |(part, tensors): (usize, &[TensorDocument])| {
+        let (mut pins, mut row) = (Vec::with_capacity(3 * tensors.len()), Vec::new());
+        for (index, tensor) in (part * TOGETHER..).zip(tensors) {
+            resolve_tensor(document, names, index, tensor, &mut row)?;
+            pins.extend(row.iter().map(|&op| (TensorId::new(index), op)));
         }
-        let roles = std::iter::once(("producer", &tensor.producer))
-            .chain(tensor.consumers.iter().map(|name| ("consumer", name)));
-        for (position, (role, name)) in roles.enumerate() {
-            let path = || match position {
-                0 => format!("tensors[{index}].producer"),
-                _ => format!("tensors[{index}].consumers[{}]", position - 1),
-            };
-            let Some(op) = found.next().flatten() else {
-                return Err(GraphError::UnknownOperator {
-                    at: index,
-                    path: path(),
-                    role,
-                    name: name.clone(),
-                });
-            };
-            if std::mem::replace(&mut seen[op], index) == index {
-                return Err(GraphError::RepeatedPin { at: index, path: path(), name: name.clone() });
-            }
-            pins.push((TensorId::new(index), op));
-            let producer = *producer.get_or_insert(op);
-            if document.operators[op.index()].pass == crate::document::Pass::Forward
-                && document.operators[producer.index()].pass != crate::document::Pass::Forward
-            {
-                return Err(GraphError::BackwardToForward {
-                    producer: tensor.producer.clone(),
-                    consumer: name.clone(),
-                    path: path(),
-                });
-            }
+        Ok(pins)
+    };
+    let parts: Vec<Result<Vec<(TensorId, OpId)>, GraphError>> =
+        document.tensors.par_chunks(TOGETHER).enumerate().map(of_part).collect();
+    let parts: Vec<Vec<(TensorId, OpId)>> = parts.into_iter().collect::<Result<_, _>>()?;
+    Ok(Csr::from_sorted(document.tensors.len(), parts.into_iter().flatten()))
+}
+
+/// Writes the pins of a tensor to `row`, producer first. O(pins log pins).
+fn resolve_tensor(
+    document: &GraphDocument,
+    names: &FxHashMap<&str, OpId>,
+    index: usize,
+    tensor: &TensorDocument,
+    row: &mut Vec<OpId>,
+) -> Result<(), GraphError> {
+    let owner = || (format!("the tensor of `{}`", tensor.producer), format!("tensors[{index}]"));
+    check_number(tensor.bytes, || "bytes".to_owned(), owner)?;
+    for (class, &value) in &tensor.seconds {
+        check_number(value, || format!("seconds.{class}"), owner)?;
+    }
+    let path = |position: usize| match position {
+        0 => format!("tensors[{index}].producer"),
+        _ => format!("tensors[{index}].consumers[{}]", position - 1),
+    };
+    row.clear();
+    for (position, name) in std::iter::once(&tensor.producer).chain(&tensor.consumers).enumerate() {
+        let Some(&op) = names.get(name.as_str()) else {
+            return Err(GraphError::UnknownOperator {
+                at: index,
+                path: path(position),
+                role: if position == 0 { "producer" } else { "consumer" },
+                name: name.clone(),
+            });
+        };
+        row.push(op);
+        let is_forward = |op: OpId| document.operators[op.index()].pass == Pass::Forward;
+        if is_forward(op) && !is_forward(row[0]) {
+            return Err(GraphError::BackwardToForward {
+                producer: tensor.producer.clone(),
+                consumer: name.clone(),
+                path: path(position),
+            });
         }
     }
-    Ok(Csr::from_sorted(document.tensors.len(), pins.into_iter()))
+    if let Some(position) = repeated(row) {
+        let name = tensor.consumers[position - 1].clone();
+        return Err(GraphError::RepeatedPin { at: index, path: path(position), name });
+    }
+    Ok(())
+}
+
+/// Position of the first operator of a row that is in it already. O(row log row).
+fn repeated(row: &[OpId]) -> Option<usize> {
+    const SHORT: usize = 16;
+    if row.len() <= SHORT {
+        return (1..row.len()).find(|&position| row[..position].contains(&row[position]));
+    }
+    let mut sorted: Vec<(OpId, usize)> = row.iter().copied().zip(0..).collect();
+    sorted.sort_unstable();
+    sorted.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1).min()
 }
 
 /// (parameter, reader) pairs in document order.

@@ -90,6 +90,9 @@ const INTEGER_PROGRAM: &str = "milp";
 const SOLVED: f64 = 2e-6;
 /// Share of the time for finding starting plans that is spent on the pipeline of a linear order.
 const PIPELINE_SHARE: f64 = 0.5;
+/// Number of evaluations of a step in whose time the pipeline of a linear order contracts the graph and evaluates its plans,
+/// which no limit interrupts.
+const PIPELINE_EVALUATIONS: u32 = 3;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
 /// Fewest operators of a graph that is folded.
@@ -215,7 +218,9 @@ fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Resul
     }
     let is_enough =
         |plan: &Plan| context.is_enough(plan.value(), strongest_before(problem, context.stop()).value);
-    if context.stop().reason().is_none() && !best.as_ref().is_some_and(is_enough) {
+    let reserve = PIPELINE_EVALUATIONS * problem.overhead();
+    let has_time = context.stop().remaining().is_none_or(|left| left > reserve);
+    if context.stop().reason().is_none() && has_time && !best.as_ref().is_some_and(is_enough) {
         let pipeline = pipeline(problem, context)?;
         context.keep(&mut best, pipeline);
     }

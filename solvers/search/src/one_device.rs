@@ -45,7 +45,8 @@ impl OneDevice {
     /// Seconds of all operators, one after another, on the fastest device that can run all of them: no step on a single
     /// device is shorter. Infinite if no device can. O(operators · pools).
     pub fn least_makespan(problem: &Problem) -> f64 {
-        let on = |pool| -> Option<f64> { problem.graph().operators().map(|op| problem.seconds(op, pool)).sum() };
+        let on =
+            |pool| -> Option<f64> { problem.graph().operators().map(|op| problem.seconds(op, pool)).sum() };
         (0..problem.pools().len()).filter_map(on).fold(f64::INFINITY, f64::min)
     }
 }

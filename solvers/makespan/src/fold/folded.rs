@@ -39,7 +39,7 @@ impl Folding {
         };
         let mut count = graph.operator_count();
         for axis in 0..axes.axes.len() {
-            if 2 * count <= 3 * wanted {
+            if !Folding::shrinks(count, wanted) {
                 break;
             }
             // Operators of other axes do not become fewer.
@@ -52,6 +52,11 @@ impl Folding {
             count = graph.operators().filter(|op| folding.keeps(axes.of(*op))).count();
         }
         (count < graph.operator_count()).then_some(folding)
+    }
+
+    /// Whether folding makes a graph of `count` operators much smaller, if about `wanted` of them remain.
+    pub(super) fn shrinks(count: usize, wanted: usize) -> bool {
+        2 * count > 3 * wanted
     }
 
     fn shrink(&mut self, axis: usize, len: usize, share: f64) {

@@ -32,7 +32,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
 
 use self::axes::Axes;
-use self::folded::Folded;
+use self::folded::{Folded, Folding};
 use self::strands::Strands;
 use self::unfold::Unfolding;
 use super::assigned;
@@ -103,7 +103,14 @@ impl Solver for Fold {
             let size = (FOR_DEVICE * instance.device_count()).clamp(SIZES[0], SIZES[1]);
             let Some(first) = Folded::new(instance, &axes, size) else {
                 let bound = strongest_before(problem, context.stop());
-                let reason = "no numbers in the names of operators show a repetition".into();
+                let operators = problem.graph().operator_count();
+                let reason = if axes.axes.is_empty() {
+                    "no numbers in the names of operators show a repetition".into()
+                } else if !Folding::shrinks(operators, size) {
+                    format!("a graph of {operators} operators is hardly larger than a folded one")
+                } else {
+                    "the graph does not repeat as the numbers in the names of operators say".into()
+                };
                 let stop = context.stop().reason();
                 return Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason));
             };

@@ -185,6 +185,15 @@ fn a_graph_without_numbers_is_not_folded() {
 }
 
 #[test]
+fn a_small_graph_that_repeats_is_not_said_to_lack_numbers() {
+    let whole = problem(grid(2, 90, 1.0), 2, None);
+    let mut silent = Silent;
+    let mut context = Context::new(Settings::default(), &mut silent);
+    let reason = Fold.solve(&whole, &mut context).expect("no defect").reason.expect("a reason");
+    assert!(reason.contains("721 operators"), "{reason}");
+}
+
+#[test]
 fn sections_have_the_shortest_period() {
     use super::axes::{Section, sections};
     let work = [1.0; 14];

@@ -92,7 +92,7 @@ const SOLVED: f64 = 2e-6;
 const PIPELINE_SHARE: f64 = 0.5;
 /// Number of evaluations of a step in whose time the pipeline of a linear order contracts the graph and evaluates its plans,
 /// which no limit interrupts.
-const PIPELINE_EVALUATIONS: u32 = 3;
+const PIPELINE_EVALUATIONS: u32 = 5;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
 /// Fewest operators of a graph that is folded.

@@ -207,8 +207,8 @@ fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Resul
         context.keep(&mut best, first);
     }
     let context = &mut context.time_slice(share);
-    let is_beaten = |plan: &Plan| plan.value() < OneDevice::least_makespan(problem);
-    if best.is_none() || (context.stop().reason().is_none() && !best.as_ref().is_some_and(is_beaten)) {
+    let beats_one_device = |plan: &Plan| plan.value() < OneDevice::least_makespan(problem);
+    if best.is_none() || (context.stop().reason().is_none() && !best.as_ref().is_some_and(beats_one_device)) {
         // Kept first, so that the simplest plan wins a tie.
         let one_device = OneDevice::plan(problem, context.stop()).ok();
         context.keep(&mut best, one_device);

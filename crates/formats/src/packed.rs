@@ -294,8 +294,8 @@ impl Names {
     }
 }
 
-/// Rows made by all threads; `None` if a row cannot be made. Options come first, because their number is known: each is
-/// written to its place, and taken out there.
+/// Rows made by all threads; `None` if a row cannot be made. Into a vector of options, whose length is known, every thread
+/// writes its rows in place; collected into an option at once, all rows would be copied again.
 fn rows<T: Send>(count: usize, row: impl Fn(usize) -> Option<T> + Send + Sync) -> Option<Vec<T>> {
     let rows: Vec<Option<T>> = (0..count).into_par_iter().map(row).collect();
     rows.into_iter().collect()
